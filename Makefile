@@ -1,0 +1,78 @@
+# Everything here runs without root and without docker; downloads are kept in BINLOG_CACHE,
+# by default ~/.cache/airflow-provider-binlog, and a second run needs no network.
+
+# The newest Python that works: a name on the PATH may be a stub, or lack a module.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python3.14; do \
+	$$python -c 'import sqlite3, ssl, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+
+NEED_PYTHON = test -n '$(PYTHON)' || { \
+	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
+	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
+
+BIN = .venv/bin
+STAMP = .venv/up-to-date
+
+export TARGET SERVER STORE SERVER_DSN
+
+.PHONY: help venv demo ui test lint format docs bench soak fuzz clean distclean
+.DEFAULT_GOAL = help
+
+help: ## What can be made.
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo
+	@echo 'demo takes TARGET=delta|iceberg, SERVER=mysql|mariadb, STORE=file|s3,'
+	@echo 'or SERVER_DSN=mysql://user:password@host:port for a server of your own.'
+
+demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, three times.
+	@$(BIN)/python -m tests.demo
+
+ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
+	@$(BIN)/python -m tests.demo ui
+
+test: $(STAMP) ## Run all tests on real servers, a real S3 server and a real Spark.
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
+
+format: $(STAMP) ## Lay the code out, and correct what can be corrected.
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+docs: $(STAMP) ## Build the pages into docs/_build.
+	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
+	@echo 'docs/_build/index.html'
+
+bench: $(STAMP) ## Measure speed beside other readers of the binlog.
+	@$(BIN)/python -m tests.bench
+
+soak: $(STAMP) ## Run for a long time under load.
+	@$(BIN)/python -m tests.soak
+
+fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.
+	@$(BIN)/python -m tests.fuzz
+
+venv: $(STAMP) ## Build .venv, which every other target does by itself.
+
+$(STAMP): pyproject.toml tests/constraints.txt
+	@$(NEED_PYTHON)
+	@$(PYTHON) -m tests.services venv
+	@touch $@
+
+clean: ## Stop what runs, and remove what was made (not the downloads).
+	@$(NEED_PYTHON)
+	@$(PYTHON) -m tests.services stop
+	@rm -rf .venv .run build dist docs/_build *.egg-info
+	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf derby.log metastore_db spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: ## Also remove the downloads.
+	@$(NEED_PYTHON)
+	@$(PYTHON) -m tests.services forget
+	@$(MAKE) --no-print-directory clean

@@ -1,0 +1,288 @@
+"""What a TABLE_MAP says about a column's type: a code, and up to two bytes of metadata.
+
+Source: mysql-server, include/field_types.h and libs/mysql/binlog/event/binary_log_funcs.cpp;
+mariadb, sql/field.h and sql/sql_type_string.cc for the compressed types.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.charsets import (
+    BINARY_COLLATION,
+    bytes_per_character,
+    charset_of,
+    decode_text,
+)
+from airflow_provider_binlog.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+
+
+class ColumnType(IntEnum):
+    """Type codes in a TABLE_MAP. ENUM and SET stand there as STRING: see `real_type`."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    NULL = 6
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    NEWDATE = 14
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    TYPED_ARRAY = 20
+    BLOB_COMPRESSED = 140
+    VARCHAR_COMPRESSED = 141
+    VECTOR = 242
+    INVALID = 243
+    BOOL = 244
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    TINY_BLOB = 249
+    MEDIUM_BLOB = 250
+    LONG_BLOB = 251
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+
+
+_NO_METADATA = frozenset(
+    {
+        ColumnType.TINY,
+        ColumnType.SHORT,
+        ColumnType.LONG,
+        ColumnType.NULL,
+        ColumnType.TIMESTAMP,
+        ColumnType.LONGLONG,
+        ColumnType.INT24,
+        ColumnType.DATE,
+        ColumnType.TIME,
+        ColumnType.DATETIME,
+        ColumnType.YEAR,
+        ColumnType.NEWDATE,
+    }
+)
+_ONE_BYTE = frozenset(
+    {
+        ColumnType.FLOAT,
+        ColumnType.DOUBLE,
+        ColumnType.TIMESTAMP2,
+        ColumnType.DATETIME2,
+        ColumnType.TIME2,
+        ColumnType.BLOB_COMPRESSED,
+        ColumnType.VECTOR,
+        ColumnType.JSON,
+        ColumnType.TINY_BLOB,
+        ColumnType.MEDIUM_BLOB,
+        ColumnType.LONG_BLOB,
+        ColumnType.BLOB,
+        ColumnType.GEOMETRY,
+    }
+)
+_TWO_BYTES = frozenset(
+    {
+        ColumnType.DECIMAL,
+        ColumnType.VARCHAR,
+        ColumnType.BIT,
+        ColumnType.VARCHAR_COMPRESSED,
+        ColumnType.NEWDECIMAL,
+        ColumnType.ENUM,
+        ColumnType.SET,
+        ColumnType.VAR_STRING,
+        ColumnType.STRING,
+    }
+)
+_METADATA_WIDTH = (
+    dict.fromkeys(_NO_METADATA, 0) | dict.fromkeys(_ONE_BYTE, 1) | dict.fromkeys(_TWO_BYTES, 2)
+)
+
+NUMERIC = frozenset(
+    {
+        ColumnType.DECIMAL,
+        ColumnType.TINY,
+        ColumnType.SHORT,
+        ColumnType.LONG,
+        ColumnType.FLOAT,
+        ColumnType.DOUBLE,
+        ColumnType.LONGLONG,
+        ColumnType.INT24,
+        ColumnType.YEAR,
+        ColumnType.NEWDECIMAL,
+    }
+)
+"""Types with a bit in SIGNEDNESS."""
+
+BLOBS = frozenset(
+    {
+        ColumnType.TINY_BLOB,
+        ColumnType.MEDIUM_BLOB,
+        ColumnType.LONG_BLOB,
+        ColumnType.BLOB,
+        ColumnType.BLOB_COMPRESSED,
+    }
+)
+"""BLOB and TEXT of all sizes; MariaDB's JSON too."""
+
+VARCHARS = frozenset({ColumnType.VARCHAR, ColumnType.VAR_STRING, ColumnType.VARCHAR_COMPRESSED})
+"""VARCHAR and VARBINARY."""
+
+
+def metadata_width(type_code: int) -> int:
+    """Return how many bytes of metadata a column of this type has.
+
+    Raises:
+        UnsupportedError: The code is none that a row image can hold.
+    """
+    width = _METADATA_WIDTH.get(type_code)  # type: ignore[call-overload]
+    if width is None:
+        raise UnsupportedError(
+            "a column type that no known server logs: leave the table out",
+            type=type_name(type_code),
+        )
+    return int(width)
+
+
+def type_name(type_code: int) -> str:
+    """Return the code's name, `UNKNOWN_99` for one without."""
+    try:
+        return ColumnType(type_code).name
+    except ValueError:
+        return f"UNKNOWN_{type_code}"
+
+
+def real_type(type_code: int, metadata: bytes) -> int:
+    """Return the type code that the metadata of a STRING hides: ENUM, SET or STRING itself.
+
+    A CHAR of more than 255 bytes keeps bits 8 and 9 of its length, inverted, in the code's bits
+    0x30, which are otherwise set. Source: binary_log_funcs.cpp, max_display_length_for_field.
+    """
+    if type_code != ColumnType.STRING:
+        return type_code
+    return metadata[0] | 0x30
+
+
+def string_bytes_max(metadata: bytes) -> int:
+    """Return the most bytes that a CHAR or BINARY with this metadata holds."""
+    return metadata[1] | ((metadata[0] & 0x30) ^ 0x30) << 4
+
+
+_NUMBERS = {
+    ColumnType.TINY: "tinyint",
+    ColumnType.SHORT: "smallint",
+    ColumnType.INT24: "mediumint",
+    ColumnType.LONG: "int",
+    ColumnType.LONGLONG: "bigint",
+    ColumnType.FLOAT: "float",
+    ColumnType.DOUBLE: "double",
+}
+_PLAIN = {
+    ColumnType.NULL: "null",
+    ColumnType.DATE: "date",
+    ColumnType.NEWDATE: "date",
+    ColumnType.YEAR: "year",
+    ColumnType.JSON: "json",
+    ColumnType.TIME: "time",
+    ColumnType.DATETIME: "datetime",
+    ColumnType.TIMESTAMP: "timestamp",
+}
+_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_TEMPORALS = {
+    ColumnType.TIME2: "time",
+    ColumnType.DATETIME2: "datetime",
+    ColumnType.TIMESTAMP2: "timestamp",
+}
+_GEOMETRIES = (
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geomcollection",
+)
+_BLOB_PREFIX = {1: "tiny", 2: "", 3: "medium", 4: "long"}
+
+
+def mysql_type(column: TableMapColumn) -> str:
+    """Return the column's type as SQL writes it: `decimal(10,2)`, `bigint unsigned`, `varchar(40)`.
+
+    What the TABLE_MAP leaves out is left out: `tinyint` for a BOOLEAN, no length for a VARCHAR of
+    unknown character set, no labels for an ENUM whose labels were not logged.
+    """
+    kind = column.real_type
+    if kind in _NUMBERS:
+        return _NUMBERS[ColumnType(kind)] + (" unsigned" if column.unsigned else "")
+    if kind in _PLAIN:
+        return _PLAIN[ColumnType(kind)]
+    if kind in _LABELLED:
+        return _labelled(column)
+    if kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING:
+        return _string(column)
+    return _with_parameters(column)
+
+
+def _with_parameters(column: TableMapColumn) -> str:
+    kind = column.real_type
+    name = type_name(kind).lower()
+    if kind == ColumnType.NEWDECIMAL:
+        sign = " unsigned" if column.unsigned else ""
+        name = f"decimal({column.precision},{column.scale}){sign}"
+    elif kind in _TEMPORALS:
+        name = _TEMPORALS[ColumnType(kind)] + (f"({column.fsp})" if column.fsp else "")
+    elif kind == ColumnType.BIT:
+        name = f"bit({column.bits})"
+    elif kind == ColumnType.VECTOR and column.vector_dimension is not None:
+        name = f"vector({column.vector_dimension})"
+    elif kind == ColumnType.GEOMETRY:
+        name = _geometry(column.geometry_type or 0)
+    return name
+
+
+def _geometry(number: int) -> str:
+    return _GEOMETRIES[number] if number < len(_GEOMETRIES) else "geometry"
+
+
+def _labelled(column: TableMapColumn) -> str:
+    name = type_name(column.real_type).lower()
+    labels = column.enum_labels if column.real_type == ColumnType.ENUM else column.set_labels
+    if labels is None or column.collation is None:
+        return name
+    charset = charset_of(column.collation)
+    quoted = (
+        "'" + decode_text(label, charset, errors="replace").replace("'", "''") + "'"
+        for label in labels
+    )
+    return f"{name}({','.join(quoted)})"
+
+
+def _string(column: TableMapColumn) -> str:
+    """Name a text or binary type: which of the two it is, the collation alone tells."""
+    binary = column.collation == BINARY_COLLATION
+    if column.real_type in BLOBS:
+        name = _BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text")
+    else:
+        fixed = column.real_type == ColumnType.STRING
+        name = ("binary" if fixed else "varbinary") if binary else ("char" if fixed else "varchar")
+        if column.collation is not None:
+            size = bytes_per_character(charset_of(column.collation))
+            name = f"{name}({column.bytes_max // size})"
+    compressed = column.real_type in (ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED)
+    return f"{name} compressed" if compressed else name

@@ -1,0 +1,123 @@
+"""What a replica sends: registration, the request for the log, the session before it.
+
+Each command is the payload of one packet, its command byte first.
+
+    COM_REGISTER_SLAVE    | 15 | 4 server id | 1 + host | 1 + user | 1 + password | 2 port | 8 |
+    COM_BINLOG_DUMP       | 12 | 4 position | 2 flags | 4 server id | file |
+    COM_BINLOG_DUMP_GTID  | 1e | 2 flags | 4 server id | 4 + file | 8 position | 4 + GTID set |
+
+Source: mysql-server, sql/rpl_source.cc, register_replica, com_binlog_dump, com_binlog_dump_gtid;
+mariadb, sql/sql_repl.cc and sql/slave.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+
+NON_BLOCK = 0x0001
+"""Dump flag: the server ends the stream at the end of its log, and does not wait for more."""
+
+HEARTBEAT_V2 = 0x0002
+"""Dump flag of MySQL: heartbeats carry the whole position."""
+
+SEND_ANNOTATE_ROWS = 0x0002
+"""Dump flag of MariaDB: ANNOTATE_ROWS is sent as well. Without it offsets cannot be counted."""
+
+_COM_BINLOG_DUMP = 0x12
+_COM_REGISTER_SLAVE = 0x15
+_COM_BINLOG_DUMP_GTID = 0x1E
+
+
+def dump_flags(flavor: Flavor, *, non_block: bool) -> int:
+    """Return the flags of the dump commands: every log event, and the best heartbeats."""
+    complete = HEARTBEAT_V2 if flavor is Flavor.MYSQL else SEND_ANNOTATE_ROWS
+    return complete | (NON_BLOCK if non_block else 0)
+
+
+def register_slave(server_id: int, *, host: str = "", port: int = 0) -> bytes:
+    """Return COM_REGISTER_SLAVE: it makes the reader visible in SHOW REPLICAS, no more."""
+    name = host.encode()[:255]
+    return (
+        struct.pack("<BIB", _COM_REGISTER_SLAVE, server_id, len(name))
+        + name
+        + struct.pack("<BBHII", 0, 0, port, 0, 0)
+    )
+
+
+def binlog_dump(file: str, position: int, *, server_id: int, flags: int) -> bytes:
+    """Return COM_BINLOG_DUMP: the log from a position on; the empty file is the first one.
+
+    Raises:
+        UnsupportedError: The position is behind 4 GiB, where this command cannot point.
+    """
+    if position >= 1 << 32:
+        raise UnsupportedError(
+            "a position behind 4 GiB: start by GTID, or at a file's beginning",
+            file=file,
+            offset=position,
+        )
+    return struct.pack("<BIHI", _COM_BINLOG_DUMP, position, flags, server_id) + file.encode()
+
+
+def binlog_dump_gtid(
+    executed: GtidSet,
+    *,
+    server_id: int,
+    flags: int,
+    file: str = "",
+    position: int = FIRST_OFFSET,
+) -> bytes:
+    """Return COM_BINLOG_DUMP_GTID: what is not in `executed`. MySQL with `gtid_mode=ON` only.
+
+    Without a file the server chooses it, and refuses if it has purged what is asked for. With a
+    file it does not check that; with an empty set, this reaches positions behind 4 GiB.
+    The set is written with tags only where it has some: servers before 8.3 read no others.
+    """
+    name, gtids = file.encode(), executed.encode()
+    return (
+        struct.pack("<BHII", _COM_BINLOG_DUMP_GTID, flags, server_id, len(name))
+        + name
+        + struct.pack("<QI", position, len(gtids))
+        + gtids
+    )
+
+
+def session_statements(
+    flavor: Flavor,
+    *,
+    heartbeat_seconds: float,
+    net_write_timeout_seconds: int,
+    connect_state: MariadbGtidPosition | None = None,
+) -> list[str]:
+    """Return the statements that prepare a session for one of the dump commands.
+
+    Args:
+        flavor: Of the server.
+        heartbeat_seconds: After so much silence the server sends a heartbeat; 0 for never.
+        net_write_timeout_seconds: How long the server waits for a reader that does not read.
+        connect_state: MariaDB only: start behind this GTID position, whatever the dump command
+            says. A domain left out is sent from its beginning.
+    """
+    period = int(heartbeat_seconds * 1_000_000_000)
+    # The source_ names are for MySQL from 8.0.26 on, the master_ names for all others; a
+    # user variable that a server does not look at is harmless.
+    statements = [
+        "SET @source_binlog_checksum = @@global.binlog_checksum",
+        "SET @master_binlog_checksum = @@global.binlog_checksum",
+        f"SET @source_heartbeat_period = {period}, @master_heartbeat_period = {period}",
+        f"SET SESSION net_write_timeout = {net_write_timeout_seconds}",
+    ]
+    if flavor is Flavor.MARIADB:
+        # Below 4 the server rewrites GTID events into something else.
+        statements.append("SET @mariadb_slave_capability = 4")
+        if connect_state is not None:
+            statements.append(f"SET @slave_connect_state = '{connect_state}'")
+            statements.append("SET @slave_gtid_strict_mode = 1")
+    return statements

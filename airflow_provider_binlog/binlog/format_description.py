@@ -1,0 +1,134 @@
+"""FORMAT_DESCRIPTION: the first event of every file, which says how the others read.
+
+    | 2 version (4) | 50 server version, NUL-padded | 4 created | 1 header size (19) |
+    | n post-header lengths, one per type code from 1 | 1 checksum algorithm | 4 CRC32 |
+
+The last five bytes are there whether or not the file has checksums.
+
+Source: mysql-server, libs/mysql/binlog/event/control_events.h, Format_description_event;
+mariadb, sql/log_event.h, Format_description_log_event.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.binlog.event_types import EventType, event_name
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.position import Flavor
+
+CHECKSUM_SIZE = 4
+"""Bytes of the CRC32 behind an event."""
+
+_BINLOG_VERSION = 4
+_SERVER_VERSION_SIZE = 50
+# Without the algorithm byte, the last bytes would be post-header lengths and the CRC none.
+_FIRST_WITH_CHECKSUMS = (5, 6)
+
+
+class ChecksumAlgorithm(IntEnum):
+    """What stands behind every event of a file but its FORMAT_DESCRIPTION."""
+
+    OFF = 0
+    CRC32 = 1
+    UNDEFINED = 255
+
+
+@dataclass(frozen=True)
+class FormatDescription:
+    """How the events of one file read.
+
+    Attributes:
+        server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
+        created: When that server started, seconds since 1970; 0 in files after its first one.
+        checksum_algorithm: Of every other event of the file.
+        post_header_lengths: Bytes of each type's fixed part; the one of type code 1 comes first.
+    """
+
+    server_version: str
+    created: int
+    checksum_algorithm: ChecksumAlgorithm
+    post_header_lengths: bytes
+
+    @property
+    def flavor(self) -> Flavor:
+        """The family of the server that wrote the file."""
+        return Flavor.MARIADB if "mariadb" in self.server_version.lower() else Flavor.MYSQL
+
+    @property
+    def checksum_size(self) -> int:
+        """Bytes behind every event's body: 4 or 0."""
+        return CHECKSUM_SIZE if self.checksum_algorithm is ChecksumAlgorithm.CRC32 else 0
+
+    def post_header_length(self, type_code: int) -> int:
+        """Return how many bytes the fixed part of such an event's body has.
+
+        Not to be believed for GTID and TRANSACTION_PAYLOAD, whose writers keep to none.
+
+        Raises:
+            FormatError: The file's server did not know the type.
+        """
+        if not 1 <= type_code <= len(self.post_header_lengths):
+            raise FormatError(
+                "the file's server knew no such event",
+                event=event_name(type_code),
+                server=self.server_version,
+            )
+        return self.post_header_lengths[type_code - 1]
+
+    def split(self, type_code: int, body: bytes | memoryview) -> tuple[Buffer, Buffer]:
+        """Return the fixed part of such an event's body, and what follows it.
+
+        A fixed part longer than known has new fields at its end: read only the known ones.
+        """
+        buffer = Buffer(body)
+        fixed = Buffer(buffer.take(self.post_header_length(type_code)))
+        return fixed, Buffer(buffer.rest())
+
+    @classmethod
+    def parse(cls, event: bytes | memoryview) -> FormatDescription:
+        """Read the event, header and checksum included.
+
+        Raises:
+            FormatError: It is no FORMAT_DESCRIPTION, or one that contradicts itself.
+            UnsupportedError: The file was written by a server older than MySQL 5.6.
+        """
+        header = EventHeader.parse(event)
+        if header.type != EventType.FORMAT_DESCRIPTION:
+            raise FormatError("not a FORMAT_DESCRIPTION", event=event_name(header.type))
+        buffer = Buffer(memoryview(event)[HEADER_SIZE:])
+        version = buffer.uint(2)
+        if version != _BINLOG_VERSION:
+            raise UnsupportedError(
+                "a binlog older than MySQL 5.0: read it through a newer replica", version=version
+            )
+        server_version = _server_version(buffer.take(_SERVER_VERSION_SIZE))
+        created = buffer.uint(4)
+        header_size = buffer.uint(1)
+        if header_size != HEADER_SIZE:
+            raise FormatError("headers of another size than 19 bytes", header_size=header_size)
+        lengths = bytes(buffer.take(max(0, buffer.remaining - 1 - CHECKSUM_SIZE)))
+        code = buffer.uint(1)
+        buffer.take(CHECKSUM_SIZE)
+        try:
+            algorithm = ChecksumAlgorithm(code)
+        except ValueError as error:
+            raise FormatError("unknown checksum algorithm", algorithm=code) from error
+        return cls(server_version, created, algorithm, lengths)
+
+
+def _server_version(field: memoryview) -> str:
+    text = bytes(field).split(b"\0", 1)[0].decode("latin-1")
+    number = re.match(r"(\d+)\.(\d+)", text)
+    if number is None:
+        raise FormatError("not a server version", text=text)
+    if (int(number[1]), int(number[2])) < _FIRST_WITH_CHECKSUMS:
+        raise UnsupportedError(
+            "a binlog of a server older than MySQL 5.6: read it through a newer replica",
+            server=text,
+        )
+    return text

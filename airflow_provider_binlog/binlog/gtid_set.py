@@ -1,0 +1,308 @@
+"""Sets of MySQL GTIDs, with the algebra that positions need, and MariaDB's counterpart.
+
+    text: uuid[:tag]:1-51[:60][:tag:5-7],uuid:...
+    untagged: | 8 count | count times: 16 uuid, 8 n intervals, n times: 8 first, 8 last + 1 |
+    tagged:   | 1 (1) | 6 count | 1 (1) | the same with a tag, size before it, behind each uuid |
+
+Source: mysql-server, sql/rpl_gtid_set.cc, Gtid_set::encode and add_gtid_encoding, and
+libs/mysql/gtid; mariadb, sql/rpl_gtid.cc, rpl_slave_state::domain_to_gtid.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid as uuid_module
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Interval = tuple[int, int]
+"""First and last number, both in it."""
+
+_Source = tuple[str, str]  # uuid, tag
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_INTERVAL = re.compile(r"(\d+)(?:\s*-\s*(\d+))?", re.ASCII)
+_NUMBER_MAX = (1 << 63) - 2  # the end stands as the number behind the last, in 63 bits
+_TAGGED_MARK = 1 << 56 | 1
+
+
+class GtidSet:
+    """A set of MySQL GTIDs. Holds, per server uuid and tag, intervals in order that do not touch.
+
+    Mutable: `add` and `add_interval` change it; the operators return new sets.
+    """
+
+    __slots__ = ("_intervals",)
+
+    def __init__(self) -> None:
+        self._intervals: dict[_Source, list[Interval]] = {}
+
+    # Text
+
+    @classmethod
+    def parse(cls, text: str) -> GtidSet:
+        """Read MySQL's text form; the empty text is the empty set.
+
+        Raises:
+            FormatError: The text is no GTID set.
+        """
+        result = cls()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            server, *tokens = (token.strip() for token in part.split(":"))
+            uuid = _canonical_uuid(server, text)
+            tag = ""
+            if not tokens:
+                raise FormatError("a server without numbers in a GTID set", text=text)
+            for token in tokens:
+                interval = _INTERVAL.fullmatch(token)
+                if interval is not None:
+                    first = int(interval[1])
+                    last = first if interval[2] is None else int(interval[2])
+                    result.add_interval(uuid, tag, first, last)
+                elif _TAG.fullmatch(token.lower()):
+                    tag = token.lower()
+                else:
+                    raise FormatError("not a GTID set", text=text, token=token)
+        return result
+
+    def __str__(self) -> str:
+        """Return MySQL's text form: servers and tags in order, the untagged numbers first."""
+        parts: list[str] = []
+        previous = ""
+        for (uuid, tag), intervals in sorted(self._intervals.items()):
+            numbers = ":".join(f"{a}-{b}" if b > a else f"{a}" for a, b in intervals)
+            tagged = f"{tag}:{numbers}" if tag else numbers
+            if uuid == previous:
+                parts[-1] += f":{tagged}"
+            else:
+                parts.append(f"{uuid}:{tagged}")
+            previous = uuid
+        return ",".join(parts)
+
+    def __repr__(self) -> str:
+        """Return the call that makes an equal set."""
+        return f"GtidSet.parse({str(self)!r})"
+
+    # Wire
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether a server before 8.3 could not hold the set."""
+        return any(tag for _, tag in self._intervals)
+
+    def encode(self, *, tagged: bool | None = None) -> bytes:
+        """Return the binary form: with tags if asked for, by default where there are any.
+
+        Raises:
+            FormatError: The set has tags and the form without was asked for.
+        """
+        if tagged is None:
+            tagged = self.has_tags
+        if self.has_tags and not tagged:
+            raise FormatError("tags need the tagged form", gtid_set=str(self))
+        count = len(self._intervals)
+        head = _TAGGED_MARK | count << 8 if tagged else count
+        parts = [head.to_bytes(8, "little")]
+        for (uuid, tag), intervals in sorted(self._intervals.items()):
+            parts.append(uuid_module.UUID(uuid).bytes)
+            if tagged:
+                # The size is a varlen of one byte, the tag at most 32.
+                parts.append(bytes((len(tag) << 1,)) + tag.encode("ascii"))
+            parts.append(len(intervals).to_bytes(8, "little"))
+            for first, last in intervals:
+                parts.append(first.to_bytes(8, "little") + (last + 1).to_bytes(8, "little"))
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> GtidSet:
+        """Read the binary form: the body of PREVIOUS_GTIDS.
+
+        Raises:
+            FormatError: The bytes are no GTID set.
+        """
+        result = cls()
+        buffer = Buffer(data)
+        head = buffer.uint(8)
+        form = head >> 56
+        if form > 1 or (form == 1 and head & 0xFF != 1):
+            raise FormatError("unknown form of a GTID set", head=hex(head))
+        count = head >> 8 & (1 << 48) - 1 if form == 1 else head
+        for _ in range(count):
+            uuid = str(uuid_module.UUID(bytes=bytes(buffer.take(16))))
+            tag = decode_tag(buffer.take(buffer.varlen_uint())) if form == 1 else ""
+            for _ in range(buffer.uint(8)):
+                first, behind = buffer.uint(8), buffer.uint(8)
+                result.add_interval(uuid, tag, first, behind - 1)
+        if buffer.remaining:
+            raise FormatError("bytes behind a GTID set", left=buffer.remaining)
+        return result
+
+    # Building
+
+    def add(self, uuid: str, tag: str, number: int) -> None:
+        """Put one GTID into the set."""
+        self.add_interval(uuid, tag, number, number)
+
+    def add_interval(self, uuid: str, tag: str, first: int, last: int) -> None:
+        """Put the numbers from `first` to `last` into the set.
+
+        Raises:
+            FormatError: The numbers are not in MySQL's range, or in the wrong order.
+        """
+        if not 1 <= first <= last <= _NUMBER_MAX:
+            raise FormatError("not an interval of GTIDs", first=first, last=last)
+        intervals = self._intervals.setdefault((uuid, tag), [])
+        if not intervals or intervals[-1][1] + 1 < first:
+            intervals.append((first, last))
+            return
+        # Merge with every interval that overlaps or touches.
+        low = bisect_left(intervals, first - 1, key=lambda interval: interval[1])
+        high = low
+        while high < len(intervals) and intervals[high][0] <= last + 1:
+            high += 1
+        if low < high:
+            first, last = min(first, intervals[low][0]), max(last, intervals[high - 1][1])
+        intervals[low:high] = [(first, last)]
+
+    def copy(self) -> GtidSet:
+        """Return an equal set that changes by itself."""
+        result = GtidSet()
+        result._intervals = {source: list(each) for source, each in self._intervals.items()}
+        return result
+
+    # Algebra
+
+    def intervals(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield (uuid, tag, first, last), in order."""
+        for (uuid, tag), intervals in sorted(self._intervals.items()):
+            for first, last in intervals:
+                yield uuid, tag, first, last
+
+    def union(self, other: GtidSet) -> GtidSet:
+        """Return what is in one of the two."""
+        result = self.copy()
+        for uuid, tag, first, last in other.intervals():
+            result.add_interval(uuid, tag, first, last)
+        return result
+
+    def subtract(self, other: GtidSet) -> GtidSet:
+        """Return what is in this set and not in the other."""
+        result = GtidSet()
+        for source, intervals in self._intervals.items():
+            left = _without(intervals, other._intervals.get(source, []))
+            if left:
+                result._intervals[source] = left
+        return result
+
+    def intersects(self, other: GtidSet) -> bool:
+        """Whether any GTID is in both."""
+        return self.subtract(other) != self
+
+    def issubset(self, other: GtidSet) -> bool:
+        """Whether the other holds all of this one."""
+        return not self.subtract(other)
+
+    def contains(self, uuid: str, tag: str, number: int) -> bool:
+        """Whether one GTID is in the set."""
+        intervals = self._intervals.get((uuid, tag), [])
+        place = bisect_left(intervals, number, key=lambda interval: interval[1])
+        return place < len(intervals) and intervals[place][0] <= number
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in the set."""
+        return bool(self._intervals)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same GTIDs."""
+        return isinstance(other, GtidSet) and self._intervals == other._intervals
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+def _without(intervals: list[Interval], others: list[Interval]) -> list[Interval]:
+    """Return `intervals` less `others`; both and the result in order."""
+    result: list[Interval] = []
+    place = 0
+    for begin, last in intervals:
+        first = begin
+        while place < len(others) and others[place][1] < first:
+            place += 1
+        at = place
+        while at < len(others) and others[at][0] <= last:
+            if others[at][0] > first:
+                result.append((first, others[at][0] - 1))
+            first = others[at][1] + 1
+            at += 1
+        if first <= last:
+            result.append((first, last))
+    return result
+
+
+def _canonical_uuid(server: str, text: str) -> str:
+    try:
+        return str(uuid_module.UUID(server))
+    except ValueError as error:
+        raise FormatError("not a server's UUID in a GTID set", text=text, uuid=server) from error
+
+
+def decode_tag(data: memoryview) -> str:
+    """Return a GTID's tag; the empty one stands for none.
+
+    Raises:
+        FormatError: It is not 32 at most of `a-z0-9_`.
+    """
+    tag = bytes(data).decode("latin-1")
+    if tag and _TAG.fullmatch(tag) is None:
+        raise FormatError("not a tag of a GTID", tag=bytes(data).hex())
+    return tag
+
+
+_MARIADB_GTID = re.compile(r"\s*(\d+)-(\d+)-(\d+)\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class MariadbGtidPosition:
+    """Where every replication domain stands: MariaDB's counterpart of a GTID set.
+
+    Attributes:
+        domains: Domain -> (server id, sequence) of its newest transaction.
+    """
+
+    domains: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def parse(cls, text: str) -> MariadbGtidPosition:
+        """Read `0-1-100,7-2-5`; the empty text is the position before everything.
+
+        Raises:
+            FormatError: The text is no list of GTIDs, or names a domain twice.
+        """
+        domains: dict[int, tuple[int, int]] = {}
+        for part in text.split(",") if text.strip() else []:
+            match = _MARIADB_GTID.fullmatch(part)
+            if match is None or int(match[1]) in domains:
+                raise FormatError("not a GTID position", text=text)
+            domains[int(match[1])] = int(match[2]), int(match[3])
+        return cls(domains)
+
+    @classmethod
+    def of(cls, gtids: Iterable[tuple[int, int, int]]) -> MariadbGtidPosition:
+        """Return the position of a GTID_LIST: the last GTID of each domain."""
+        return cls({domain: (server, sequence) for domain, server, sequence in gtids})
+
+    def update(self, domain: int, server_id: int, sequence: int) -> MariadbGtidPosition:
+        """Return the position behind this transaction."""
+        return MariadbGtidPosition({**self.domains, domain: (server_id, sequence)})
+
+    def __str__(self) -> str:
+        """Return the form that `@slave_connect_state` takes, domains in order."""
+        return ",".join(
+            f"{domain}-{server}-{sequence}"
+            for domain, (server, sequence) in sorted(self.domains.items())
+        )

@@ -1,0 +1,69 @@
+"""Whole events of one binlog file, by the megabyte: the bytes, and a column per header field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.binlog.format_description import FormatDescription
+
+SLACK = 64
+"""Spare bytes behind the last event, so that wide gathers near the end stay in bounds."""
+
+
+@dataclass(frozen=True)
+class EventBlock:
+    """Some consecutive events of one file, checked, as they stand in the log.
+
+    A block holds log events only: what a server adds to the stream (artificial ROTATE, the
+    FORMAT_DESCRIPTION repeated at a start inside the file, heartbeats) is not in it. The events of
+    one file come in order over one or more blocks; a block never spans two files.
+
+    Attributes:
+        file: Name of the binlog file, without its folder.
+        format: That file's FORMAT_DESCRIPTION.
+        data: uint8; the events in order, then at least `SLACK` bytes. What stands behind or
+            between events means nothing: read from a server, they are five bytes apart.
+        start: int64; where each event begins in `data`.
+        size: int64; bytes of each event, header and checksum included.
+        type: uint8; type code of each event.
+        timestamp: uint32; seconds since 1970.
+        server_id: uint32; the server where the event originated.
+        flags: uint16.
+        position: int64; offset of each event in the file, our own count: never wrapped.
+    """
+
+    file: str
+    format: FormatDescription
+    data: npt.NDArray[np.uint8]
+    start: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    type: npt.NDArray[np.uint8]
+    timestamp: npt.NDArray[np.uint32]
+    server_id: npt.NDArray[np.uint32]
+    flags: npt.NDArray[np.uint16]
+    position: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many events the block holds."""
+        return len(self.start)
+
+    @property
+    def next_position(self) -> int:
+        """Offset in the file of the first event behind the block."""
+        return int(self.position[-1] + self.size[-1])
+
+    def event(self, index: int) -> memoryview:
+        """Return one event, header and checksum included: a view that keeps the block alive."""
+        begin = int(self.start[index])
+        return self.data.data[begin : begin + int(self.size[index])]
+
+    def body(self, index: int) -> memoryview:
+        """Return one event without its header and checksum, a view."""
+        begin = int(self.start[index])
+        end = begin + int(self.size[index]) - self.format.checksum_size
+        return self.data.data[begin + 19 : end]

@@ -1,0 +1,221 @@
+"""The events of a block of file bytes: where they begin, and their headers as columns, checked.
+
+Tested against `binlog/framing.py`, which finds one event after another.
+
+Source: mysql-server, sql/binlog_reader.cc, Binlog_event_data_istream; sql/log_event.cc,
+Log_event::write_header.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks import scan
+from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.blocks.checksums import NEUTRAL, first_damaged
+from airflow_provider_binlog.errors import ChecksumError, FormatError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.format_description import FormatDescription
+
+EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
+"""No server writes a longer event: `max_allowed_packet` ends at 1 GiB."""
+
+_HEADER = struct.Struct("<IBIIIH")
+_NEUTRAL_SIZE = len(NEUTRAL)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The whole events at the front of some bytes.
+
+    Attributes:
+        start: int64; where each event begins.
+        header: `scan.HEADER` records, one per event.
+        end: Where the first event begins that is not whole.
+        wanted: Bytes from `end` on without which no further event can be framed: that event's
+            size, or a header's where not even that is there.
+        error: Why no event can begin at `end`; None where it is only not whole.
+    """
+
+    start: npt.NDArray[np.int64]
+    header: npt.NDArray[np.void]
+    end: int
+    wanted: int
+    error: FormatError | None
+
+
+class Framer:
+    """Frames the bytes of one log, block after block; it learns the log's server ids."""
+
+    def __init__(self) -> None:
+        self._scanner = scan.Scanner()
+
+    def frame(
+        self, data: npt.NDArray[np.uint8], begin: int, end: int, *, file: str, position: int
+    ) -> Frames:
+        """Return the whole events of `data[begin:end]`, which begins with one.
+
+        Damage is not raised: an earlier event's checksum may be what names it.
+
+        Args:
+            data: Bytes of a file.
+            begin: Where the first event begins.
+            end: Where the known bytes end.
+            file: Name of the file, for errors.
+            position: Offset of the first event in the file.
+        """
+        base = position - begin
+        candidate, header = self._candidates(data, begin, end, base)
+        starts: list[npt.NDArray[np.int64]] = []
+        headers: list[npt.NDArray[np.void]] = []
+        at = begin
+        while True:
+            index = int(np.searchsorted(candidate, at))
+            if index < len(candidate) and candidate[index] == at:
+                rest, rest_header = candidate[index:], header[index:]
+                chosen = scan.chain(rest, rest + rest_header["size"])
+                starts.append(rest[chosen])
+                headers.append(scan.take(rest_header, chosen))
+                at = int(starts[-1][-1]) + int(headers[-1]["size"][-1])
+                continue
+            event = Outlook.at(data, at, end, file=file, position=base + at)
+            if event.wanted or event.error is not None:
+                start, joined = scan.join(starts, headers, scan.HEADER)
+                return Frames(start, joined, at, event.wanted, event.error)
+            if self._scanner.learn(event.server_id):
+                candidate, header = self._candidates(data, at, end, base)
+            starts.append(np.array([at]))
+            headers.append(scan.records(data, starts[-1], scan.HEADER))
+            at += event.size
+
+    def _candidates(
+        self, data: npt.NDArray[np.uint8], begin: int, end: int, base: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+        """Return where a known server id stands in what may be the header of a whole event."""
+        id_end = end - HEADER_SIZE + scan.SERVER_ID_OFFSET + 4
+        start = self._scanner.find(data, begin + scan.SERVER_ID_OFFSET, id_end)
+        start -= scan.SERVER_ID_OFFSET
+        header = scan.records(data, start, scan.HEADER)
+        follows = start + header["size"]
+        log_pos = header["log_pos"]
+        fits = (header["size"] >= HEADER_SIZE) & (follows <= end)
+        fits &= (log_pos == 0) | (log_pos == (follows + base & 0xFFFFFFFF))
+        if fits.all():
+            return start, header
+        which = np.flatnonzero(fits)
+        return start[which], scan.take(header, which)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """One event looked at by hand: whole, or what it lacks, or why it is none."""
+
+    server_id: int = 0
+    size: int = 0
+    wanted: int = 0
+    error: FormatError | None = None
+
+    @classmethod
+    def at(
+        cls, data: npt.NDArray[np.uint8], at: int, end: int, *, file: str, position: int
+    ) -> Outlook:
+        """Look at the event that begins at `data[at]`, of which bytes up to `end` are known."""
+        if end - at < HEADER_SIZE:
+            return cls(wanted=HEADER_SIZE)
+        _, type_code, server_id, size, log_pos, _ = _HEADER.unpack_from(data.data, at)
+        if not HEADER_SIZE <= size <= EVENT_BYTES_MAX:
+            wrong = FormatError("no event has this size", file=file, offset=position, size=size)
+            return cls(error=wrong)
+        if at + size <= end:
+            return cls(server_id, size)
+        # Waiting for the rest of an event whose size is damaged could mean waiting for 4 GiB.
+        if log_pos and log_pos != (position + size) & 0xFFFFFFFF:
+            return cls(error=_misplaced(file, position, type_code, size, log_pos))
+        return cls(wanted=size)
+
+
+def checked_block(
+    data: npt.NDArray[np.uint8],
+    start: npt.NDArray[np.int64],
+    header: npt.NDArray[np.void],
+    *,
+    file: str,
+    description: FormatDescription,
+    position: int,
+    neutral_gaps: bool = False,
+) -> EventBlock:
+    """Return framed events as a block, their checksums and their places in the file verified.
+
+    Args:
+        data: The events, with `block.SLACK` bytes behind them; kept by the block, not copied.
+        start: Where each event begins.
+        header: `scan.HEADER` records, one per event.
+        file: Name of the binlog file.
+        description: The file's FORMAT_DESCRIPTION.
+        position: Offset of the first event in the file.
+        neutral_gaps: Whether `checksums.NEUTRAL` stands in front of every event; else they follow
+            one another without a gap.
+
+    Raises:
+        ChecksumError: An event is damaged; the text names the first one's type and place.
+        FormatError: An event's own count of its place is another one.
+    """
+    size = header["size"].astype(np.int64)
+    follows = np.cumsum(size)
+    follows += position
+    block = EventBlock(
+        file=file,
+        format=description,
+        data=data,
+        start=start,
+        size=size,
+        type=header["type"].copy(),
+        timestamp=header["timestamp"].copy(),
+        server_id=header["server_id"].copy(),
+        flags=header["flags"].copy(),
+        position=follows - size,
+    )
+    if description.checksum_size:
+        gap = _NEUTRAL_SIZE if neutral_gaps else 0
+        damaged = first_damaged(data, start - gap, size + gap)
+        if damaged is not None:
+            raise ChecksumError("an event is damaged: its CRC32 is wrong", **_where(block, damaged))
+    log_pos = header["log_pos"]
+    wrong = (log_pos != (follows & 0xFFFFFFFF)) & (log_pos != 0)
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise _misplaced(
+            file,
+            int(block.position[index]),
+            int(block.type[index]),
+            int(size[index]),
+            int(log_pos[index]),
+        )
+    return block
+
+
+def _where(block: EventBlock, index: int) -> dict[str, object]:
+    return {
+        "file": block.file,
+        "offset": int(block.position[index]),
+        "event": event_name(int(block.type[index])),
+    }
+
+
+def _misplaced(file: str, position: int, type_code: int, size: int, log_pos: int) -> FormatError:
+    return FormatError(
+        "an event does not end where its header says: damaged, or not the start of an event",
+        file=file,
+        offset=position,
+        event=event_name(type_code),
+        size=size,
+        log_pos=log_pos,
+    )

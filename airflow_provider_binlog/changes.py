@@ -1,0 +1,65 @@
+"""What one staged change row carries besides the columns of its table.
+
+The contract between capture, which writes these columns, and the merge, which
+reads them. A part is a Parquet file whose columns are the table's columns, in
+the table's order, followed by `CHANGE_COLUMNS`.
+
+The words of `ChangeType` are the open convention of Delta's change data feed and
+of Iceberg's changelog views.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+CHANGE_TYPE = "_change_type"
+"""One of `ChangeType`, as text."""
+
+COMMIT_TS = "_commit_ts"
+"""When the transaction was committed, microseconds in UTC. MySQL: the commit
+timestamp of the GTID event. MariaDB: the GTID event's timestamp, whole seconds."""
+
+GTID = "_gtid"
+"""`uuid:number`, `uuid:tag:number` or MariaDB's `domain-server-number`. Null where the
+transaction has none (`gtid_mode=OFF`)."""
+
+FILE = "_file"
+"""Name of the binlog file that holds the event."""
+
+POSITION = "_pos"
+"""Offset of the event in that file, in bytes: what mysqlbinlog prints after `# at`."""
+
+ROW = "_row"
+"""Orders the changes of one manifest, and no two rows of one manifest share it.
+The binlog's files count from the manifest's first one in the upper bits, the place of the
+row image in the file's uncompressed events in the lower 44."""
+
+IMAGE = "_image"
+"""Number of the set of columns present in this row image, as listed in the manifest.
+A column outside the set is absent, which is not NULL."""
+
+CHANGE_COLUMNS = (CHANGE_TYPE, COMMIT_TS, GTID, FILE, POSITION, ROW, IMAGE)
+"""The change columns in the order in which they stand in a part."""
+
+ROW_FILE_SHIFT = 44
+"""`_row` is `(file number << ROW_FILE_SHIFT) + place of the row image in that file`."""
+
+
+class ChangeType(StrEnum):
+    """What happened to the row."""
+
+    INSERT = "insert"
+    UPDATE_PREIMAGE = "update_preimage"
+    UPDATE_POSTIMAGE = "update_postimage"
+    DELETE = "delete"
+
+
+class BeforeImages(StrEnum):
+    """Which before-images of updates are staged.
+
+    `KEY_CHANGES` keeps those whose key differs from the after-image's, which is all that a
+    merge needs; tables without a key keep every one of them. `ALL` keeps all, for audit.
+    """
+
+    KEY_CHANGES = "key_changes"
+    ALL = "all"

@@ -1,0 +1,204 @@
+"""The checkpoint: up to where a source's log is staged.
+
+It moves last: parts, then their manifest, then the checkpoint. So it may lag behind what is staged,
+never lead, and it can always be made again from the manifests. No checkpoint means only that
+nothing is saved: what to do then is the DAG author's choice, never a default.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_binlog.errors import (
+    CheckpointError,
+    CheckpointMissingError,
+    CheckpointMovedError,
+    FormatError,
+)
+from airflow_provider_binlog.position import Position, SourceIdentity
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.staging.manifest_log import ManifestLog
+
+FORMAT = "airflow-provider-binlog/checkpoint"
+VERSION = 1
+
+
+class CheckpointStore(Protocol):
+    """Where checkpoints are kept: text under a key, such as Airflow's Variables."""
+
+    def get(self, key: str) -> str | None:
+        """Return what is stored under `key`; None if nothing is."""
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value` under `key`."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Up to where a source's log is staged, and who said so.
+
+    Attributes:
+        identity: The server that issued the position.
+        position: Everything before it is staged.
+        sequence: The newest manifest it covers; 0 if there is none yet.
+        saved_at: When it was saved, ISO 8601 in UTC.
+        saved_by: The run that saved it.
+    """
+
+    identity: SourceIdentity
+    position: Position
+    sequence: int
+    saved_at: str
+    saved_by: str
+
+    @classmethod
+    def behind(cls, manifest: Manifest, *, saved_at: str, saved_by: str) -> Checkpoint:
+        """Return the checkpoint that covers `manifest` and all before it."""
+        return cls(manifest.identity, manifest.stop, manifest.sequence, saved_at, saved_by)
+
+    def says_the_same(self, other: Checkpoint | None) -> bool:
+        """Whether `other` marks the same place, whoever saved it and when."""
+        return (
+            other is not None
+            and self.identity == other.identity
+            and self.position.place == other.position.place
+            and self.sequence == other.sequence
+        )
+
+    def encode(self) -> str:
+        """Return the checkpoint as it is stored: one JSON object."""
+        value = {
+            "format": FORMAT,
+            "version": VERSION,
+            "source": self.identity.to_json(),
+            "position": self.position.to_json(),
+            "sequence": self.sequence,
+            "saved_at": self.saved_at,
+            "saved_by": self.saved_by,
+        }
+        return json.dumps(value, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def decode(cls, text: str) -> Checkpoint:
+        """Read what `encode` wrote.
+
+        Raises:
+            CheckpointError: The text is no checkpoint, or one of a version this package does not
+            read.
+        """
+        try:
+            value: dict[str, Any] = json.loads(text)
+            if value.get("format") != FORMAT:
+                raise CheckpointError("not a checkpoint", format=value.get("format"))
+            if value.get("version") != VERSION:
+                raise CheckpointError(
+                    "a checkpoint of another version: read it with the release that wrote it",
+                    version=value.get("version"),
+                    known=VERSION,
+                )
+            checkpoint = cls(
+                identity=SourceIdentity.from_json(value["source"]),
+                position=Position.from_json(value["position"]),
+                sequence=value["sequence"],
+                saved_at=str(value["saved_at"]),
+                saved_by=str(value["saved_by"]),
+            )
+            if type(checkpoint.sequence) is not int or checkpoint.sequence < 0:
+                raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
+            _ = checkpoint.position.place  # a file name without a number orders nothing
+        except (AttributeError, FormatError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError("not a checkpoint", cause=repr(error)) from error
+        return checkpoint
+
+    def __str__(self) -> str:
+        """Return the position and the manifest, the form people read."""
+        return f"{self.position}, manifest {self.sequence}"
+
+
+def load(store: CheckpointStore, key: str) -> Checkpoint | None:
+    """Return what is saved; None if nothing is, which says nothing about where to start.
+
+    Raises:
+        CheckpointError: What is stored under the key is no checkpoint.
+    """
+    text = store.get(key)
+    if text is None:
+        return None
+    try:
+        return Checkpoint.decode(text)
+    except CheckpointError as error:
+        error.context["key"] = key
+        raise
+
+
+def advance(
+    store: CheckpointStore, key: str, *, expected: Checkpoint | None, new: Checkpoint
+) -> None:
+    """Move the checkpoint from `expected`, which this run started from, to `new`.
+
+    A checkpoint that already says what `new` says stays as it is: an earlier try saved it.
+
+    Raises:
+        CheckpointMovedError: What is saved is neither `expected` nor `new`: another run moved it.
+        CheckpointError: `new` lies before `expected`, or on another server; or the store does not
+            give back what was saved.
+    """
+    saved = load(store, key)
+    if new.says_the_same(saved):
+        return
+    if not (saved is None if expected is None else expected.says_the_same(saved)):
+        raise CheckpointMovedError(
+            "another run moved the checkpoint meanwhile", key=key, expected=expected, found=saved
+        )
+    if saved is not None:
+        _check_forward(saved, new)
+    overwrite(store, key, new)
+
+
+def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
+    """Save a checkpoint, whatever is saved now: a person's decision, never a task's.
+
+    Raises:
+        CheckpointError: The store does not give back what was saved.
+    """
+    text = checkpoint.encode()
+    store.set(key, text)
+    found = store.get(key)
+    if found != text:
+        raise CheckpointError(
+            "the checkpoint was saved but reads otherwise: another run saved one at the same time, "
+            "or something with precedence hides it (an environment variable, a secrets backend)",
+            key=key,
+        )
+
+
+def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
+    """Return the checkpoint that the manifests prove: behind the newest one.
+
+    Raises:
+        CheckpointMissingError: The source has no manifest.
+        ManifestError: The newest manifest is unreadable.
+    """
+    newest = log.latest()
+    if newest is None:
+        raise CheckpointMissingError("there is no manifest to make a checkpoint from")
+    return Checkpoint.behind(newest, saved_at=saved_at, saved_by=saved_by)
+
+
+def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:
+    if new.identity != saved.identity:
+        raise CheckpointError(
+            "the checkpoint belongs to another server",
+            saved=saved.identity.server,
+            new=new.identity.server,
+        )
+    if new.sequence < saved.sequence or new.position.place < saved.position.place:
+        raise CheckpointError(
+            "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",
+            saved=saved,
+            new=new,
+        )

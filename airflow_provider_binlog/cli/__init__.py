@@ -1,0 +1,1 @@
+"""The command line: `airflow binlog …` and `python -m airflow_provider_binlog …`."""

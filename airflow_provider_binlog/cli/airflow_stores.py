@@ -1,0 +1,72 @@
+"""Connections and Variables as Airflow's own command line reaches them: in its database.
+
+Tasks may not do that, and go by the Task SDK; a command line has no task around it. Hence
+`airflow.models`, which ruff takes for an oversight.
+"""
+
+# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.hooks.settings import ConnectionSettings
+
+
+def find_connection(conn_id: str) -> ConnectionSettings:
+    """Return the fields of an Airflow connection.
+
+    Raises:
+        ConfigurationError: There is none of this id, or no Airflow.
+    """
+    _need_airflow(f"{conn_id} is no binlog file and no mysql:// address")
+    from airflow.models import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from airflow_provider_binlog.hooks.binlog import read_settings
+
+    try:
+        connection = Connection.get_connection_from_secrets(conn_id)  # noqa: AIR311
+    except AirflowNotFoundException as error:
+        raise ConfigurationError(
+            f"{conn_id} is no binlog file, no mysql:// address and no Airflow connection"
+        ) from error
+    return read_settings(connection)
+
+
+class MetastoreVariableStore:
+    """Checkpoints in Variables; for the command line."""
+
+    def __init__(self) -> None:
+        """Raise ConfigurationError where Airflow is not installed."""
+        _need_airflow("checkpoints are Airflow Variables")
+
+    def get(self, key: str) -> str | None:
+        """Return what is stored, None where nothing is."""
+        from airflow.models import Variable
+
+        value = Variable.get(key, default_var=None)  # noqa: AIR311
+        return None if value is None else str(value)
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        from airflow.models import Variable
+
+        from airflow_provider_binlog.hooks.variables import DESCRIPTION
+
+        Variable.set(key, value, description=DESCRIPTION)  # noqa: AIR311
+
+
+def let_hooks_read_the_database() -> None:
+    """Let the Task SDK find connections where no task is: as `airflow connections test` does."""
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+
+
+def _need_airflow(why: str) -> None:
+    if find_spec("airflow") is None or find_spec("airflow.models") is None:
+        raise ConfigurationError(f"{why}, and Airflow is not installed here")

@@ -1,0 +1,210 @@
+"""`rows`: every row change as one JSON object on a line of its own.
+
+The whole range is walked event by event, so an event that may carry row changes and is not decoded
+ends the command; what `--table` leaves out is not decoded and need not be decodable.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT, ChangeType
+from airflow_provider_binlog.cli.json_values import format_moments, to_json_values
+from airflow_provider_binlog.cli.source import read_blocks
+from airflow_provider_binlog.errors import BinlogError, TableMapMissingError
+from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+_CHANGES = tuple(ChangeType)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_GROUP_EVENTS_MAX = 4096
+_GROUP_BYTES_MAX = 1 << 20
+"""Rows are printed group by group; a group is decoded in one go."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the changes of the range; see the module."""
+    write = sys.stdout.write
+    reader = RowReader(arguments.table)
+    for block, count in read_blocks(arguments.source, start=arguments.start, stop=arguments.stop):
+        for line in reader.read(block, count):
+            write(line)
+
+
+@dataclass
+class _Table:
+    """A table as its last TABLE_MAP described it; compiled when its first rows come."""
+
+    table_map: TableMap
+    wanted: bool
+    layout: RowLayout | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.table_map.database}.{self.table_map.table}"
+
+
+@dataclass
+class _Group:
+    """Rows events of one table in one shape that follow one another in a block."""
+
+    table: _Table
+    events: list[int] = field(default_factory=list)
+    gtids: list[str | None] = field(default_factory=list)
+    commits: list[int] = field(default_factory=list)
+    bytes: int = 0
+
+
+class RowReader:
+    """Follows a log from a transaction boundary on, and turns its changes into lines."""
+
+    def __init__(self, tables: Sequence[str] | None = None) -> None:
+        self._patterns = tables
+        self._scanner = TransactionScanner()
+        self._files: list[str] = []
+        self._maps: dict[int, _Table] = {}
+        self._shapes: dict[bytes, _Table] = {}
+        self._gtid: str | None = None
+        self._commit: int | None = None
+
+    def read(self, block: EventBlock, count: int) -> Iterator[str]:
+        """Yield a line for each change in the first `count` events of the next block.
+
+        Raises:
+            UnsupportedError: An event carries row changes, or may, and is not decoded.
+            FormatError: An event is not what its type says, or stands where it cannot.
+        """
+        if block.file not in self._files:
+            self._files.append(block.file)
+        group: _Group | None = None
+        for index in range(count):
+            try:
+                table = self._follow(block, index)
+            except BinlogError as error:
+                if group is not None:
+                    yield from self._print(block, group)
+                error.context.pop("log_pos", None)
+                error.context.update(file=block.file, offset=int(block.position[index]))
+                raise
+            if table is None:
+                continue
+            if group is not None and (group.table is not table or _is_full(group)):
+                yield from self._print(block, group)
+                group = None
+            group = group or _Group(table)
+            group.events.append(index)
+            group.gtids.append(self._gtid)
+            group.commits.append(
+                int(block.timestamp[index]) * 1_000_000 if self._commit is None else self._commit
+            )
+            group.bytes += int(block.size[index])
+        if group is not None:
+            yield from self._print(block, group)
+
+    def _follow(self, block: EventBlock, index: int) -> _Table | None:
+        """Take note of an event; return the table if it holds wanted rows."""
+        header, body = EventHeader.parse(block.event(index)), block.body(index)
+        seen = self._scanner.feed(header, body, block.format)
+        if seen.place is Place.BEGIN and seen.gtid is not None:
+            self._maps.clear()
+            self._gtid = seen.gtid.text
+            self._commit = (
+                header.timestamp * 1_000_000
+                if isinstance(seen.gtid, MariadbGtid)
+                else seen.gtid.commit_timestamp_us
+            )
+        elif header.type == EventType.TABLE_MAP:
+            self._map(block, body)
+        elif header.type in ROWS:
+            return self._rows(block, header, body)
+        return None
+
+    def _map(self, block: EventBlock, body: memoryview) -> None:
+        fixed, rest = block.format.split(EventType.TABLE_MAP, body)
+        table_id, shape = fixed.uint(6), bytes(rest.rest())
+        table = self._shapes.get(shape)
+        if table is None:
+            table_map = TableMap.parse(body, block.format)
+            name = f"{table_map.database}.{table_map.table}"
+            wanted = self._patterns is None or any(
+                fnmatchcase(name, each) for each in self._patterns
+            )
+            table = self._shapes[shape] = _Table(table_map, wanted)
+        self._maps[table_id] = table
+
+    def _rows(self, block: EventBlock, header: EventHeader, body: memoryview) -> _Table | None:
+        fixed, _ = block.format.split(header.type, body)
+        table = self._maps.get(fixed.uint(6))
+        if table is None:
+            if RowsHeader.parse(header.type, body, block.format).is_dummy:
+                return None
+            raise TableMapMissingError("a rows event without the TABLE_MAP of its table")
+        if not table.wanted:
+            return None
+        if table.layout is None:
+            table.layout = compile_layout(table.table_map, unnamed_ok=True)
+        return table
+
+    def _print(self, block: EventBlock, group: _Group) -> Iterator[str]:
+        layout = group.table.layout
+        if layout is None:
+            return
+        chosen = np.array(group.events)
+        start = block.start[chosen]
+        events = RowsEvents(
+            data=block.data,
+            start=start,
+            end=start + block.size[chosen] - block.format.checksum_size,
+            type=block.type[chosen],
+        )
+        try:
+            rows = decode(layout, events)
+        except BinlogError as error:
+            event = error.context.pop("event", 0)
+            at = chosen[event if isinstance(event, int) else 0]
+            error.context.update(file=block.file, offset=int(block.position[at]))
+            raise
+        names = [column.name for column in layout.columns]
+        columns = [
+            to_json_values(array, column)
+            for array, column in zip(rows.columns, layout.columns, strict=True)
+        ]
+        base = self._files.index(block.file) << ROW_FILE_SHIFT
+        commits = format_moments(group.commits, 6)
+        positions = block.position[chosen].tolist()
+        places = zip(rows.event.tolist(), rows.change.tolist(), rows.offset.tolist(), strict=True)
+        for (event, change, offset), values in zip(places, zip(*columns, strict=True), strict=True):
+            line = {
+                "table": group.table.name,
+                "change": _CHANGES[change].value,
+                "file": block.file,
+                "pos": positions[event],
+                "row": base + positions[event] + offset,
+                "gtid": group.gtids[event],
+                "commit_ts": commits[event],
+                "values": dict(zip(names, values, strict=True)),
+            }
+            yield _encode(line) + "\n"
+
+
+def _is_full(group: _Group) -> bool:
+    return len(group.events) >= _GROUP_EVENTS_MAX or group.bytes >= _GROUP_BYTES_MAX

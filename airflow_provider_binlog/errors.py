@@ -1,0 +1,148 @@
+"""Every exception this package raises, in one tree.
+
+BinlogError
++-- ConfigurationError        an argument, option or connection field cannot be used as given
++-- FormatError               the bytes break the format; retrying cannot help
+|   +-- TruncatedError        an event, a packet or a file ends before its last field
+|   +-- ChecksumError         CRC32 differs from the trailer
+|   +-- TableMapMissingError  a rows event names a table nobody described
++-- UnsupportedError          legal MySQL that we do not decode; says what to change
++-- SourceError               the server, or the way to it
+|   +-- ConnectionLostError   the connection ended early; retryable
+|   +-- AccessDeniedError     a privilege or a password is missing
+|   +-- IdentityClashError    another replica uses our server id; retryable, a new id is drawn
+|   +-- PositionPurgedError   the server no longer has the position; re-snapshot
+|   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
+|   +-- ServerSetupError      a server variable is not what capture needs
++-- StagingError              the object store, or a file in it
+|   +-- StoreUnavailableError the store failed a read or a write; retryable
+|   +-- ManifestError         a manifest is unreadable, or leaves a gap
+|   +-- ConflictError         someone else wrote the key first
++-- CheckpointError           the saved position
+|   +-- CheckpointMissingError  nothing is saved yet, and no start was chosen
+|   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
++-- MergeError                the target tables
+    +-- TargetConflictError   someone else committed to the target first; retryable
+"""
+
+from __future__ import annotations
+
+
+class BinlogError(Exception):
+    """Base of all errors raised here.
+
+    Subclasses set `retryable`; the Airflow layer reads it, and nothing else
+    decides whether a task retries. Context (position, table, column) goes in
+    keyword arguments, so that errors pickle and their text stays uniform.
+    """
+
+    retryable = False
+
+    def __init__(self, message: str, **context: object) -> None:
+        super().__init__(message)
+        self.context = context
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep `context` when the error is pickled, as it is between processes."""
+        return type(self), self.args, {"context": self.context}
+
+    def __str__(self) -> str:
+        """Return the message, then the context as ``key=value`` pairs."""
+        pairs = ", ".join(f"{key}={value}" for key, value in self.context.items())
+        return f"{self.args[0]} ({pairs})" if pairs else str(self.args[0])
+
+
+class ConfigurationError(BinlogError):
+    """An argument, an option or a field of a connection cannot be used as given."""
+
+
+class FormatError(BinlogError):
+    """The bytes break the format; reading them again gives the same bytes."""
+
+
+class TruncatedError(FormatError):
+    """An event, a packet or a file ends before its last field."""
+
+
+class ChecksumError(FormatError):
+    """An event's CRC32 differs from the one in its trailer."""
+
+
+class TableMapMissingError(FormatError):
+    """A rows event names a table that no TABLE_MAP of its statement described."""
+
+
+class UnsupportedError(BinlogError):
+    """Legal MySQL that this package does not decode; the text says what to change."""
+
+
+class SourceError(BinlogError):
+    """The server refused, or the way to it failed."""
+
+
+class ConnectionLostError(SourceError):
+    """The connection could not be opened, or ended before the range did."""
+
+    retryable = True
+
+
+class AccessDeniedError(SourceError):
+    """The account lacks a privilege, or its password is wrong."""
+
+
+class IdentityClashError(SourceError):
+    """Another replica registered with our server id; a retry draws another id."""
+
+    retryable = True
+
+
+class PositionPurgedError(SourceError):
+    """The server no longer has the log at this position; the tables need a new snapshot."""
+
+
+class ForeignPositionError(SourceError):
+    """The position was issued by another server, or by a log that was reset since."""
+
+
+class ServerSetupError(SourceError):
+    """A server variable is not what capture needs; the text names it and its value."""
+
+
+class StagingError(BinlogError):
+    """The object store, or a file in it, is not as it should be."""
+
+
+class StoreUnavailableError(StagingError):
+    """The object store failed a read or a write that may succeed later."""
+
+    retryable = True
+
+
+class ManifestError(StagingError):
+    """A manifest is unreadable, foreign, or leaves a gap to the one before it."""
+
+
+class ConflictError(StagingError):
+    """Someone else created the key first."""
+
+
+class CheckpointError(BinlogError):
+    """The saved position cannot be used."""
+
+
+class CheckpointMissingError(CheckpointError):
+    """Nothing is saved for this source, and the DAG author chose no start."""
+
+
+class CheckpointMovedError(CheckpointError):
+    """The saved position is not the one this run started from."""
+
+
+class MergeError(BinlogError):
+    """The staged changes cannot be applied to a target table."""
+
+
+class TargetConflictError(MergeError):
+    """Another writer committed to the target table first; the merge may run again."""
+
+    retryable = True

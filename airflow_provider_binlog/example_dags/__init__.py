@@ -1,0 +1,1 @@
+"""Small DAGs that are also tests."""

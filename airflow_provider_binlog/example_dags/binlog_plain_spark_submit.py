@@ -1,0 +1,53 @@
+"""The merge by a plain SparkSubmitOperator, for those who have a subclass of their own.
+
+`BinlogMergeOperator` does nothing that cannot be written out: an application, the zip that it
+imports, and its arguments.
+"""
+
+from __future__ import annotations
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, task
+
+from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.merge import merge_arguments
+from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.session_conf import delta_conf
+
+STAGING = "s3://lake_s3@lake/staging"
+
+
+@task
+def build_zip() -> str:
+    """Write what the merge imports where the next task finds it, and return the path."""
+    return str(build_py_files("/tmp"))  # noqa: S108  on one worker; else a folder they share
+
+
+with DAG("binlog_plain_spark_submit", schedule="@hourly", catchup=False, max_active_runs=1):
+    changes = BinlogPositionSensor(
+        task_id="changes", source="shop", start="earliest", deferrable=True, poke_interval=30
+    )
+    stage = BinlogExtractOperator(
+        task_id="stage",
+        source="shop",
+        start=changes.output,
+        tables=["shop.*"],
+        staging_path=STAGING,
+    )
+    merge = SparkSubmitOperator(
+        task_id="merge",
+        application=str(APPLICATION),
+        py_files="{{ ti.xcom_pull(task_ids='build_zip') }}",
+        application_args=merge_arguments(
+            source="shop",
+            staging_path=STAGING,
+            through="{{ ti.xcom_pull(task_ids='stage')['last_sequence'] }}",
+            format="delta",
+            lake="s3://lake/tables",
+        ),
+        conf=delta_conf(),
+    )
+    checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
+    stage >> build_zip() >> merge >> checkpoint

@@ -1,0 +1,93 @@
+"""What Airflow learns about this provider when it starts."""
+
+from __future__ import annotations
+
+_INTEGRATION = "MySQL binary log"
+
+
+def get_provider_info() -> dict[str, object]:
+    """Return the provider's metadata, as Airflow's provider manager reads it.
+
+    The connection form is described here, not in the hook: Airflow draws it without importing
+    the hook. Keys are kebab-case, those of `conn-fields` are the keys of the connection's extra.
+    """
+    return {
+        "package-name": "airflow-provider-binlog",
+        "name": "Binlog",
+        "description": "Change data capture from MySQL and MariaDB binary logs.",
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://dev.mysql.com/doc/refman/9.7/en/binary-log.html",
+                "tags": ["software"],
+            }
+        ],
+        "hooks": _modules("airflow_provider_binlog.hooks.binlog"),
+        "sensors": _modules("airflow_provider_binlog.sensors.binlog"),
+        "triggers": _modules("airflow_provider_binlog.triggers.binlog"),
+        "operators": _modules(
+            "airflow_provider_binlog.operators.checkpoint",
+            "airflow_provider_binlog.operators.extract",
+            "airflow_provider_binlog.operators.merge",
+        ),
+        "connection-types": [_connection_type()],
+        "cli": ["airflow_provider_binlog.cli.airflow_commands.get_binlog_cli_commands"],
+    }
+
+
+def _modules(*names: str) -> list[dict[str, object]]:
+    return [{"integration-name": _INTEGRATION, "python-modules": list(names)}]
+
+
+def _connection_type() -> dict[str, object]:
+    return {
+        "connection-type": "binlog",
+        "hook-class-name": "airflow_provider_binlog.hooks.binlog.BinlogHook",
+        "hook-name": "MySQL / MariaDB binary log",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema"],
+            "relabeling": {"login": "User"},
+            "placeholders": {"host": "mysql.example.com", "port": "3306"},
+        },
+        "conn-fields": {
+            "ssl_mode": {
+                "label": "TLS",
+                "description": "disabled, preferred (the default), required, verify_ca or "
+                "verify_identity, as the mysql client means them",
+                "schema": {
+                    "type": ["string", "null"],
+                    "enum": [
+                        None,
+                        "disabled",
+                        "preferred",
+                        "required",
+                        "verify_ca",
+                        "verify_identity",
+                    ],
+                },
+            },
+            "ssl_ca": _text("CA certificates", "Path of a PEM file on the workers"),
+            "ssl_cert": _text("Client certificate", "Path of a PEM file on the workers"),
+            "ssl_key": _text("Client key", "Path of a PEM file on the workers"),
+            "connect_timeout": _seconds("Connect timeout", "Seconds; 10 if empty"),
+            "read_timeout": _seconds(
+                "Read timeout",
+                "Seconds without a byte before the connection counts as lost; 60 if empty",
+            ),
+            "server_id": {
+                "label": "Replica's server id",
+                "description": "Identifies this replica at the server. Drawn at random if empty; "
+                "set it only where the server's administrator hands them out.",
+                "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 4294967295},
+            },
+        },
+    }
+
+
+def _text(label: str, description: str) -> dict[str, object]:
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"]}}
+
+
+def _seconds(label: str, description: str) -> dict[str, object]:
+    schema = {"type": ["integer", "null"], "minimum": 1, "maximum": 31536000}
+    return {"label": label, "description": description, "schema": schema}

@@ -1,0 +1,77 @@
+"""The Airflow connection to a server whose log is read."""
+
+# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.hooks.settings import ConnectionSettings
+
+if TYPE_CHECKING:
+    import pymysql
+    from airflow.sdk import Connection
+
+
+class BinlogHook(BaseHook):
+    """Connect to a MySQL or MariaDB server as a replica does.
+
+    .. seealso:: ``docs/connection.md``: the connection's fields and its account's privileges.
+
+    :param binlog_conn_id: Id of a connection of type ``binlog``.
+    """
+
+    conn_name_attr = "binlog_conn_id"
+    default_conn_name = "binlog_default"
+    conn_type = "binlog"
+    hook_name = "MySQL / MariaDB binary log"
+
+    def __init__(self, binlog_conn_id: str = default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.binlog_conn_id = binlog_conn_id
+
+    @cached_property
+    def settings(self) -> ConnectionSettings:
+        """The connection's fields, checked.
+
+        Raises:
+            ConfigurationError: A field cannot be used as given.
+        """
+        return read_settings(self.get_connection(self.binlog_conn_id))
+
+    def get_conn(self) -> pymysql.Connection[Any]:
+        """Return a new connection; the caller closes it."""
+        return self.settings.connect()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Return whether capture can work with this connection, and if not, all that is missing."""
+        from airflow_provider_binlog.transport import questions
+
+        try:
+            with closing(self.get_conn()) as connection:
+                identity = questions.identify(connection)
+                questions.check_setup(connection)
+                end = questions.log_end(connection)
+        except BinlogError as error:
+            return False, str(error)
+        return True, f"{identity.flavor.value} server {identity.server}, log ends at {end}"
+
+
+def read_settings(connection: Connection) -> ConnectionSettings:
+    """Return the fields of an Airflow connection, checked.
+
+    Raises:
+        ConfigurationError: A field cannot be used as given.
+    """
+    return ConnectionSettings.from_fields(
+        host=connection.host,
+        port=connection.port,
+        login=connection.login,
+        password=connection.password,
+        extra=connection.extra_dejson,
+    )

@@ -1,0 +1,53 @@
+"""Where the staged files lie: one location, opened by tasks and named for Spark."""
+
+# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from airflow.sdk import BaseHook, ObjectStoragePath
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+_SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs"}
+"""The schemes whose authority is a bucket, so that what stands before an `@` is a connection."""
+
+
+def open_store(location: str) -> ObjectStore:
+    """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
+
+    Raises:
+        ConfigurationError: The connection that the location names does not exist. Airflow would
+            go on with whatever credentials the machine has, and fail much later or not at all.
+    """
+    from airflow_provider_binlog.staging.object_store import FsspecStore
+
+    conn_id = urlsplit(location).netloc.rpartition("@")[0]
+    if conn_id:
+        try:
+            BaseHook.get_connection(conn_id)
+        except AirflowNotFoundException as error:
+            raise ConfigurationError(
+                "the connection of this location does not exist",
+                location=location,
+                conn_id=conn_id,
+            ) from error
+    path = ObjectStoragePath(location)
+    return FsspecStore(path.fs, path.path)
+
+
+def spark_location(location: str) -> str:
+    """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3."""
+    parts = urlsplit(location)
+    if not parts.scheme:
+        return f"file://{location}"
+    if parts.scheme not in _SPARK_SCHEMES:
+        return location
+    bucket = parts.netloc.rpartition("@")[2]
+    return f"{_SPARK_SCHEMES[parts.scheme]}://{bucket}{parts.path}"

@@ -1,0 +1,24 @@
+"""Whether a task retries: the one place that reads `retryable`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_binlog.errors import BinlogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def fail_unless_retryable() -> Iterator[None]:
+    """Turn an error that a retry would meet again into Airflow's "fail, do not retry"."""
+    try:
+        yield
+    except BinlogError as error:
+        if error.retryable:
+            raise
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,214 @@
+"""How to reach a server: the fields of a connection, checked, and the PyMySQL connection they give.
+
+Nothing of Airflow is used here, so that the command line can open a DSN without it.
+"""
+
+# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from airflow_provider_binlog.errors import BinlogError, ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pymysql
+
+DSN_SCHEMES = ("binlog", "mysql", "mariadb")
+SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
+
+_DEFAULT_PORT = 3306
+_SERVER_ID_MAX = 2**32 - 1
+_TIMEOUT_MAX_SECONDS = 31_536_000
+
+_SECURE_TRANSPORT_REQUIRED = 3159  # the server's
+_NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Where a server is, who we are there, and how the way is secured.
+
+    Attributes:
+        ssl_mode: One of `SSL_MODES`, as the mysql client means them.
+        ssl_ca, ssl_cert, ssl_key: Paths of PEM files.
+        connect_timeout, read_timeout: Seconds.
+        server_id: What we register as; None draws one for each stream.
+    """
+
+    host: str
+    port: int = _DEFAULT_PORT
+    user: str = ""
+    password: str = field(default="", repr=False)
+    unix_socket: str | None = None
+    ssl_mode: str = "preferred"
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    connect_timeout: int = 10
+    read_timeout: int = 60
+    server_id: int | None = None
+
+    @classmethod
+    def from_fields(
+        cls,
+        *,
+        host: str | None,
+        port: int | None,
+        login: str | None,
+        password: str | None,
+        extra: Mapping[str, Any],
+    ) -> ConnectionSettings:
+        """Check the fields of a connection; `extra` holds the rest by the names used here.
+
+        Raises:
+            ConfigurationError: A field of `extra` is unknown or cannot be used as given.
+        """
+        known = {
+            "unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key",
+            "connect_timeout", "read_timeout", "server_id",
+        }  # fmt: skip
+        if unknown := sorted(set(extra) - known):
+            raise ConfigurationError(
+                f"no field of a connection's extra is called {unknown[0]}: "
+                f"there are {', '.join(sorted(known))}"
+            )
+        given = {name: value for name, value in extra.items() if value not in (None, "")}
+        ssl_mode = str(given.get("ssl_mode", "preferred")).lower().replace("-", "_")
+        if ssl_mode not in SSL_MODES:
+            raise ConfigurationError(f"ssl_mode is one of {', '.join(SSL_MODES)}", given=ssl_mode)
+        server_id = None
+        if "server_id" in given:
+            server_id = _integer(given, "server_id", 0, _SERVER_ID_MAX)
+        return cls(
+            host=host or "localhost",
+            port=port or _DEFAULT_PORT,
+            user=login or "",
+            password=password or "",
+            unix_socket=given.get("unix_socket"),
+            ssl_mode=ssl_mode,
+            ssl_ca=given.get("ssl_ca"),
+            ssl_cert=given.get("ssl_cert"),
+            ssl_key=given.get("ssl_key"),
+            connect_timeout=_integer(given, "connect_timeout", 10, _TIMEOUT_MAX_SECONDS),
+            read_timeout=_integer(given, "read_timeout", 60, _TIMEOUT_MAX_SECONDS),
+            server_id=server_id,
+        )
+
+    @classmethod
+    def from_dsn(cls, dsn: str) -> ConnectionSettings:
+        """Read `mysql://user:password@host:port/?ssl_mode=required`.
+
+        User and password are percent-encoded where they hold one of `:/?#[]@%`; the query holds
+        what a connection keeps in its extra.
+
+        Raises:
+            ConfigurationError: It is no such address, or a field cannot be used as given.
+        """
+        try:
+            parts = urlsplit(dsn)
+            port = parts.port
+        except ValueError as error:
+            raise ConfigurationError(f"not an address of a server: {error}") from error
+        if parts.scheme not in DSN_SCHEMES:
+            raise ConfigurationError(
+                "not an address of a server: it starts with mysql:// or mariadb://"
+            )
+        return cls.from_fields(
+            host=unquote(parts.hostname) if parts.hostname else None,
+            port=port,
+            login=unquote(parts.username) if parts.username else None,
+            password=unquote(parts.password) if parts.password else None,
+            extra=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        )
+
+    @property
+    def place(self) -> str:
+        """Where the server is, for people: `host:port` or the socket's path."""
+        return self.unix_socket or f"{self.host}:{self.port}"
+
+    def connect(self) -> pymysql.Connection[Any]:
+        """Return a new connection; the caller closes it.
+
+        Raises:
+            AccessDeniedError: The server refuses the account, its password or this host.
+            ConfigurationError: The TLS files cannot be read, the certificate does not hold, or the
+                server wants TLS.
+            ConnectionLostError: The server was not reached, or has no room now.
+        """
+        import pymysql  # here, so that parsing a DAG does not load it
+
+        try:
+            return pymysql.connect(
+                host=self.host,
+                port=self.port,
+                unix_socket=self.unix_socket,
+                user=self.user,
+                # As bytes: PyMySQL encodes text in latin1, and the server's accounts hold UTF-8.
+                password=self.password.encode(),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=self.connect_timeout,
+                read_timeout=self.read_timeout,
+                program_name="airflow-provider-binlog",
+                ssl_disabled=self.ssl_mode == "disabled",
+                ssl=self._ssl_context(),
+            )
+        except pymysql.err.MySQLError as error:
+            raise self._translate(error) from error
+        except RuntimeError as error:  # PyMySQL asks for the package `cryptography` by this
+            raise ConfigurationError(str(error), server=self.place) from error
+
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        """Return what the mode asks for; None leaves it to PyMySQL: TLS if the server offers it."""
+        if self.ssl_mode == "disabled":
+            return None
+        if self.ssl_mode == "preferred" and not (self.ssl_ca or self.ssl_cert):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_ca)
+            if self.ssl_cert:
+                context.load_cert_chain(self.ssl_cert, self.ssl_key)
+        except OSError as error:  # ssl.SSLError is one
+            files = [name for name in (self.ssl_ca, self.ssl_cert, self.ssl_key) if name]
+            raise ConfigurationError(
+                f"cannot read the TLS files: {error}", files=", ".join(files)
+            ) from error
+        # The certificates that MySQL makes for itself lack what Python 3.13 asks for.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = self.ssl_mode == "verify_identity"
+        if self.ssl_mode in ("preferred", "required"):
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def _translate(self, error: Exception) -> BinlogError:
+        from airflow_provider_binlog.transport.sql import translate
+
+        cause = getattr(error, "original_exception", None) or error.__cause__
+        context = {"server": self.place, "user": self.user, "ssl_mode": self.ssl_mode}
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return ConfigurationError(
+                f"the server's certificate does not hold: {cause.verify_message}", **context
+            )
+        if error.args and error.args[0] == _NO_TLS:
+            return ConfigurationError(
+                "the server has no TLS: mend that, or set ssl_mode to preferred", **context
+            )
+        if error.args and error.args[0] == _SECURE_TRANSPORT_REQUIRED:
+            return ConfigurationError("the server wants TLS: set ssl_mode to required", **context)
+        return translate(error, server=self.place, user=self.user)
+
+
+def _integer(given: Mapping[str, Any], name: str, default: int, largest: int) -> int:
+    try:
+        value = int(given.get(name, default))
+    except (TypeError, ValueError):
+        value = 0
+    if not 1 <= value <= largest:
+        raise ConfigurationError(f"{name} is a number from 1 to {largest}", given=given.get(name))
+    return value

@@ -1,0 +1,25 @@
+"""Airflow Variables as the store of checkpoints."""
+
+from __future__ import annotations
+
+from airflow.sdk import Variable
+
+DESCRIPTION = "Where the capture of a binary log stands. Written by airflow-provider-binlog."
+
+
+def checkpoint_key(source: str) -> str:
+    """Return the key of the Variable that holds a source's checkpoint."""
+    return f"binlog_checkpoint_{source}"
+
+
+class AirflowVariableStore:
+    """Checkpoints in Variables, one each; for tasks and triggers."""
+
+    def get(self, key: str) -> str | None:
+        """Return what is stored, None where nothing is."""
+        value = Variable.get(key, default=None)
+        return None if value is None else str(value)
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        Variable.set(key, value, description=DESCRIPTION)

@@ -1,0 +1,1 @@
+"""The tasks of the main job: extract, merge, checkpoint."""

@@ -1,0 +1,72 @@
+"""Move the checkpoint, last of all."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.runs import name_run, now
+from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.position import Position, SourceIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow.sdk import Context
+    from airflow.sdk.definitions.xcom_arg import XComArg
+
+
+class BinlogCheckpointOperator(BaseOperator):
+    """Move a source's checkpoint behind what was staged.
+
+    Where one DAG does all, it comes after the merge; where many merge what one DAG stages, right
+    after the extract. Both lose nothing: a merge goes by the mark in its own tables. It refuses if
+    the checkpoint is not where the extract found it, and does nothing if it is already there.
+
+    Returns the checkpoint's ``{"source", "position", "sequence"}``.
+
+    :param staged: What the extract operator returned, ``extract.output``. (templated)
+    """
+
+    template_fields: Sequence[str] = ("staged",)
+    template_fields_renderers = {"staged": "json"}  # noqa: RUF012
+    ui_color = "#cfe8d5"
+
+    def __init__(self, *, staged: Mapping[str, Any] | XComArg, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.staged: Any = staged
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Move it; see the class."""
+        with fail_unless_retryable():
+            source, expected, new = read_staged(self.staged, saved_by=name_run(context))
+            advance(AirflowVariableStore(), checkpoint_key(source), expected=expected, new=new)
+        self.log.info("%s: the checkpoint is at %s", source, new)
+        return {"source": source, "position": new.position.to_json(), "sequence": new.sequence}
+
+
+def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
+    """Return the source's name, the checkpoint that the extract found, and the one to save.
+
+    Raises:
+        ConfigurationError: It is not what an extract returned.
+    """
+    try:
+        new = Checkpoint(
+            identity=SourceIdentity.from_json(staged["identity"]),
+            position=Position.from_json(staged["stop"]),
+            sequence=int(staged["last_sequence"]),
+            saved_at=now(),
+            saved_by=saved_by,
+        )
+        found = Checkpoint.decode(json.dumps(staged["checkpoint"]))
+        return str(staged["source"]), found, new
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"`staged` is what the extract operator returned: {error!r}"
+        ) from error

@@ -1,0 +1,257 @@
+"""Stage one bounded range of the log."""
+
+# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
+from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.runs import name_run, now
+from airflow_provider_binlog.hooks.standing import look
+from airflow_provider_binlog.hooks.start import resolve_start
+from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.operators.gtids import find_gtids
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
+from airflow_provider_binlog.transport import questions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+    from airflow.sdk.definitions.xcom_arg import XComArg
+
+    from airflow_provider_binlog.capture import Extracted, Progress
+    from airflow_provider_binlog.checkpoint import CheckpointStore
+    from airflow_provider_binlog.hooks.start import Start
+    from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+
+class BinlogExtractOperator(BaseOperator):
+    """Stage the changes between the checkpoint and the end of the log as Parquet files.
+
+    The range ends where the log ends when the task starts, so the task ends too. A retry finds what
+    an earlier try sealed and goes on behind it. The checkpoint stays where it is: moving it is the
+    :class:`~airflow_provider_binlog.operators.checkpoint.BinlogCheckpointOperator`'s. Only the very
+    first run saves one, at ``start``.
+
+    Returns ``{"source", "staging_path", "first_sequence", "last_sequence", "start", "stop",
+    "manifests", "rows", "changes", "tables", "identity", "checkpoint"}``: positions, counts and
+    names, never data. The same stands in the asset event of every outlet. Skips where there is
+    nothing to stage.
+
+    :param source: The source's name: its folder in the staging area and its checkpoint. (templated)
+    :param staging_path: Where the files go, ``s3://conn_id@bucket/prefix`` or
+        ``file:///data/staging``; anything that Airflow's ObjectStoragePath takes. (templated)
+    :param tables: Globs of ``database.table`` to capture. (templated)
+    :param exclude: Globs of those of them to leave out. (templated)
+    :param start: Where the very first run begins; the sensor's output, or what the sensor takes.
+        Not looked at once there is a checkpoint. (templated)
+    :param stop: Where the range ends: a position ``file:offset`` or a GTID set; by default the end
+        of the log. (templated)
+    :param binlog_conn_id: Id of a connection of type ``binlog``. (templated)
+    :param before_images: ``"key_changes"`` stages an update's before-image where the key changed,
+        which is all a merge needs; ``"all"`` stages every one.
+    :param limits: Sizes of files and memory, the fields of ``capture.Limits`` by name.
+    """
+
+    template_fields: Sequence[str] = (
+        "source",
+        "staging_path",
+        "tables",
+        "exclude",
+        "start",
+        "stop",
+        "binlog_conn_id",
+    )
+    template_fields_renderers = {"tables": "json", "exclude": "json", "start": "json"}  # noqa: RUF012
+    ui_color = "#bfe0ec"
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        staging_path: str,
+        tables: Sequence[str],
+        exclude: Sequence[str] = (),
+        start: Start | XComArg | None = None,
+        stop: str | None = None,
+        binlog_conn_id: str = BinlogHook.default_conn_name,
+        before_images: str = BeforeImages.KEY_CHANGES.value,
+        limits: dict[str, int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.start: Any = start
+        self.stop = stop
+        self.binlog_conn_id = binlog_conn_id
+        self.before_images = before_images
+        self.limits = limits
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Stage what there is; see the class."""
+        with fail_unless_retryable():
+            return self._extract(context)
+
+    def _extract(self, context: Context) -> dict[str, Any]:
+        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
+        from airflow_provider_binlog.capture import Limits, TableFilter, extract
+        from airflow_provider_binlog.transport.live import LiveSource
+
+        tables = TableFilter(read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude"))
+        limits = Limits(**(self.limits or {}))
+        before_images = self._read_before_images()
+        hook, store = BinlogHook(self.binlog_conn_id), open_store(self.staging_path)
+        checkpoints, key = AirflowVariableStore(), checkpoint_key(self.source)
+        run = name_run(context)
+        with closing(hook.get_conn()) as connection:
+            questions.check_setup(connection)
+        standing = look(hook.settings, checkpoints, key, start=self.start)
+        checkpoint = standing.checkpoint or first_checkpoint(
+            checkpoints,
+            store,
+            source=self.source,
+            identity=standing.identity,
+            start=standing.start or resolve_start(hook.settings, self.start, find_gtids),
+            saved_by=run,
+        )
+        stop = standing.log_end
+        if self.stop:
+            stop = resolve_start(hook.settings, self.stop, find_gtids)
+        self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
+        with closing(
+            LiveSource(
+                hook.get_conn,
+                flavor=standing.identity.flavor,
+                server_id=hook.settings.server_id,
+            )
+        ) as source:
+            extracted = extract(
+                source,
+                identity=standing.identity,
+                checkpoint_position=checkpoint.position,
+                next_sequence=checkpoint.sequence + 1,
+                stop=stop,
+                tables=tables,
+                store=store,
+                source_name=self.source,
+                before_images=before_images,
+                created_by=run,
+                limits=limits,
+                on_progress=self._log_progress,
+            )
+        if not extracted.manifests:
+            raise AirflowSkipException(f"nothing to stage between {checkpoint.position} and {stop}")
+        staged = self._describe(extracted, checkpoint)
+        self.log.info(
+            "%s: staged %d rows up to %s: %s",
+            self.source,
+            staged["rows"],
+            extracted.stop,
+            staged["changes"] or "no changes",
+        )
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                context["outlet_events"][outlet].extra = staged
+        return staged
+
+    def _read_before_images(self) -> BeforeImages:
+        try:
+            return BeforeImages(self.before_images)
+        except ValueError as error:
+            choices = ", ".join(each.value for each in BeforeImages)
+            raise ConfigurationError(
+                f"before_images is one of {choices}", given=self.before_images
+            ) from error
+
+    def _log_progress(self, progress: Progress) -> None:
+        self.log.info("%s: %s", self.source, progress)
+
+    def _describe(self, extracted: Extracted, checkpoint: Checkpoint) -> dict[str, Any]:
+        manifests = extracted.manifests
+        folder = f"{self.staging_path.rstrip('/')}/{manifest_folder(self.source)}"
+        changes: Counter[str] = Counter()
+        tables: Counter[str] = Counter()
+        for table in (table for manifest in manifests for table in manifest.tables):
+            changes.update(table.changes)
+            tables[f"{table.database}.{table.table}"] += table.rows
+        return {
+            "source": self.source,
+            "staging_path": self.staging_path,
+            "first_sequence": manifests[0].sequence,
+            "last_sequence": manifests[-1].sequence,
+            "start": extracted.start.to_json(),
+            "stop": extracted.stop.to_json(),
+            "manifests": [f"{folder}/{manifest_name(each.sequence)}" for each in manifests],
+            "rows": changes.total(),
+            "changes": dict(changes),
+            "tables": dict(tables),
+            "identity": manifests[-1].identity.to_json(),
+            "checkpoint": json.loads(checkpoint.encode()),
+        }
+
+
+def first_checkpoint(
+    checkpoints: CheckpointStore,
+    store: ObjectStore,
+    *,
+    source: str,
+    identity: SourceIdentity,
+    start: Position,
+    saved_by: str,
+) -> Checkpoint:
+    """Save where the first run begins, before anything is staged, and return it.
+
+    From here on the start is no choice any more: a retry, and every later run, begins at it.
+
+    Raises:
+        CheckpointMissingError: The source has manifests already, so that this is not its first
+            run: its checkpoint was lost, and is rebuilt from them.
+    """
+    latest = ManifestLog(store, source).latest()
+    if latest is not None:
+        raise CheckpointMissingError(
+            "there is no checkpoint, yet changes of this source are staged: put it back with "
+            f"`airflow binlog checkpoint set {source} --from-manifests STAGING_PATH`, "
+            "or stage under another name",
+            newest_manifest=latest.sequence,
+            stop=latest.stop,
+        )
+    first = Checkpoint(
+        identity=identity,
+        position=start,
+        sequence=0,
+        saved_at=now(),
+        saved_by=saved_by,
+    )
+    advance(checkpoints, checkpoint_key(source), expected=None, new=first)
+    return first
+
+
+def read_globs(value: Any, name: str) -> tuple[str, ...]:
+    """Return globs given as a list; one text alone would be read letter by letter.
+
+    Raises:
+        ConfigurationError: It is no list of texts.
+    """
+    globs = () if value is None else value
+    if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
+        raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
+    return tuple(globs)

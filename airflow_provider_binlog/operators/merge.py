@@ -1,0 +1,253 @@
+"""Bring staged changes into Delta or Iceberg tables, with Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.staging.paths import encode_name, source_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from airflow.sdk import Context
+    from airflow.sdk.definitions.xcom_arg import XComArg
+
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+FORMATS = ("delta", "iceberg")
+
+_REPORTS = "_reports"
+"""Folder beside a source's manifests; no database's folder begins with an underscore."""
+
+
+class BinlogMergeOperator(SparkSubmitOperator):
+    """Apply what is staged to lakehouse tables: a SparkSubmitOperator that knows its application.
+
+    It fills in application, Python files and arguments; whatever else a SparkSubmitOperator takes,
+    it takes too: ``conn_id``, ``conf``, ``packages``, ``executor_memory``, ... What is given as
+    ``application_args`` comes behind the arguments that it makes itself.
+
+    Every target table carries the number of the last manifest applied to it, so a merge may run
+    twice, late, or for many manifests at once.
+
+    Returns the job's report: rows inserted, updated and deleted by table. The same stands in the
+    asset event of every outlet.
+
+    :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
+        passes ``{"source": ..., "staging_path": ...}``, which means everything staged so far.
+        (templated)
+    :param format: ``"delta"`` or ``"iceberg"``. (templated)
+    :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
+        the catalog. (templated)
+    :param tables: Globs of ``database.table`` to merge; all that are staged by default. (templated)
+    :param table_name: How a target table is called; ``"{database}.{table}"`` by default.
+        (templated)
+    :param keys: Key columns of tables whose key the log does not name,
+        ``{"shop.visits": ["id"]}``. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "staged",
+        "format",
+        "lake",
+        "tables",
+        "table_name",
+        "keys",
+    )
+    template_fields_renderers = {  # noqa: RUF012
+        **SparkSubmitOperator.template_fields_renderers,
+        "staged": "json",
+        "tables": "json",
+        "keys": "json",
+    }
+    ui_color = "#f3dcbf"
+
+    def __init__(
+        self,
+        *,
+        staged: Mapping[str, Any] | XComArg,
+        format: str,  # noqa: A002
+        lake: str,
+        tables: Sequence[str] = (),
+        table_name: str | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+        conn_id: str = "spark_default",
+        name: str = "binlog-merge",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(conn_id=conn_id, name=name, **kwargs)
+        self.staged: Any = staged
+        self.format = format
+        self.lake = lake
+        self.tables = tables
+        self.table_name = table_name
+        self.keys = keys
+
+    def execute(self, context: Context) -> Any:
+        """Submit the job and return its report; see the class."""
+        with fail_unless_retryable():
+            source, staging_path = _read_staged(self.staged)
+            self._prepare_spark()
+            store, report = open_store(staging_path), _report_key(source, context)
+            arguments = merge_arguments(
+                source=source,
+                staging_path=staging_path,
+                through=self.staged.get("last_sequence"),
+                format=self.format,
+                lake=self.lake,
+                tables=self.tables,
+                table_name=self.table_name,
+                keys=self.keys,
+            )
+            report_location = f"{spark_location(staging_path).rstrip('/')}/{report}"
+            self.application = str(APPLICATION)
+            more = self.application_args or []
+            self.application_args = [*arguments, "--report", report_location, *more]
+            with TemporaryDirectory(prefix="binlog-merge-") as folder:
+                own = str(build_py_files(folder))
+                self.py_files = f"{own},{self.py_files}" if self.py_files else own
+                return self._submit(context, store, report)
+
+    def _prepare_spark(self) -> None:
+        """Look at the connection, which a SparkSubmitOperator does without.
+
+        Raises:
+            ConfigurationError: There is no such connection: Spark would be asked to run on YARN.
+        """
+        try:
+            connection = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException as error:
+            raise ConfigurationError(
+                "the Spark connection does not exist, or its URI cannot be read (a master such as "
+                'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
+                conn_id=self._conn_id,
+            ) from error
+        if not (connection.host or "").startswith("local"):
+            return
+        # On this machine: the Spark and the Python that stand beside Airflow, not those that
+        # happen to be first on the PATH.
+        self._spark_binary = self._spark_binary or maybe_own_spark_submit()
+        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        self.env_vars = {**python, **(self.env_vars or {})}
+
+    def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
+        """Run the job; where it failed, raise what it reported, if it came to that.
+
+        Raises:
+            MergeError: The job says that it would fail again.
+        """
+        store.write(report, b"{}")
+        try:
+            super().execute(context)
+        except AirflowException as failure:
+            reported = json.loads(store.read(report))
+            if reported.get("status") == "failed" and not reported.get("retryable"):
+                raise MergeError("; ".join(_failures(reported))) from failure
+            raise
+        result: dict[str, Any] = json.loads(store.read(report))
+        for line in _lines(result):
+            self.log.info("%s", line)
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                context["outlet_events"][outlet].extra = result
+        return result
+
+
+def merge_arguments(
+    *,
+    source: str,
+    staging_path: str,
+    through: int | str | None,
+    format: str,  # noqa: A002
+    lake: str,
+    tables: Sequence[str] = (),
+    table_name: str | None = None,
+    keys: Mapping[str, Sequence[str]] | None = None,
+) -> list[str]:
+    """Return the merge job's arguments, as a plain SparkSubmitOperator takes them too.
+
+    Args:
+        source: The source's name.
+        staging_path: As the extract operator has it; an Airflow connection in it is left out.
+        through: Number of the last manifest to apply, or a template of it; None for the newest.
+        format: `delta` or `iceberg`.
+        lake: Folder of the Delta tables, or name of the Iceberg catalog.
+        tables: Globs of tables to merge.
+        table_name: How a target table is called.
+        keys: Key columns by table.
+
+    Raises:
+        ConfigurationError: The format is another one.
+    """
+    if format not in FORMATS:
+        raise ConfigurationError(f"format is one of {', '.join(FORMATS)}", given=format)
+    arguments = [
+        *("--staging", spark_location(staging_path)),
+        *("--source", source),
+        *("--format", format),
+        *("--lake", spark_location(lake) if format == "delta" else lake),
+    ]
+    if through is not None:
+        arguments += ["--through", str(through)]
+    if table_name:
+        arguments += ["--table-name", table_name]
+    if tables:
+        arguments += ["--tables", *tables]
+    for table, columns in (keys or {}).items():
+        arguments += ["--keys", f"{table}={','.join(columns)}"]
+    return arguments
+
+
+def maybe_own_spark_submit() -> str | None:
+    """Return spark-submit of the PySpark installed in this environment; None without one.
+
+    Not looked for where SPARK_HOME is set, which names another Spark.
+    """
+    spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "bin" / "spark-submit"
+    return str(path) if path.exists() else None
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{report['source']}: merged up to manifest {report['through']}"
+    for table in report.get("tables", ()):
+        counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
+        yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
+
+
+def _failures(report: Mapping[str, Any]) -> list[str]:
+    tables = [f"{each['table']}: {each['error']}" for each in report["tables"] if each["error"]]
+    return [report["error"]] if report["error"] else tables
+
+
+def _read_staged(staged: Any) -> tuple[str, str]:
+    try:
+        return str(staged["source"]), str(staged["staging_path"])
+    except (KeyError, TypeError) as error:
+        raise ConfigurationError(
+            "`staged` is what the extract operator returned, or holds source and staging_path",
+            given=staged,
+        ) from error
+
+
+def _report_key(source: str, context: Context) -> str:
+    instance = context["ti"]
+    names = instance.dag_id, instance.run_id, instance.task_id, str(max(instance.map_index or 0, 0))
+    return f"{source_folder(source)}/{_REPORTS}/{'/'.join(map(encode_name, names))}.json"

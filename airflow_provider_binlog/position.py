@@ -1,0 +1,121 @@
+"""Where in which server's log: a position, and the identity of the server that issued it.
+
+A position is a boundary between two transactions. It is ordered by (file number, offset)
+on the server that issued it, and means nothing on another one: there only its GTID set
+carries over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_provider_binlog.errors import FormatError
+
+FIRST_OFFSET = 4
+"""Offset of the first event of every binlog file: behind the four magic bytes."""
+
+
+class Flavor(StrEnum):
+    """The family of a server: who wrote the log decides how its events read."""
+
+    MYSQL = "mysql"
+    MARIADB = "mariadb"
+
+
+@dataclass(frozen=True)
+class SourceIdentity:
+    """Which log a position belongs to.
+
+    Attributes:
+        flavor: MySQL's family or MariaDB's.
+        server: `@@server_uuid` of a MySQL server, `@@server_uid` of a MariaDB server.
+        log_name: Base name of the binlog files, `binlog` for `binlog.000001`.
+    """
+
+    flavor: Flavor
+    server: str
+    log_name: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain values that `from_json` reads back."""
+        return {"flavor": self.flavor.value, "server": self.server, "log_name": self.log_name}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> SourceIdentity:
+        """Read what `to_json` wrote.
+
+        Raises:
+            FormatError: A field is missing, or the flavor is unknown.
+        """
+        try:
+            return cls(Flavor(value["flavor"]), str(value["server"]), str(value["log_name"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError("not a source identity", value=value) from error
+
+
+@dataclass(frozen=True)
+class Position:
+    """A boundary between two transactions of one server's log.
+
+    Attributes:
+        file: Name of the binlog file, without its folder.
+        offset: Bytes from the start of the file; never wrapped at 4 GiB.
+        gtid: Everything executed before this boundary, as MySQL's GTID set or MariaDB's list of
+            GTIDs in text; None where it is not known.
+    """
+
+    file: str
+    offset: int
+    gtid: str | None = None
+
+    @property
+    def file_number(self) -> int:
+        """The number behind the last dot of `file`, by which files are ordered.
+
+        Raises:
+            FormatError: The name does not end in a dot and digits.
+        """
+        return split_file_name(self.file)[1]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """(file number, offset): orders positions of one server."""
+        return self.file_number, self.offset
+
+    def to_json(self) -> dict[str, str | int | None]:
+        """Return plain values that `from_json` reads back."""
+        return {"file": self.file, "offset": self.offset, "gtid": self.gtid}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Position:
+        """Read what `to_json` wrote.
+
+        Raises:
+            FormatError: A field is missing or not of its type.
+        """
+        try:
+            file, offset, gtid = value["file"], value["offset"], value.get("gtid")
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError("not a position", value=value) from error
+        proper = isinstance(file, str) and type(offset) is int and offset >= FIRST_OFFSET
+        if not proper or not isinstance(gtid, str | None):
+            raise FormatError("not a position", value=value)
+        return cls(file, offset, gtid)
+
+    def __str__(self) -> str:
+        """Return `file:offset`, the form people write."""
+        return f"{self.file}:{self.offset}"
+
+
+def split_file_name(file: str) -> tuple[str, int]:
+    """Return a binlog file's base name and number: `("binlog", 7)` for `binlog.000007`.
+
+    Raises:
+        FormatError: The name does not end in a dot and digits.
+    """
+    log_name, _, number = file.rpartition(".")
+    if not log_name or not (number.isascii() and number.isdigit()):
+        raise FormatError("not the name of a binlog file", file=file)
+    return log_name, int(number)

@@ -1,0 +1,41 @@
+"""BINARY, VARBINARY and BLOB.
+
+BINARY(n) loses its trailing zero bytes in the log and gets them back here; the others are exact.
+
+Source: mysql-server sql/field.cc, Field_string::pack, Field_varstring::pack, Field_blob::pack.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
+
+
+def plan(prefix: int) -> Plan:
+    """Return how to read VARBINARY or BLOB with lengths of `prefix` bytes."""
+    return Plan(pa.binary(), _exact, prefix=prefix)
+
+
+def padded_plan(prefix: int, width: int) -> Plan:
+    """Return how to read BINARY(`width`)."""
+    return Plan(pa.binary(), partial(_padded, width=width), prefix=prefix)
+
+
+def _exact(values: Values) -> Array:
+    return gather_bytes(values).array(pa.binary(), values.null)
+
+
+def _padded(values: Values, *, width: int) -> Array:
+    if values.length is None:
+        raise TypeError("values of fixed width have no lengths")
+    count = len(values)
+    words = np.empty((count, (width + 7) // 8), dtype=np.uint64)
+    for number in range(words.shape[1]):
+        words[:, number] = values.memory.word(values.place, values.length, number)
+    data = words.view(np.uint8).reshape(count, -1)[:, :width].reshape(-1)
+    offsets = np.arange(count + 1, dtype=np.int64) * width
+    return Bytes(offsets.astype(np.int32), data).array(pa.binary(), values.null)

@@ -1,0 +1,91 @@
+"""ENUM and SET: the number of a label, or a bit per label, little-endian.
+
+ENUM 0 is the empty string that MySQL stores for a value that is no label; 1 is the first label.
+SET bit 0 is the first label; SELECT prints the labels of a SET in their order, with commas.
+
+Source: mysql-server sql/field.cc, Field_enum::val_str, Field_set::val_str.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.integers import read_unsigned
+from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of, validity
+
+
+def enum_plan(size: int, labels: Array) -> Plan:
+    """Return how to read an ENUM of `size` bytes with these labels, text or binary."""
+    _check_size(size, 2)
+    empty = pa.array([b""], pa.binary()).cast(labels.type)
+    convert = partial(_enum, size=size, labels=pa.concat_arrays([empty, labels]))
+    return Plan(labels.type, convert, size=size)
+
+
+def set_plan(size: int, labels: Array) -> Plan:
+    """Return how to read a SET of `size` bytes with these labels, text or binary."""
+    _check_size(size, 8)
+    return Plan(labels.type, partial(_set, size=size, labels=labels), size=size)
+
+
+def number_plan(size: int) -> Plan:
+    """Return how to read an ENUM or SET whose labels the log does not name: as its number."""
+    _check_size(size, 8)
+    return Plan(pa.uint64(), partial(_number, size=size), size=size)
+
+
+def _check_size(size: int, size_max: int) -> None:
+    if not 1 <= size <= size_max:
+        raise FormatError("not the size of an ENUM or SET", size=size)
+
+
+def _number(values: Values, *, size: int) -> Array:
+    return array_of(pa.uint64(), read_unsigned(values, size), values.null)
+
+
+def _enum(values: Values, *, size: int, labels: Array) -> Array:
+    indexes = read_unsigned(values, size)
+    if values.null is not None:
+        indexes[values.null] = 0
+    if len(indexes) and int(indexes.max()) >= len(labels):
+        raise FormatError("an ENUM has no such label", index=int(indexes.max()))
+    return _with_nulls(labels.take(indexes), values)
+
+
+def _set(values: Values, *, size: int, labels: Array) -> Array:
+    masks = read_unsigned(values, size)
+    if values.null is not None:
+        masks[values.null] = 0
+    if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(labels):
+        raise FormatError("a SET has no such label", bits=hex(int(np.bitwise_or.reduce(masks))))
+    distinct, inverse = np.unique(masks, return_inverse=True)
+    return _with_nulls(_print_sets(distinct, labels).take(inverse.reshape(-1)), values)
+
+
+def _print_sets(masks: npt.NDArray[np.uint64], labels: Array) -> Array:
+    """Return the labels of each mask, with commas between them."""
+    nothing = pa.scalar(b"", pa.binary())
+    joined = pa.array([b""] * len(masks), pa.binary())
+    for bit, each in enumerate(labels.cast(pa.binary())):
+        label: bytes = each.as_py()
+        present = pa.array((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
+        is_first = pa.array((masks & np.uint64((1 << bit) - 1)) == 0)
+        text = pc.if_else(
+            is_first, pa.scalar(label, pa.binary()), pa.scalar(b"," + label, pa.binary())
+        )
+        joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
+    return joined.cast(labels.type)
+
+
+def _with_nulls(array: Array, values: Values) -> Array:
+    """Return the array with NULL where the log has it."""
+    if values.null is None:
+        return array
+    _, offsets, data = array.buffers()
+    return pa.Array.from_buffers(array.type, len(array), [validity(values.null), offsets, data])

@@ -1,0 +1,66 @@
+"""Bytes that can be read at any place as an integer of any width, many places at once.
+
+    u4[places]    the little-endian uint32 that starts at each place
+
+Overlapping views cost nothing: item `i` is the integer that starts at byte `i`, whatever its
+alignment. Index them with `view[places]`; `take` would copy the whole view first.
+
+Source: numpy, ndarray(strides=(1,)).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SLACK = 48
+"""Bytes behind a memory's size that may be read, though they mean nothing: the widest value of
+fixed size, a DECIMAL of 30 bytes, and one word more."""
+
+WORD_MASK = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
+"""`WORD_MASK[k]` keeps the first `k` bytes of a little-endian 64-bit word."""
+
+Places = npt.NDArray[np.int64]
+
+
+class Memory:
+    """A stretch of bytes with `SLACK` spare ones behind it.
+
+    Attributes:
+        size: Bytes without the slack; a place beyond the values' end, where cursors are held that
+            ran over it.
+        u1: uint8, the bytes.
+        u2, u4, u8, i8: overlapping little-endian views.
+    """
+
+    __slots__ = ("i8", "size", "u1", "u2", "u4", "u8")
+
+    def __init__(self, data: npt.NDArray[np.uint8], size: int) -> None:
+        if len(data) < size + SLACK:
+            spacious = np.zeros(size + SLACK, dtype=np.uint8)
+            spacious[: len(data)] = data
+            data = spacious
+        self.size = size
+        self.u1 = np.ascontiguousarray(data)
+        self.u2: npt.NDArray[np.uint16] = self._overlapping("<u2")
+        self.u4: npt.NDArray[np.uint32] = self._overlapping("<u4")
+        self.u8: npt.NDArray[np.uint64] = self._overlapping("<u8")
+        self.i8: npt.NDArray[np.int64] = self._overlapping("<i8")
+
+    def _overlapping(self, dtype: str) -> npt.NDArray[Any]:
+        width = np.dtype(dtype).itemsize
+        return np.ndarray((len(self.u1) - width + 1,), dtype, self.u1.data, strides=(1,))
+
+    def big_endian(self, places: Places) -> npt.NDArray[np.uint64]:
+        """Return the 8 bytes at each place read with the most significant one first."""
+        return self.u8[places].byteswap(inplace=True)
+
+    def word(self, places: Places, lengths: Places, number: int) -> npt.NDArray[np.uint64]:
+        """Return word `number` of each value: 8 of its bytes, zero behind its end.
+
+        `lengths` are the values' sizes in bytes; every value lies inside this memory.
+        """
+        at = np.minimum(places + 8 * number, self.size)
+        return self.u8[at] & WORD_MASK[np.clip(lengths - 8 * number, 0, 8)]

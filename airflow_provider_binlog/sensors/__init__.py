@@ -1,0 +1,1 @@
+"""Is there anything to do?"""

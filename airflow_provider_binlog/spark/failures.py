@@ -1,0 +1,80 @@
+"""Turns what Spark, Delta and Iceberg raise into our errors: in particular who lost a race."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    MergeError,
+    StagingError,
+    StoreUnavailableError,
+    TargetConflictError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONFLICT = re.compile(
+    r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
+    r"|^org\.apache\.spark\.sql\.delta\.(Concurrent|MetadataChanged|ProtocolChanged)"
+    r"|^org\.apache\.iceberg\.exceptions\.(CommitFailed|CommitStateUnknown|AlreadyExists)"
+    r"|TableAlreadyExistsException$"
+)
+_CONFLICT_TEXT = re.compile(
+    r"Found conflicting (deleted )?files|DELTA_TABLE_ALREADY_EXISTS|TABLE_OR_VIEW_ALREADY_EXISTS"
+    r"|DELTA_CONCURRENT|Cannot commit .* stale|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
+)
+_MISSING = re.compile(r"^java\.io\.FileNotFoundException$|FAILED_READ_FILE\.FILE_NOT_EXIST")
+_UNREACHABLE = re.compile(
+    r"^java\.net\.|^org\.apache\.http\.conn|SdkClientException$|AWSServiceThrottledException$"
+    r"|AWSStatus500Exception$|NoHttpResponseException$|SocketTimeoutException$"
+)
+_TEXT_SIZE_MAX = 500
+
+
+def explain(error: Exception, *, table: str, target: str) -> BinlogError:
+    """Return our error for whatever the merge of one table raised."""
+    if isinstance(error, BinlogError):
+        error.context.setdefault("table", table)
+        return error
+    causes = list(_causes(error))
+    cause = _shorten(causes[0][1] if causes else f"{type(error).__name__}: {error}")
+    context = {"table": table, "target": target, "cause": cause}
+    for name, text in causes:
+        if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
+            return TargetConflictError("another writer committed to the target first", **context)
+        if _MISSING.search(name) or _MISSING.search(text):
+            return StagingError("a file went missing under the merge", **context)
+        if _UNREACHABLE.search(name):
+            return StoreUnavailableError("the store failed under the merge", **context)
+    return MergeError("the merge failed", **context)
+
+
+def _causes(error: Exception) -> Iterator[tuple[str, str]]:
+    """Yield class name and text of each Java exception behind `error`, the outermost first."""
+    throwable = _throwable(error)
+    for _ in range(20):
+        if throwable is None:
+            return
+        yield throwable.getClass().getName(), str(throwable.getMessage())
+        throwable = throwable.getCause()
+
+
+def _throwable(error: Exception) -> Any:
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    if isinstance(error, PySparkException):
+        return getattr(error, "_origin", None)
+    if isinstance(error, Py4JError):
+        return None
+    return None
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TEXT_SIZE_MAX else f"{line[:_TEXT_SIZE_MAX]}..."

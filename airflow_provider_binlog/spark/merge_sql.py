@@ -1,0 +1,109 @@
+"""The SQL of the merge. Its source columns are called by their place: `c0`, `c1`, ...
+
+So no name of the source table is written on the source's side, where `path`, `from` or a name with
+a dot could be taken for something else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.names import quote_identifier, quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+CHANGES = "binlog_changes"
+"""The view the source rows are read from; each table's session has its own."""
+
+DELETED = "deleted"
+"""Column of the source rows: whether the row's key is to be deleted."""
+
+
+def source_column(index: int) -> str:
+    """Return the name, among the source rows, of a table's column."""
+    return f"c{index}"
+
+
+def merge(
+    target: str,
+    *,
+    columns: Sequence[str],
+    key: Iterable[int],
+    nullable: bool,
+    range_: str | None = None,
+) -> str:
+    """Return the MERGE that brings the collapsed rows in `CHANGES` into `target`.
+
+    Args:
+        target: The table's name, quoted.
+        columns: Names of all columns, in the order of the source rows.
+        key: Which of them identify a row.
+        nullable: Whether a key column may be NULL, which then equals NULL.
+        range_: A condition on the target alone that every changed row meets, to skip files by.
+    """
+    equals = "<=>" if nullable else "="
+    conditions = [f"t.{quote_identifier(columns[i])} {equals} s.{source_column(i)}" for i in key]
+    if range_ is not None:
+        conditions.append(range_)
+    names = [quote_identifier(name) for name in columns]
+    values = [f"s.{source_column(index)}" for index in range(len(columns))]
+    updates = ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
+    return (  # Every name in it is quoted.
+        f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {' AND '.join(conditions)}"  # noqa: S608
+        f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {updates}"
+        f" WHEN NOT MATCHED AND NOT s.{DELETED}"
+        f" THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
+    )
+
+
+def rows_to_keep(columns: Mapping[str, int]) -> str:
+    """Return the query of the collapsed rows that are to be there, under the table's names.
+
+    Args:
+        columns: Place among the source rows of each column of the table.
+    """
+    names = (f"{source_column(at)} AS {quote_identifier(name)}" for name, at in columns.items())
+    return f"SELECT {', '.join(names)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
+
+
+def between(column: str, *, type_: str, low: str, high: str) -> str:
+    """Return the condition that the target's `column` lies in a range of literals."""
+    bounds = (f"CAST({quote_text(bound)} AS {type_})" for bound in (low, high))
+    return f"t.{quote_identifier(column)} BETWEEN {' AND '.join(bounds)}"
+
+
+def create_table(
+    target: str, *, provider: str, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> str:
+    """Return the CREATE TABLE of an empty table."""
+    return (
+        f"CREATE TABLE {target} ({column_list(columns)}) USING {provider}"
+        f" TBLPROPERTIES ({_pairs(properties)})"
+    )
+
+
+def add_columns(target: str, columns: Mapping[str, str]) -> str:
+    """Return the ALTER TABLE that adds columns, NULL in every row."""
+    return f"ALTER TABLE {target} ADD COLUMNS ({column_list(columns)})"
+
+
+def change_type(target: str, column: str, type_: str) -> str:
+    """Return the ALTER TABLE that widens a column."""
+    return f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} TYPE {type_}"
+
+
+def set_properties(target: str, properties: Mapping[str, str]) -> str:
+    """Return the ALTER TABLE that sets properties."""
+    return f"ALTER TABLE {target} SET TBLPROPERTIES ({_pairs(properties)})"
+
+
+def column_list(columns: Mapping[str, str]) -> str:
+    """Return names and types as SQL lists them."""
+    return ", ".join(f"{quote_identifier(name)} {type_}" for name, type_ in columns.items())
+
+
+def _pairs(properties: Mapping[str, str]) -> str:
+    pairs = properties.items()
+    return ", ".join(f"{quote_text(key)} = {quote_text(value)}" for key, value in pairs)

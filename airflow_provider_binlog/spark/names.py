@@ -1,0 +1,76 @@
+"""Names between three worlds: MySQL, which takes anything, Spark's SQL, and a store's paths.
+
+`encode_name` is the rule of `staging/paths.py`, which does not ship to Spark; a test holds the two
+together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from string import Formatter
+from urllib.parse import quote
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+_NAME_BYTES_MAX = 200
+_HASH_MARK = "~"
+_HASH_DIGITS = 32
+_FIELDS = {"database", "table"}
+
+
+def encode_name(name: str) -> str:
+    """Return `name` as one folder's name: ASCII, at most 200 bytes, another one for each name.
+
+    Raises:
+        ConfigurationError: The name is empty.
+    """
+    if not name:
+        raise ConfigurationError("a database, table or source needs a name")
+    encoded = quote(name, safe="").replace("~", "%7E")
+    if encoded[0] in "._":
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    if len(encoded) <= _NAME_BYTES_MAX:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    head = encoded[: _NAME_BYTES_MAX - len(_HASH_MARK) - _HASH_DIGITS]
+    return re.sub("%.?$", "", head) + _HASH_MARK + digest
+
+
+def quote_identifier(name: str) -> str:
+    """Return `name` as Spark's SQL takes it whatever it holds: in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quote_text(text: str) -> str:
+    """Return `text` as a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def catalog_name(template: str, *, database: str, table: str) -> str:
+    """Return the quoted name of a table in a catalog, `template` filled in.
+
+    The template's dots separate the parts of the name. The names that fill it are encoded first, so
+    that none brings a dot or a slash of its own.
+
+    Raises:
+        ConfigurationError: The template names anything but `{database}` and `{table}`, lacks
+            `{table}`, or has an empty part.
+    """
+    try:
+        fields = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+    except ValueError as error:
+        raise ConfigurationError("not a template of a table's name", template=template) from error
+    if not fields <= _FIELDS or "table" not in fields:
+        raise ConfigurationError(
+            "a table's name is made of {database} and {table}, and needs {table}", template=template
+        )
+    # A dot in an encoded name would end a part of the identifier.
+    names = {
+        "database": encode_name(database).replace(".", "%2E"),
+        "table": encode_name(table).replace(".", "%2E"),
+    }
+    parts = [part.format(**names) for part in template.split(".")]
+    if not all(parts):
+        raise ConfigurationError("a part of the table's name is empty", template=template)
+    return ".".join(map(quote_identifier, parts))

@@ -1,0 +1,39 @@
+"""Packs what the merge job imports into the zip that `--py-files` takes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ROOM = Path(__file__).resolve().parent
+_SHARED = ("__init__.py", "changes.py", "errors.py", "manifest.py", "position.py")
+# The earliest time a zip can hold: the same sources give the same bytes.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+NAME = "airflow_provider_binlog.zip"
+
+APPLICATION = _ROOM / "merge_job.py"
+"""The job's main file, which spark-submit takes as its application."""
+
+
+def build_py_files(folder: str | Path) -> Path:
+    """Write the zip into `folder`, which must exist, and return its path.
+
+    The same sources give the same bytes, so that two runs may write it at once.
+    """
+    sources = [_PACKAGE / name for name in _SHARED] + sorted(_ROOM.glob("*.py"))
+    path = Path(folder) / NAME
+    handle, scratch = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        for source in sources:
+            name = source.relative_to(_PACKAGE.parent).as_posix()
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, source.read_bytes())
+    Path(scratch).chmod(0o644)
+    Path(scratch).replace(path)
+    return path

@@ -1,0 +1,88 @@
+"""What a merge tells its caller: one line of JSON for people's logs and the operator's XCom."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMAT = "airflow-provider-binlog/merge-report"
+
+
+@dataclass
+class TableReport:
+    """How the merge of one table went.
+
+    Attributes:
+        table: `database.table` at the source.
+        target: The lake table, as SQL names it.
+        status: `merged`, `current` (nothing to do), or `failed`.
+        marker_before, marker_after: Manifests applied before and after.
+        changes: Change rows that were read, by type.
+        rows: Rows of the target that were inserted, updated and deleted, where the format tells.
+        seconds: How long it took.
+        error: What went wrong.
+        retryable: Whether the same merge may succeed later.
+    """
+
+    table: str
+    target: str
+    status: str = "current"
+    marker_before: int = 0
+    marker_after: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int | None] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str | None = None
+    retryable: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a merge went.
+
+    Attributes:
+        source: Name of the source.
+        through: Number of the last manifest it covers.
+        tables: One entry for each table that the manifests changed.
+        seconds: How long all of it took.
+        error: What went wrong before any table was touched.
+        retryable: Whether that may pass.
+    """
+
+    source: str
+    through: int
+    tables: Sequence[TableReport]
+    seconds: float
+    error: str | None = None
+    retryable: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed."""
+        return self.error is not None or any(each.error is not None for each in self.tables)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether every failure may pass by itself."""
+        failures = [each.retryable for each in self.tables if each.error is not None]
+        if self.error is not None:
+            failures.append(self.retryable)
+        return all(failures)
+
+    def to_json(self) -> str:
+        """Return the report as one line."""
+        value = {
+            "format": FORMAT,
+            "source": self.source,
+            "through": self.through,
+            "status": "failed" if self.failed else "merged",
+            "retryable": self.failed and self.may_pass,
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+            "tables": [asdict(each) for each in self.tables],
+        }
+        return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,203 @@
+"""The staged files as Spark sees them: through Hadoop's file systems, whatever the scheme.
+
+What a session can read as Parquet it can read here too, with the same settings and credentials.
+"""
+
+# ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from airflow_provider_binlog.errors import ManifestError, StagingError, StoreUnavailableError
+from airflow_provider_binlog.manifest import Manifest, Part
+from airflow_provider_binlog.spark.names import encode_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+_MANIFEST_NAME = re.compile(r"(\d{16})\.json", re.ASCII)
+_THREADS = 8
+
+
+class SourceFiles(Protocol):
+    """The files staged for one source; paths are relative to the source's folder."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size in bytes; None if it does not exist."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder; none if it does not exist."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Store a file, in place of the one that is there."""
+
+    def locate(self, path: str) -> str:
+        """Return the URI under which Spark reads a file."""
+
+
+class HadoopFiles:
+    """The files of `source` below `root`, a URI that the session's Hadoop can open."""
+
+    def __init__(self, session: SparkSession, root: str, source: str) -> None:
+        self._files = HadoopFileSystem(session)
+        self._folder = f"{root.rstrip('/')}/{encode_name(source)}"
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes; see `SourceFiles`."""
+        return self._files.read(self.locate(path))
+
+    def size(self, path: str) -> int | None:
+        """Return the size; see `SourceFiles`."""
+        return self._files.size(self.locate(path))
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names; see `SourceFiles`."""
+        return self._files.list(self.locate(folder))
+
+    def write(self, path: str, data: bytes) -> None:
+        """Store a file; see `SourceFiles`."""
+        self._files.write(self.locate(path), data)
+
+    def locate(self, path: str) -> str:
+        """Return the URI; see `SourceFiles`."""
+        return f"{self._folder}/{path}"
+
+
+class HadoopFileSystem:
+    """Four calls of Hadoop's `FileSystem`, on whole URIs."""
+
+    def __init__(self, session: SparkSession) -> None:
+        context = session.sparkContext
+        self._jvm: Any = context._jvm
+        self._conf: Any = context._jsc.hadoopConfiguration()
+
+    def read(self, uri: str) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+        try:
+            stream = self._open(uri)
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            _refuse_all_but_missing(error, uri)
+            return None
+
+    def size(self, uri: str) -> int | None:
+        """Return a file's size in bytes; None if it does not exist."""
+        try:
+            path = self._path(uri)
+            return int(path.getFileSystem(self._conf).getFileStatus(path).getLen())
+        except Py4JJavaError as error:
+            _refuse_all_but_missing(error, uri)
+            return None
+
+    def list(self, uri: str) -> list[str]:
+        """Return the names of the files in a folder; none if it does not exist."""
+        try:
+            path = self._path(uri)
+            statuses = path.getFileSystem(self._conf).listStatus(path)
+            return [status.getPath().getName() for status in statuses if status.isFile()]
+        except Py4JJavaError as error:
+            _refuse_all_but_missing(error, uri)
+            return []
+
+    def write(self, uri: str, data: bytes) -> None:
+        """Store a file, in place of the one that is there."""
+        try:
+            path = self._path(uri)
+            stream = path.getFileSystem(self._conf).create(path, True)  # noqa: FBT003  Hadoop has no names.
+            try:
+                stream.write(data)
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise _translated(error, uri) from error
+
+    def _path(self, uri: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(uri)
+
+    def _open(self, uri: str) -> Any:
+        path = self._path(uri)
+        return path.getFileSystem(self._conf).open(path)
+
+
+def read_manifests(files: SourceFiles, sequences: Iterable[int]) -> list[Manifest]:
+    """Return the manifests of these numbers, in their order.
+
+    Raises:
+        ManifestError: One is missing, unreadable, or bears another number.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda sequence: _read_manifest(files, sequence), sequences))
+
+
+def newest_sequence(files: SourceFiles) -> int:
+    """Return the number of the newest manifest; 0 if there is none."""
+    matches = map(_MANIFEST_NAME.fullmatch, files.list("manifests"))
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def check_sizes(files: SourceFiles, parts: Sequence[Part]) -> None:
+    """Refuse parts that are not there, or not of the size the manifest says.
+
+    Raises:
+        StagingError: A part is missing or has another size; names the first one.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        sizes = list(pool.map(lambda part: files.size(part.path), parts))
+    for part, found in zip(parts, sizes, strict=True):
+        if found is None:
+            raise StagingError("a staged part is missing", part=files.locate(part.path))
+        if found != part.bytes:
+            raise StagingError(
+                "a staged part does not have the size its manifest says",
+                part=files.locate(part.path),
+                bytes=found,
+                manifest_says=part.bytes,
+            )
+
+
+def _read_manifest(files: SourceFiles, sequence: int) -> Manifest:
+    path = f"manifests/{sequence:016d}.json"
+    data = files.read(path)
+    if data is None:
+        raise ManifestError("a manifest is missing", manifest=files.locate(path))
+    try:
+        manifest = Manifest.decode(data)
+    except ManifestError as error:
+        error.context["manifest"] = files.locate(path)
+        raise
+    if manifest.sequence != sequence:
+        raise ManifestError(
+            "a manifest under another's name",
+            manifest=files.locate(path),
+            holds=manifest.sequence,
+        )
+    return manifest
+
+
+def _refuse_all_but_missing(error: Py4JJavaError, uri: str) -> None:
+    name = error.java_exception.getClass().getName()
+    if name not in ("java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"):
+        raise _translated(error, uri) from error
+
+
+def _translated(error: Py4JJavaError, uri: str) -> StagingError:
+    """Return our error for what a file system raised: a refusal stays, all else may pass."""
+    cause = error.java_exception
+    name, text = cause.getClass().getSimpleName(), str(cause.getMessage())
+    refused = ("AccessDenied", "AccessControl", "IllegalArgument", "UnsupportedFileSystem")
+    if name.startswith(refused) or "No FileSystem for scheme" in text:
+        return StagingError("the store refused", file=uri, cause=f"{name}: {text}")
+    return StoreUnavailableError("the store failed", file=uri, cause=f"{name}: {text}")

@@ -1,0 +1,1 @@
+"""The files between capture and merge: where they lie, how they are written, which count."""

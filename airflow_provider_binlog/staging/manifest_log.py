@@ -1,0 +1,167 @@
+"""The manifests of one source, in order: a log that only grows.
+
+A manifest's key is its sequence number, and it is created only where none is: of two runs that
+staged the same range exactly one becomes part of the log. Each manifest starts where the one before
+it stops.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ConflictError, ManifestError
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.staging.object_store import ObjectMissingError, ObjectStore
+from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.position import Position, SourceIdentity
+
+
+class ManifestLog:
+    """The manifests of `source` in `store`."""
+
+    def __init__(self, store: ObjectStore, source: str) -> None:
+        self._store = store
+        self._folder = manifest_folder(source)
+
+    def key(self, sequence: int) -> str:
+        """Return the key under which a manifest is stored."""
+        return f"{self._folder}/{manifest_name(sequence)}"
+
+    def sequences(self) -> list[int]:
+        """Return the numbers of all manifests, rising: one listing, nothing is read."""
+        numbers = map(maybe_sequence, self._store.list(self._folder))
+        return [number for number in numbers if number is not None]
+
+    def load(self, sequence: int) -> Manifest:
+        """Return one manifest.
+
+        Raises:
+            ManifestError: There is none of this number, it is unreadable, or it bears another one.
+        """
+        manifest = self.maybe_load(sequence)
+        if manifest is None:
+            raise ManifestError("there is no such manifest", key=self.key(sequence))
+        return manifest
+
+    def maybe_load(self, sequence: int) -> Manifest | None:
+        """Return one manifest; None if there is none of this number.
+
+        Raises:
+            ManifestError: It is unreadable, or bears another number.
+        """
+        key = self.key(sequence)
+        try:
+            manifest = Manifest.decode(self._store.read(key))
+        except ObjectMissingError:
+            return None
+        except ManifestError as error:
+            error.context["key"] = key
+            raise
+        if manifest.sequence != sequence:
+            raise ManifestError("a manifest under another's key", key=key, holds=manifest.sequence)
+        return manifest
+
+    def latest(self) -> Manifest | None:
+        """Return the newest manifest; None if the source has none yet."""
+        sequences = self.sequences()
+        return self.load(sequences[-1]) if sequences else None
+
+    def after(self, sequence: int) -> Iterator[Manifest]:
+        """Yield the manifests behind number `sequence`, in order, each loaded in its turn.
+
+        The first one that follows is checked against manifest `sequence` if that is still there.
+
+        Raises:
+            ManifestError: A number is missing, or a manifest does not start where the one before
+                it stops.
+        """
+        sequences = self.sequences()
+        first = bisect_right(sequences, sequence)
+        known = first > 0 and sequences[first - 1] == sequence
+        previous = self.load(sequence) if known else None
+        for expected, number in enumerate(sequences[first:], start=sequence + 1):
+            if number != expected:
+                raise ManifestError(
+                    "a manifest is missing", key=self.key(expected), next=self.key(number)
+                )
+            manifest = self.load(number)
+            if previous is not None:
+                check_contiguous(previous, manifest)
+            yield manifest
+            previous = manifest
+
+    def seal(self, manifest: Manifest) -> str:
+        """Add a manifest to the log, which makes its parts visible. Returns its key.
+
+        Sealing the very same manifest again changes nothing: the answer to the first try may have
+        been lost on its way.
+
+        Raises:
+            ManifestError: The manifest before it is missing, or does not stop where this one
+            starts. ConflictError: Another run sealed this number first.
+        """
+        if manifest.sequence > 1:
+            check_contiguous(self.load(manifest.sequence - 1), manifest)
+        key, data = self.key(manifest.sequence), manifest.encode()
+        try:
+            self._store.create(key, data)
+        except ConflictError:
+            if self._store.read(key) != data:
+                raise
+        return key
+
+    def adopt(self, sequence: int, identity: SourceIdentity, start: Position) -> Manifest | None:
+        """Return the manifest that already covers what a run is about to stage; None if none does.
+
+        An earlier try of the run, or another run, may have sealed the number this run would use. If
+        that manifest starts where the run starts, its range is staged, and the run goes on behind
+        it.
+
+        Raises:
+            ConflictError: The number is taken by a manifest that starts elsewhere.
+        """
+        manifest = self.maybe_load(sequence)
+        if manifest is None:
+            return None
+        if manifest.identity != identity or manifest.start.place != start.place:
+            raise ConflictError(
+                "this manifest is taken by another range: does the checkpoint lag behind "
+                "the manifests, or do two sources share a name?",
+                key=self.key(sequence),
+                holds=manifest.start,
+                wanted=start,
+            )
+        return manifest
+
+
+def check_contiguous(previous: Manifest, following: Manifest) -> None:
+    """Refuse two neighbours in the log between which changes would be missing or doubled.
+
+    Raises:
+        ManifestError: The numbers do not follow each other, the servers differ, or the second does
+            not start where the first stops.
+    """
+    if following.sequence != previous.sequence + 1:
+        raise ManifestError(
+            "a gap between manifests", after=previous.sequence, follows=following.sequence
+        )
+    if following.identity != previous.identity:
+        raise ManifestError(
+            "two manifests of one source come from different servers",
+            sequence=following.sequence,
+            before=previous.identity.server,
+            now=following.identity.server,
+        )
+    if following.start.place != previous.stop.place:
+        raise ManifestError(
+            "a manifest does not start where the one before it stops: "
+            "after a new snapshot, capture under a new source name",
+            sequence=following.sequence,
+            stop=previous.stop,
+            start=following.start,
+        )

@@ -1,0 +1,237 @@
+"""Where staged files are kept: whole objects under keys, on whatever fsspec reaches.
+
+An object appears whole or not at all, and once it is there everybody sees it. `create` decides
+races: of two writers of one key exactly one wins. Local files get that from a temporary file that
+is renamed or linked, S3 and its like from a conditional put. A process that dies leaves nothing
+half-written visible; a machine that loses power may, and the checksums in the manifest tell.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from airflow_provider_binlog.errors import ConflictError, StagingError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ObjectMissingError(StagingError):
+    """Nothing is stored under the key."""
+
+
+class ObjectStore(Protocol):
+    """What the rest of the package asks of a store.
+
+    Keys are relative to the store's root and divided by `/`. Every method raises
+    `StoreUnavailableError` if trying again may help, and `StagingError` if it cannot.
+    """
+
+    def read(self, key: str) -> bytes:
+        """Return the object.
+
+        Raises:
+            ObjectMissingError: Nothing is stored under the key.
+        """
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store `data`, in place of what was there before."""
+
+    def create(self, key: str, data: bytes) -> None:
+        """Store `data` where nothing is stored yet.
+
+        Raises:
+            ConflictError: The key is taken; what it holds is untouched.
+        """
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the objects directly below `folder`, sorted.
+
+        Without the folder's own name; empty if there is none. Never from a cache.
+        """
+
+    def size(self, key: str) -> int:
+        """Return the object's size in bytes.
+
+        Raises:
+            ObjectMissingError: Nothing is stored under the key.
+        """
+
+
+class FsspecStore:
+    """An `ObjectStore` below `root` on any fsspec file system.
+
+    `create` is atomic on local files, on S3, Google Cloud Storage and Azure, and in memory. On
+    other file systems fsspec looks first and writes then, which leaves a gap for a race.
+    """
+
+    def __init__(self, fs: Any, root: str) -> None:
+        self._fs = fs
+        self._root = root.rstrip("/")
+        self._local = isinstance(fs, LocalFileSystem)
+
+    def read(self, key: str) -> bytes:
+        """Return the object; see `ObjectStore`."""
+        with _translated(key):
+            return bytes(self._fs.cat_file(self._path(key)))
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store `data`; see `ObjectStore`."""
+        with _translated(key), _of_an_existing_store(key):
+            if self._local:
+                _replace(self._path(key), data)
+            else:
+                self._fs.pipe_file(self._path(key), data)
+
+    def create(self, key: str, data: bytes) -> None:
+        """Store `data` where nothing is stored yet; see `ObjectStore`."""
+        with _translated(key), _of_an_existing_store(key):
+            try:
+                if self._local:
+                    _link(self._path(key), data)
+                else:
+                    self._fs.pipe_file(self._path(key), data, mode="create")
+            except FileExistsError as error:
+                raise ConflictError("someone else wrote this key first", key=key) from error
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the objects directly below `folder`; see `ObjectStore`."""
+        path = self._path(folder)
+        with _translated(folder):
+            self._fs.invalidate_cache(path)
+            try:
+                entries = self._fs.ls(path, detail=True)
+            except FileNotFoundError:
+                return []
+        names = (str(each["name"]).rpartition("/")[2] for each in entries if each["type"] == "file")
+        return sorted(name for name in names if not name.startswith("."))
+
+    def size(self, key: str) -> int:
+        """Return the object's size in bytes; see `ObjectStore`."""
+        path = self._path(key)
+        with _translated(key):
+            self._fs.invalidate_cache(path)
+            entry = self._fs.info(path)
+            if entry["type"] != "file":
+                raise FileNotFoundError(path)
+            return int(entry["size"])
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+
+def open_store(uri: str, **options: Any) -> FsspecStore:
+    """Return the store below `uri`, for instance `file:///data/staging` or `s3://lake/staging`.
+
+    `options` go to the fsspec file system.
+
+    Raises:
+        StagingError: No file system is known for the URI's scheme, or its package is missing.
+    """
+    try:
+        fs, root = fsspec.core.url_to_fs(uri, **options)
+    except (ImportError, ValueError) as error:
+        raise StagingError(f"cannot reach the store: {error}", uri=uri) from error
+    return FsspecStore(fs, root)
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Put a whole file in place of what is there."""
+    with _temporary(path, data) as temporary:
+        temporary.replace(path)
+
+
+def _link(path: str, data: bytes) -> None:
+    """Put a whole file where none is; a hard link to a taken name fails, on NFS too.
+
+    Raises:
+        FileExistsError: The name is taken.
+    """
+    with _temporary(path, data) as temporary:
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}:
+                raise StagingError(
+                    "this file system has no hard links, by which a manifest is created only once",
+                    path=path,
+                ) from error
+            raise
+
+
+@contextmanager
+def _temporary(path: str, data: bytes) -> Iterator[Path]:
+    """Write `data` beside `path` under a name that no listing shows; remove it in the end."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        temporary.write_bytes(data)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+# Wrong however often it is tried: a bad name, a method the store lacks, a folder in the way.
+_LASTING = frozenset(
+    {
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.EMSGSIZE,
+        errno.ENAMETOOLONG,
+        errno.ENOSYS,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EROFS,
+    }
+)
+
+
+@contextmanager
+def _translated(key: str) -> Iterator[None]:
+    """Turn what fsspec and its clients raise into our errors.
+
+    Python's own exceptions other than `OSError` pass: they are mistakes in a program. Those of the
+    clients (botocore, aiohttp, ...) mean a failed request, unless they speak of credentials.
+    """
+    try:
+        yield
+    except StagingError:
+        raise
+    except FileNotFoundError as error:
+        raise ObjectMissingError("nothing is stored under this key", key=key) from error
+    except PermissionError as error:
+        raise StagingError("the store denies access", key=key, cause=_text(error)) from error
+    except OSError as error:
+        lasting = error.errno in _LASTING
+        kind = StagingError if lasting else StoreUnavailableError
+        raise kind("the store failed", key=key, cause=_text(error)) from error
+    except Exception as error:
+        if type(error).__module__ == "builtins":
+            raise
+        if "Credential" in type(error).__name__:
+            raise StagingError("the store denies access", key=key, cause=_text(error)) from error
+        raise StoreUnavailableError("the store failed", key=key, cause=_text(error)) from error
+
+
+@contextmanager
+def _of_an_existing_store(key: str) -> Iterator[None]:
+    """Say what is missing when something is written: not the key, but the bucket around it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StagingError("the bucket does not exist", key=key, cause=_text(error)) from error
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__

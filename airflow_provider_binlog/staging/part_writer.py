@@ -1,0 +1,75 @@
+"""Writes one part: a table of change rows as a Parquet file.
+
+The same rows give the same bytes, in however many chunks they come: a retry overwrites a part with
+what it already held. (Another release of Arrow may write other bytes.)
+
+The choices were measured on a million rows of eleven columns: dictionaries only where values repeat
+by their nature, because building one for a column of distinct values costs more than it saves; zstd
+at its fastest real level; differences in place of whole numbers and times, which is no slower and a
+tenth smaller; minima and maxima only where a reader may look for a range. BYTE_STREAM_SPLIT would
+save more on decimals and doubles, but not every reader knows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.changes import CHANGE_TYPE, COMMIT_TS, FILE, GTID, IMAGE, ROW
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Schema
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+_REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
+_ROW_GROUP_ROWS = 1 << 20
+_ZSTD_LEVEL = 1
+
+
+class WrittenPart(NamedTuple):
+    """What a manifest says of a part's file: its size in bytes, and its SHA-256 in hex."""
+
+    bytes: int
+    sha256: str
+
+
+def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) -> WrittenPart:
+    """Store `table` under `key` as Parquet, in one write: the part is there whole or not at all.
+
+    `table` holds the columns of `schema`, then the change columns.
+    """
+    data = encode_part(table, schema)
+    store.write(key, data)
+    return WrittenPart(len(data), hashlib.sha256(data).hexdigest())
+
+
+def encode_part(table: pa.Table, schema: Schema) -> bytes:
+    """Return `table` as the bytes of a Parquet file."""
+    sets = {column.name for column in schema.columns if _of_few_values(column.mysql_type)}
+    repeating = [name for name in table.column_names if name in sets or name in _REPEATING]
+    rising = [
+        field.name
+        for field in table.schema
+        if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
+        and field.name not in repeating
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table.combine_chunks().replace_schema_metadata(None),
+        sink,
+        compression="zstd",
+        compression_level=_ZSTD_LEVEL,
+        use_dictionary=repeating or False,  # type: ignore[arg-type]  # a list of names is fine
+        column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
+        write_statistics=[*schema.key, COMMIT_TS, ROW],
+        row_group_size=_ROW_GROUP_ROWS,
+        store_schema=False,
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def _of_few_values(mysql_type: str) -> bool:
+    return mysql_type.lower().startswith(("enum(", "set("))

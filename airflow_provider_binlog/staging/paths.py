@@ -1,0 +1,121 @@
+"""Where the staged files of a source lie: keys below the root of the store.
+
+    <source>/manifests/0000000000000042.json
+    <source>/<database>/<table>/0000000000000042-000007.parquet
+
+The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
+spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
+scheme and `{a,b}` for a pattern, and passes over names that begin with `_` or `.`), in a URI and in
+a folder. Every file has a folder of its own kind around it, so that no key is ever the beginning of
+another one: some stores cannot hold both `a/b` and `a/b/c`.
+
+Names that differ only in case share a folder where the file system ignores case. Their files do not
+meet: a part's ordinal counts over all tables of its manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote, unquote
+
+from airflow_provider_binlog.errors import ConfigurationError, StagingError
+
+MANIFESTS = "manifests"
+"""The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
+
+_SEQUENCE_DIGITS = 16
+_ORDINAL_DIGITS = 6
+_MANIFEST_NAME = re.compile(rf"(\d{{{_SEQUENCE_DIGITS}}})\.json", re.ASCII)
+
+_NAME_BYTES_MAX = 200
+"""A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
+Chinese, which MySQL allows, take 576 when encoded."""
+
+_HASH_MARK = "~"
+_HASH_DIGITS = 32
+
+
+def encode_name(name: str) -> str:
+    """Return `name` as one part of a key: ASCII, at most 200 bytes, another one for each name.
+
+    Kept are ASCII letters, digits, `.`, `-` and `_`, the dot and the underscore not as the first
+    character. A name whose encoding is longer is cut, and ends in `~` and a hash of the whole.
+
+    Raises:
+        ConfigurationError: The name is empty.
+    """
+    if not name:
+        raise ConfigurationError("a database, table or source needs a name")
+    encoded = quote(name, safe="").replace("~", "%7E")
+    if encoded[0] in "._":
+        encoded = _escape_first(encoded)
+    if len(encoded) <= _NAME_BYTES_MAX:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    head = encoded[: _NAME_BYTES_MAX - len(_HASH_MARK) - _HASH_DIGITS]
+    return re.sub("%.?$", "", head) + _HASH_MARK + digest
+
+
+def decode_name(encoded: str) -> str:
+    """Return the name that `encode_name` encoded.
+
+    Raises:
+        StagingError: The name was cut; the manifest has it in full.
+    """
+    if _HASH_MARK in encoded:
+        raise StagingError("a long name is stored cut: take it from the manifest", name=encoded)
+    return unquote(encoded, errors="strict")
+
+
+def source_folder(source: str) -> str:
+    """Return the folder of everything staged for `source`."""
+    return encode_name(source)
+
+
+def manifest_folder(source: str) -> str:
+    """Return the folder of the manifests of `source`."""
+    return f"{source_folder(source)}/{MANIFESTS}"
+
+
+def manifest_name(sequence: int) -> str:
+    """Return the name of a manifest's file: names sort as the numbers do.
+
+    Raises:
+        StagingError: The number is below 1 or has more than 16 digits.
+    """
+    if not 1 <= sequence < 10**_SEQUENCE_DIGITS:
+        raise StagingError("not the sequence number of a manifest", sequence=sequence)
+    return f"{sequence:0{_SEQUENCE_DIGITS}}.json"
+
+
+def maybe_sequence(name: str) -> int | None:
+    """Return the number in the name of a manifest's file; None if it is another file."""
+    match = _MANIFEST_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def part_path(database: str, table: str, sequence: int, ordinal: int) -> str:
+    """Return where a part lies below its source's folder: what `Part.path` holds.
+
+    `ordinal` counts the parts of the manifest over all of its tables.
+
+    Raises:
+        StagingError: A number is negative or has too many digits.
+    """
+    if not 0 <= ordinal < 10**_ORDINAL_DIGITS:
+        raise StagingError("not the ordinal of a part", ordinal=ordinal)
+    stem = manifest_name(sequence).removesuffix(".json")
+    folder = encode_name(database)
+    if folder.casefold() == MANIFESTS:
+        folder = _escape_first(folder)
+    return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}.parquet"
+
+
+def part_key(source: str, path: str) -> str:
+    """Return the key of a part, given its path below the source's folder."""
+    return f"{source_folder(source)}/{path}"
+
+
+def _escape_first(encoded: str) -> str:
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}"

@@ -1,0 +1,51 @@
+"""What capture needs of a place where binlog events come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_binlog.position import Position, split_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+
+class BinlogSource(Protocol):
+    """A server's log, or files of one.
+
+    The same range gives the same events, byte for byte, from every source.
+    """
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+        """Yield the events from `start` on, in the order of the log, up to the log's end.
+
+        A block never spans two files. FORMAT_DESCRIPTION is the first event of a file's first
+        block, unless `start` lies behind it.
+
+        Args:
+            start: Where the first event begins: a boundary between two transactions.
+            stop: The block that reaches this position is the last one; it may go on beyond it.
+                None: the log's end as it is when it is reached.
+
+        Raises:
+            ConnectionLostError: The connection ended early; nothing is known to be wrong.
+            PositionPurgedError: The source no longer has the start.
+            ForeignPositionError: The source never had the start.
+            FormatError: An event is damaged, cut, or not what its header says.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files; an iterator that is not at its end cannot go on."""
+        ...
+
+
+def reaches(file: str, offset: int, stop: Position | None) -> bool:
+    """Whether a place in the log is `stop` or behind it; never, without a stop."""
+    if stop is None:
+        return False
+    if file == stop.file:
+        return offset >= stop.offset
+    return split_file_name(file)[1] > stop.file_number

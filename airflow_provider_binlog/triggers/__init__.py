@@ -1,0 +1,1 @@
+"""Waiting for the log to grow, in the triggerer."""

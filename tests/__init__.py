@@ -1,0 +1,1 @@
+"""Tests, and the services they and the demo run on."""

@@ -1,0 +1,104 @@
+"""What every `ObjectStore` does: subclass the cases and give a `store` fixture."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider_binlog.errors import ConflictError
+from airflow_provider_binlog.staging.object_store import ObjectMissingError, ObjectStore
+from airflow_provider_binlog.staging.paths import encode_name
+
+RACERS = 8
+NAMES = ["a/b", "x:y", "50%", "a%2Fb", "..", "ü", "a b", "[1]", "{a,b}", "*", "_t", "~", "表" * 64]
+
+
+class ObjectStoreCases:
+    """Each test is a sentence of the contract."""
+
+    def test_reads_what_was_written(self, store: ObjectStore) -> None:
+        store.write("shop/orders/1.parquet", b"\x00one")
+
+        assert store.read("shop/orders/1.parquet") == b"\x00one"
+        assert store.size("shop/orders/1.parquet") == 4
+
+    def test_write_replaces(self, store: ObjectStore) -> None:
+        store.write("key", b"a longer text")
+        store.write("key", b"short")
+
+        assert store.read("key") == b"short"
+        assert store.size("key") == 5
+
+    def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
+        store.write("folder/empty", b"")
+
+        assert store.read("folder/empty") == b""
+        assert store.list("folder") == ["empty"]
+
+    def test_create_refuses_a_taken_key_and_leaves_what_is_there(self, store: ObjectStore) -> None:
+        store.create("key", b"first")
+
+        with pytest.raises(ConflictError, match="key=key"):
+            store.create("key", b"second")
+        assert store.read("key") == b"first"
+
+    def test_create_refuses_a_key_that_was_written(self, store: ObjectStore) -> None:
+        store.write("key", b"first")
+
+        with pytest.raises(ConflictError):
+            store.create("key", b"second")
+
+    def test_of_many_racers_one_creates(self, store: ObjectStore) -> None:
+        def race(racer: int) -> int | None:
+            try:
+                store.create("folder/prize", b"%d" % racer * 1000)
+            except ConflictError:
+                return None
+            return racer
+
+        with ThreadPoolExecutor(RACERS) as pool:
+            winners = [racer for racer in pool.map(race, range(RACERS)) if racer is not None]
+
+        assert len(winners) == 1
+        assert store.read("folder/prize") == b"%d" % winners[0] * 1000
+        assert store.list("folder") == ["prize"]
+
+    def test_what_is_missing_says_so(self, store: ObjectStore) -> None:
+        store.write("folder/key", b"")
+
+        with pytest.raises(ObjectMissingError, match="key=nothing/here"):
+            store.read("nothing/here")
+        with pytest.raises(ObjectMissingError, match="key=nothing/here"):
+            store.size("nothing/here")
+        with pytest.raises(ObjectMissingError):
+            store.size("folder")
+
+    def test_lists_objects_directly_below_sorted(self, store: ObjectStore) -> None:
+        for key in ("m/10", "m/9", "m/a/deeper", "other/1", "m2/1"):
+            store.write(key, b"x")
+
+        assert store.list("m") == ["10", "9"]
+
+    def test_lists_nothing_where_nothing_is(self, store: ObjectStore) -> None:
+        assert store.list("no/such/folder") == []
+
+    def test_listing_is_never_stale(self, store: ObjectStore) -> None:
+        for number in range(3):
+            assert store.list("m") == [str(n) for n in range(number)]
+            store.create(f"m/{number}", b"x")
+
+    def test_lists_more_than_a_page(self, store: ObjectStore) -> None:
+        names = [f"{number:016}.json" for number in range(1, 1101)]
+        with ThreadPoolExecutor(RACERS) as pool:
+            list(pool.map(lambda name: store.write(f"m/{name}", b"{}"), names))
+
+        assert store.list("m") == names
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_takes_every_encoded_name(self, store: ObjectStore, name: str) -> None:
+        encoded = encode_name(name)
+        store.create(f"{encoded}/{encoded}/part", name.encode())
+
+        assert store.read(f"{encoded}/{encoded}/part") == name.encode()
+        assert store.list(f"{encoded}/{encoded}") == ["part"]

@@ -1,0 +1,78 @@
+"""Every DAG that we ship is read without a complaint, quickly, and without the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ["airflow_provider_binlog/example_dags", "dags"]
+
+READ = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+print(json.dumps({
+    "errors": {str(file): text for file, text in bag.import_errors.items()},
+    "dags": {
+        name: {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks}
+        for name, dag in bag.dags.items()
+    },
+    "seconds": sum(each.duration.total_seconds() for each in bag.dagbag_stats),
+    "heavy": sorted({"numpy", "pandas", "pyarrow", "pyspark", "s3fs"} & sys.modules.keys()),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("airflow")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_dags_are_read_without_the_engine(folder: str, home: Path) -> None:
+    environment = os.environ | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", READ, ROOT / folder],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    read = json.loads(run.stdout.splitlines()[-1])
+
+    assert read["errors"] == {}
+    assert read["dags"]
+    assert read["heavy"] == []
+    assert read["seconds"] < 20
+
+
+def test_the_main_job_is_wired_by_its_arguments() -> None:
+    from airflow_provider_binlog.example_dags.binlog_to_delta import merge
+
+    dag = merge.dag
+
+    assert dag is not None
+    assert {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks} == {
+        "changes": [],
+        "stage": ["changes"],
+        "merge": ["stage"],
+        "checkpoint": ["merge", "stage"],
+    }
+
+
+@pytest.mark.parametrize("kind", ["sensors", "triggers", "hooks"])
+def test_the_triggerer_loads_no_numpy(kind: str) -> None:
+    load = f"import sys, airflow_provider_binlog.{kind}.binlog"
+    check = "sys.exit(bool({'numpy', 'pyarrow', 'pyspark'} & sys.modules.keys()))"
+
+    subprocess.run([sys.executable, "-c", f"{load}; {check}"], check=True)

@@ -1,0 +1,302 @@
+"""The merge on real Delta and Iceberg: behind every merge the lake holds what SELECT returns."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_binlog.changes import BeforeImages
+from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_binlog.spark.lake import Commit
+    from tests.fixtures.spark import SparkEnvironment
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def place(
+    request: pytest.FixtureRequest, spark_environment: SparkEnvironment, tmp_path: Path
+) -> Workplace:
+    return local_workplace(shared_session(spark_environment), request.param, tmp_path)
+
+
+def test_the_life_of_a_table(place: Workplace) -> None:
+    source = place.new_source()
+    orders = source.create(place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
+    orders.part_rows = 7
+    for id_ in range(20):
+        orders.insert(id=id_, note=f"note {id_}")
+    source.seal()
+    report = place.merge()
+    place.check(orders)
+    assert report.tables[0].changes == {"insert": 20}
+    assert report.tables[0].rows == {"inserted": 20, "updated": 0, "deleted": 0}
+
+    orders.update(3, note="changed")
+    orders.update(4, id=104)
+    orders.swap(5, 6, 99)
+    orders.delete(7)
+    orders.delete(8)
+    orders.insert(id=8, note="again")
+    orders.insert(id=30, note=None)
+    orders.delete(30)
+    source.seal()
+    report = place.merge()
+    place.check(orders)
+    assert report.tables[0].rows == {"inserted": 1, "updated": 4, "deleted": 2}
+
+    again = place.merge()
+    assert again.tables == []
+    place.check(orders)
+
+
+def test_several_manifests_are_one_merge(place: Workplace) -> None:
+    source = place.new_source()
+    orders = source.create(place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
+    orders.insert(id=1, note="one")
+    source.seal()
+    orders.update(1, id=2)
+    orders.insert(id=1, note="another one")
+    source.seal()
+    source.seal()
+    orders.delete(2)
+    source.seal()
+
+    report = place.merge(through=3)
+    (table,) = report.tables
+    assert (table.status, table.marker_before, table.marker_after) == ("merged", 0, 3)
+    place.merge()
+
+    place.check(orders)
+    assert place.state(orders).marker == 4
+
+
+def test_names_may_hold_anything(place: Workplace) -> None:
+    source = place.new_source()
+    names = ["from", "path", "order date", "a.b", "tick`s", "größe", "c0", "_metadata", "x=;(){},"]
+    table = source.create(
+        f"{place.database} a/b", "_a/b.c{d}", dict.fromkeys(names, TEXT) | {"key": INT}, ("key",)
+    )
+    table.insert(key=1, **{name: name for name in names})
+    table.insert(key=2, **{name: name for name in names})
+    source.seal()
+    place.merge()
+    table.update(1, path="changed", **{"a.b": "changed"})
+    table.delete(2)
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+
+
+TYPES = {
+    "boolean": ColumnType("bit(1)", pa.bool_()),
+    "int": ColumnType("int", pa.int32()),
+    "bigint": ColumnType("bigint", pa.int64()),
+    "unsigned": ColumnType("bigint unsigned", pa.decimal128(20, 0)),
+    "float": ColumnType("float", pa.float32()),
+    "double": ColumnType("double", pa.float64()),
+    "decimal": ColumnType("decimal(38,10)", pa.decimal128(38, 10)),
+    "text": TEXT,
+    "binary": ColumnType("varbinary(9)", pa.binary()),
+    "date": ColumnType("date", pa.date32()),
+    "datetime": ColumnType("datetime(6)", pa.timestamp("us")),
+    "timestamp": ColumnType("timestamp(6)", pa.timestamp("us", "UTC")),
+}
+LOW = {
+    "boolean": False,
+    "int": -(2**31),
+    "bigint": -(2**63),
+    "unsigned": Decimal(0),
+    "float": -0.25,
+    "double": -1e308,
+    "decimal": Decimal("-1234567890123456789012345678.0123456789"),
+    "text": "",
+    "binary": b"",
+    "date": date(1000, 1, 1),
+    "datetime": datetime(1000, 1, 1, 1, 2, 3, 4),
+    "timestamp": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+}
+HIGH = {
+    "boolean": True,
+    "int": 2**31 - 1,
+    "bigint": 2**63 - 1,
+    "unsigned": Decimal(2**64 - 1),
+    "float": 1.5,
+    "double": 0.1,
+    "decimal": Decimal("1E-10"),
+    "text": "it's \\ a \u00e4 \U0001f600",
+    "binary": b"\x00\xff\x00",
+    "date": date(9999, 12, 31),
+    "datetime": datetime(9999, 12, 31, 23, 59, 59, 999999),
+    "timestamp": datetime(2038, 1, 19, tzinfo=UTC),
+}
+
+
+def test_every_type_arrives(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "types", {"id": INT} | TYPES, ("id",))
+    table.insert(id=1, **LOW)
+    table.insert(id=2, **HIGH)
+    table.insert(id=3)
+    source.seal()
+    place.merge()
+    table.update(1, **HIGH)
+    table.update(3, **LOW)
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+
+
+@pytest.mark.parametrize("key", ["bigint", "unsigned", "double", "text", "binary", "timestamp"])
+def test_a_key_of_any_type(place: Workplace, key: str) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {key: TYPES[key], "n": INT}, (key,))
+    table.insert(**{key: LOW[key]}, n=1)
+    table.insert(**{key: HIGH[key]}, n=1)
+    source.seal()
+    place.merge()
+    table.update(LOW[key], n=2)
+    table.delete(HIGH[key])
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+
+
+def test_a_key_of_several_columns(place: Workplace) -> None:
+    source = place.new_source()
+    columns = {name: TYPES[name] for name in ("binary", "unsigned", "text")} | {"n": INT}
+    table = source.create(place.database, "t", columns, ("binary", "unsigned", "text"))
+    table.insert(binary=b"a", unsigned=Decimal(1), text="a", n=1)
+    table.insert(binary=b"a", unsigned=Decimal(1), text="A", n=2)
+    source.seal()
+    place.merge()
+    table.update((b"a", Decimal(1), "a"), text="b")
+    table.delete((b"a", Decimal(1), "A"))
+    table.insert(binary=b"", unsigned=Decimal(1), text="A", n=3)
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+
+
+def test_a_table_without_a_key_becomes_a_changelog(place: Workplace) -> None:
+    source = place.new_source()
+    log = source.create(place.database, "log", {"text": TEXT, "n": BIGINT})
+    log.insert(text="twice", n=1)
+    log.insert(text="twice", n=1)
+    source.seal()
+    place.merge()
+    log.update(1, n=2)
+    log.delete(2)
+    source.seal()
+    log.truncate()
+    log.insert(text="after", n=3)
+    source.seal()
+    place.merge()
+
+    rows = sorted(place.found(log), key=lambda row: (row["_sequence"], row["_row"]))
+
+    assert [(row["_sequence"], row["_change_type"], row["text"], row["n"]) for row in rows] == [
+        (1, "insert", "twice", 1),
+        (1, "insert", "twice", 1),
+        (2, "update_preimage", "twice", 1),
+        (2, "update_postimage", "twice", 2),
+        (2, "delete", "twice", 1),
+        (3, "truncate", None, None),
+        (3, "insert", "after", 3),
+    ]
+    assert all(row["_binlog_file"] == "binlog.000001" for row in rows)
+
+
+def test_a_key_can_be_chosen(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"a": BIGINT, "b": TEXT})
+    keys = {table.name: ("a", "b")}
+    table.insert(a=1, b=None)
+    table.insert(a=2, b="x")
+    source.seal()
+    place.merge(keys=keys)
+    table.update(1, b="now")
+    table.update(2, a=None)
+    source.seal()
+    table.delete(2)
+    source.seal()
+
+    place.merge(keys=keys)
+
+    place.check(table)
+
+
+def test_another_key_than_the_primary_one_needs_all_before_images(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "code": TEXT}, ("id",))
+    table.insert(id=1, code="a")
+    source.seal()
+
+    failed = place.failure(keys={table.name: ("code",)})
+
+    assert "before_images" in str(failed.error)
+
+
+def test_all_before_images_change_nothing(place: Workplace) -> None:
+    source = place.new_source(before_images=BeforeImages.ALL)
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    for id_ in range(5):
+        table.insert(id=id_, note="new")
+    source.seal()
+    place.merge()
+    table.update(1, note="changed")
+    table.swap(2, 3, 9)
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+
+
+def test_a_large_table_is_searched_in_the_range_of_the_changes(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    for start in (0, 100, 200):
+        for id_ in range(start, start + 10):
+            table.insert(id=id_, note="new")
+        source.seal()
+        place.merge()
+    assert place.state(table).files > 1
+    statements = []
+    lake = type(place.lake)
+    merge = lake.merge
+
+    def watch(*arguments: Any) -> Commit | None:
+        statements.append(arguments[4])
+        return merge(*arguments)
+
+    monkeypatch.setattr(lake, "merge", watch)
+    table.update(203, id=207_000)
+    table.update(105, note="changed")
+    source.seal()
+    place.merge()
+
+    assert "BETWEEN CAST('105' AS int) AND CAST('207000' AS int)" in statements[0]
+    place.check(table)

@@ -1,0 +1,235 @@
+"""Hook, sensor and trigger on real servers; connections and Variables come by the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
+from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.hooks.start import resolve_start
+from airflow_provider_binlog.operators.gtids import find_gtids
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+from tests.fixtures import mysql
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+    from tests.services.servers import Server
+
+CONNECTION = "AIRFLOW_CONN_BINLOG_DEFAULT"
+CHECKPOINT = "AIRFLOW_VAR_BINLOG_CHECKPOINT_SHOP"
+
+
+@pytest.fixture
+def database(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """The database, whose server is `binlog_default`."""
+    server = database.server
+    fields = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
+    monkeypatch.setenv(CONNECTION, json.dumps(fields))
+    return database
+
+
+def log_end() -> Position:
+    with closing(BinlogHook().get_conn()) as connection:
+        return questions.log_end(connection)
+
+
+def checkpoint_at(position: Position, **changed: str) -> str:
+    with closing(BinlogHook().get_conn()) as connection:
+        identity = questions.identify(connection)
+    fields = {**identity.to_json(), **changed}
+    checkpoint = Checkpoint(type(identity).from_json(fields), position, 1, "2026-11-21", "a test")
+    return checkpoint.encode()
+
+
+def sensor(**arguments: Any) -> BinlogPositionSensor:
+    return BinlogPositionSensor(task_id="changes", source="shop", start="now", **arguments)
+
+
+def test_the_connection_is_tested(database: Database) -> None:
+    ready, text = BinlogHook().test_connection()
+
+    assert ready, text
+    assert str(log_end()) in text
+    assert database.server.name[:5] in text
+
+
+def test_a_connection_that_lacks_privileges_says_which(
+    mysql97: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mysql.execute(mysql97, "CREATE USER IF NOT EXISTS nobody IDENTIFIED BY 'p'")
+    monkeypatch.setenv(CONNECTION, f"binlog://nobody:p@{mysql97.host}:{mysql97.port}")
+
+    ready, text = BinlogHook().test_connection()
+
+    assert not ready
+    assert "REPLICATION CLIENT" in text
+    assert "REPLICATION SLAVE" in text
+
+
+@pytest.mark.parametrize(
+    "fields", [{"password": "wrong"}, {"port": 1}, {"extra": {"ssl_mode": "no"}}]
+)
+def test_a_connection_that_does_not_work_says_why(
+    fields: dict[str, Any], mysql97: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {"conn_type": "binlog", "host": mysql97.host, "port": mysql97.port, "login": "root"}
+    monkeypatch.setenv(CONNECTION, json.dumps(good | fields))
+
+    ready, text = BinlogHook().test_connection()
+
+    assert not ready
+    assert text
+
+
+@pytest.mark.parametrize("ssl_mode", ["disabled", "preferred", "required"])
+def test_tls_is_as_the_mode_says(ssl_mode: str, mysql97: Server) -> None:
+    settings = ConnectionSettings.from_dsn(f"{mysql97.dsn}/?ssl_mode={ssl_mode}")
+
+    with closing(settings.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        (_, cipher) = cursor.fetchone() or ("", "")
+
+    assert bool(cipher) == (ssl_mode != "disabled")
+
+
+def test_a_start_is_resolved(database: Database) -> None:
+    settings = BinlogHook().settings
+
+    assert resolve_start(settings, "now", find_gtids) == log_end()
+    assert resolve_start(settings, "earliest", find_gtids) == Position("binlog.000001", 4)
+
+
+def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> None:
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with closing(BinlogHook().get_conn()) as connection:
+        applied = questions.gtid_executed(connection)
+    at = log_end()
+    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+
+    found = resolve_start(BinlogHook().settings, applied, find_gtids)
+
+    assert (found.place, found.gtid) == (at.place, applied)
+
+
+def test_the_first_run_has_work_at_once(database: Database) -> None:
+    seen = sensor().poke({})
+
+    assert seen.is_done
+    assert seen.xcom_value == {
+        "source": "shop",
+        "start": log_end().to_json(),
+        "log_end": log_end().to_json(),
+        "first": True,
+    }
+
+
+def test_it_waits_until_the_log_has_grown(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = log_end()
+    monkeypatch.setenv(CHECKPOINT, checkpoint_at(at))
+
+    assert not sensor().poke({}).is_done
+    with pytest.raises(AirflowSkipException):
+        sensor(when_nothing_new="skip").poke({})
+
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    seen: Any = sensor(when_nothing_new="skip").poke({})
+
+    assert seen.is_done
+    assert seen.xcom_value["start"] == at.to_json()
+    assert seen.xcom_value["log_end"]["offset"] > at.offset
+
+
+def test_another_servers_checkpoint_fails_for_good(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CHECKPOINT, checkpoint_at(log_end(), server="another"))
+
+    with pytest.raises(AirflowFailException, match="ForeignPositionError"):
+        sensor().poke({})
+
+
+def test_an_unreachable_server_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CONNECTION, "binlog://root@127.0.0.1:1")
+
+    with pytest.raises(ConnectionLostError):
+        sensor().poke({})
+
+
+def test_it_defers_and_looks_again_when_woken(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = log_end()
+    monkeypatch.setenv(CHECKPOINT, checkpoint_at(at))
+    waiting = sensor(deferrable=True, poke_interval=0.05)
+
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute({})
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, BinlogPositionTrigger)
+    assert trigger.after == str(at)
+    with pytest.raises(TaskDeferred):  # nothing has come after all
+        waiting.execute_complete({}, {"log_end": str(at)})
+
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    payload = asyncio.run(first_event(trigger))
+
+    assert payload == {"log_end": str(log_end())}
+    assert waiting.execute_complete({}, payload)["start"] == at.to_json()
+
+
+async def first_event(trigger: BinlogPositionTrigger) -> Any:
+    async with asyncio.timeout(30):
+        return (await anext(trigger.run())).payload
+
+
+def test_the_trigger_stays_while_nothing_comes(database: Database) -> None:
+    trigger = BinlogPositionTrigger(
+        binlog_conn_id="binlog_default", after=str(log_end()), poll_interval=0.01
+    )
+
+    async def wait() -> None:
+        async with asyncio.timeout(0.5):
+            await first_event(trigger)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait())
+
+
+def test_the_trigger_outlasts_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONNECTION, "binlog://root@127.0.0.1:1")
+    trigger = BinlogPositionTrigger(
+        binlog_conn_id="binlog_default", after="binlog.000001:4", poll_interval=0.01
+    )
+
+    async def wait() -> None:
+        async with asyncio.timeout(0.5):
+            await first_event(trigger)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait())
+
+
+def test_the_trigger_wakes_the_sensor_for_an_error_that_stays(
+    mysql97: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONNECTION, f"binlog://root:wrong@{mysql97.host}:{mysql97.port}")
+    trigger = BinlogPositionTrigger(binlog_conn_id="binlog_default", after="binlog.000001:4")
+
+    payload = asyncio.run(first_event(trigger))
+
+    assert "AccessDeniedError" in payload["error"]

@@ -1,0 +1,156 @@
+"""`events` and `rows` beside what the server itself prints, from the server and from its files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.cli.events import COLUMNS
+from airflow_provider_binlog.cli.run import main
+from tests.fixtures import mysql
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+    from tests.services.servers import Server
+
+# What the mysql client escapes in batch mode.
+ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\0": r"\0"})
+
+ROWS = [
+    "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), d DECIMAL(10,2), n BIGINT UNSIGNED)",
+    "CREATE TABLE `od``d\t\\x` (a INT) ENGINE=MyISAM",
+    "BEGIN",
+    "INSERT INTO t VALUES (1, 'a\n\\tb', 1.5, 18446744073709551615), (2, 'é漢😀', NULL, 0)",
+    "UPDATE t SET id = 3 WHERE id = 1",
+    "COMMIT",
+    "INSERT INTO `od``d\t\\x` VALUES (3)",
+    "DELETE FROM t WHERE id = 2",
+]
+MORE = [
+    "XA START 'a', 'b', 7",
+    "INSERT INTO t (id) VALUES (8)",
+    "XA END 'a', 'b', 7",
+    "XA PREPARE 'a', 'b', 7",
+    "XA COMMIT 'a', 'b', 7",
+    "XA START 'c'",
+    "INSERT INTO t (id) VALUES (9)",
+    "XA END 'c'",
+    "XA COMMIT 'c' ONE PHASE",
+    "SET foreign_key_checks = 0, unique_checks = 0",
+    "INSERT INTO t (id) VALUES (10)",
+    "SET foreign_key_checks = 1, unique_checks = 1",
+    "BEGIN",
+    "INSERT INTO t (id) VALUES (11)",
+    "SAVEPOINT a",
+    "COMMIT",
+    "SET @text = 'it''s', @number = -3, @decimal = -12.345, @nothing = NULL, @real = 0.1e0",
+    "SET SESSION binlog_format = STATEMENT",
+    "CREATE TABLE s (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(99))",
+    "INSERT INTO s (v) VALUES (@text), (@number), (@decimal), (@nothing), (@real), (RAND())",
+    "INSERT INTO s (v) VALUES (LAST_INSERT_ID())",
+    "SET SESSION binlog_format = ROW",
+    "ALTER TABLE t ADD COLUMN z INT",
+    "ANALYZE TABLE t",
+    "TRUNCATE TABLE s",
+    "DROP TABLE `od``d\t\\x`",
+]
+MYSQL_MORE = [
+    "SET binlog_rows_query_log_events = 1",
+    "INSERT INTO t (id) VALUES (20)",
+    "SET gtid_next = 'AUTOMATIC:tag'",
+    "INSERT INTO t (id) VALUES (21)",
+    "SET gtid_next = 'AUTOMATIC'",
+]
+
+
+def shown(server: Server, file: str) -> list[str]:
+    rows = mysql.query(server, f"SHOW BINLOG EVENTS IN '{file}'")
+    return [
+        "\t".join("" if each is None else str(each).translate(ESCAPES) for each in row)
+        for row in rows
+    ]
+
+
+def fill(database: Database, statements: list[str]) -> str:
+    """Execute statements, and return the closed binlog file that they are in."""
+    mysql.execute(database.server, "FLUSH BINARY LOGS")
+    file: str = mysql.query(database.server, "SHOW BINARY LOGS")[-1][0]
+    database.execute(*statements)
+    mysql.execute(database.server, "FLUSH BINARY LOGS")
+    return file
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out.splitlines()
+
+
+def test_events_are_those_of_show_binlog_events(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = database.server
+    is_mysql = server.name.startswith("mysql")
+    file = fill(database, ROWS + MORE + (MYSQL_MORE if is_mysql else []))
+    end = shown(server, file)[-1].split("\t")[COLUMNS.index("Pos")]
+    expected = shown(server, file)
+
+    from_file = run(capsys, "events", str(server.data / file))
+    from_server = run(
+        capsys, "events", server.dsn, "--from", f"{file}:4", "--to", f"{file}:{int(end) + 1}"
+    )
+
+    assert [_known(line) for line in from_file] == [_known(line) for line in expected]
+    assert from_server == from_file
+
+
+def _known(line: str) -> str:
+    """Leave out what only the server can tell: the name that MariaDB 11 gives a collation."""
+    before, collate, after = line.partition(" COLLATE ")
+    return before if collate and ("uca1400" in after or after.isdigit()) else line
+
+
+def test_rows_are_the_same_from_files_and_from_the_server(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = database.server
+    file = fill(database, ROWS)
+    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
+
+    from_file = run(capsys, "rows", str(server.data / file), "--table", f"{database.name}.t")
+    span = ["--from", f"{file}:4", "--to", f"{following}:4"]
+    from_server = run(capsys, "rows", server.dsn, "--table", f"{database.name}.t", *span)
+
+    rows = [json.loads(line) for line in from_file]
+    first = {"id": 1, "v": "a\n\tb", "d": "1.50", "n": 2**64 - 1}
+    second = {"id": 2, "v": "é漢😀", "d": None, "n": 0}
+    assert [(row["change"], row["values"]) for row in rows] == [
+        ("insert", first),
+        ("insert", second),
+        ("update_preimage", first),
+        ("update_postimage", first | {"id": 3}),
+        ("delete", second),
+    ]
+    assert {row["table"] for row in rows} == {f"{database.name}.t"}
+    assert [row["row"] for row in rows] == sorted({row["row"] for row in rows})
+    assert len({row["gtid"] for row in rows}) == 2
+    assert from_server == from_file
+
+
+def test_status_names_what_is_missing(mysql97: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    mysql.execute(
+        mysql97,
+        "CREATE USER IF NOT EXISTS viewer IDENTIFIED BY 'p'",
+        "GRANT REPLICATION CLIENT ON *.* TO viewer",
+    )
+
+    assert main(["status", f"mysql://viewer:p@{mysql97.host}:{mysql97.port}"]) == 1
+
+    printed = capsys.readouterr()
+    assert mysql97.version in printed.out
+    assert "GRANT REPLICATION SLAVE" in printed.err
+    assert printed.err.count("\n") == 1
+    assert run(capsys, "status", mysql97.dsn)[-1].split() == ["capture", "ready"]

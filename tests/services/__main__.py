@@ -1,0 +1,97 @@
+"""Fetch, start and stop services by hand."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from tests.services.cache import cache_root
+from tests.services.environment import make_environment
+from tests.services.jars import spark_jars
+from tests.services.java import java_home
+from tests.services.processes import RUN_FOLDER, end_all
+from tests.services.progress import ServiceError
+from tests.services.s3 import S3Server
+from tests.services.servers import RELEASES, Package, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_FOLDER = RUN_FOLDER / "by-hand"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        if chosen.command == "start":
+            start(chosen.name, dict(option.split("=", 1) for option in chosen.options))
+        else:
+            _COMMANDS[chosen.command][0]()
+    except ServiceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def start(name: str, options: dict[str, str]) -> None:
+    """Run a server until it is told to end; print its address."""
+    server: Server | S3Server
+    if name == "s3":
+        server = S3Server.create(_FOLDER / name)
+        server.start()
+        print(server.endpoint, *(f"{k}={v}" for k, v in server.environment.items()), flush=True)
+    else:
+        server = Server.create(name, _FOLDER / name)
+        server.start(options)
+        print(server.dsn, f"socket={server.socket}", f"data={server.data}", flush=True)
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    while server.alive and not told.wait(1):
+        pass
+    server.stop()
+
+
+def fetch() -> None:
+    """Download and build everything, for a later run without a network."""
+    for name in RELEASES:
+        Package.obtain(name)
+    S3Server.create(_FOLDER / "s3")
+    print(java_home())
+    print(len(spark_jars()), "jars")
+
+
+def forget() -> None:
+    """Remove all downloads."""
+    if cache_root().exists():
+        shutil.rmtree(cache_root())
+
+
+_COMMANDS: dict[str, tuple[Callable[[], None], str]] = {
+    "venv": (make_environment, "build .venv"),
+    "fetch": (fetch, "download and build everything into the cache"),
+    "stop": (end_all, "end what earlier runs left behind"),
+    "forget": (forget, "remove the cache"),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.services", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    starts = commands.add_parser("start", help="run a server until Ctrl-C")
+    starts.add_argument("name", choices=[*RELEASES, "s3"])
+    starts.add_argument("options", nargs="*", metavar="variable=value")
+    for name, (_, text) in _COMMANDS.items():
+        commands.add_parser(name, help=text)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,240 @@
+"""TransactionScanner: where groups begin and end, and what must not be passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.statements import StatementKind
+from airflow_provider_binlog.binlog.transactions import (
+    PRELUDES,
+    READ,
+    REFUSED,
+    GroupEnd,
+    Place,
+    Scanned,
+    TransactionScanner,
+    refuse,
+)
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from tests.support import builder
+
+MYSQL = builder.parsed_format()
+MARIADB = builder.parsed_format(builder.MARIADB)
+
+GTID = (EventType.GTID, builder.gtid(1))
+BEGIN = (EventType.QUERY, builder.query("BEGIN"))
+XID = (EventType.XID, builder.xid(1))
+TABLE_MAP = (EventType.TABLE_MAP, b"")
+ROWS = (EventType.WRITE_ROWS, b"")
+ROWS_V1 = (EventType.WRITE_ROWS_V1, b"")
+
+
+def query(sql: str) -> tuple[EventType, bytes]:
+    return EventType.QUERY, builder.query(sql)
+
+
+def mariadb_gtid(flags: int) -> tuple[EventType, bytes]:
+    return EventType.MARIADB_GTID, builder.mariadb_gtid(1, flags=flags, xa=(1, b"a", b"b"))
+
+
+def scan(
+    events: list[tuple[EventType, bytes]],
+    *,
+    scanner: TransactionScanner | None = None,
+    mariadb: bool = False,
+) -> list[Scanned]:
+    scanner = scanner or TransactionScanner()
+    file_format = MARIADB if mariadb else MYSQL
+    return [
+        scanner.feed(EventHeader(0, kind, 1, 19, 0, 0), body, file_format) for kind, body in events
+    ]
+
+
+def places(scanned: list[Scanned]) -> str:
+    return " ".join(each.place.value for each in scanned)
+
+
+@pytest.mark.parametrize(
+    ("events", "end"),
+    [
+        ([GTID, BEGIN, TABLE_MAP, ROWS, XID], GroupEnd.COMMITTED),
+        ([GTID, BEGIN, TABLE_MAP, ROWS, query("COMMIT")], GroupEnd.COMMITTED),
+        ([GTID, BEGIN, TABLE_MAP, ROWS, query("ROLLBACK")], GroupEnd.ROLLED_BACK),
+        ([GTID, BEGIN, query("SAVEPOINT `s`"), TABLE_MAP, ROWS, XID], GroupEnd.COMMITTED),
+        (
+            [GTID, BEGIN, query("CREATE TABLE t (a int) START TRANSACTION"), ROWS, XID],
+            GroupEnd.COMMITTED,
+        ),
+        ([GTID, BEGIN, query("DROP TEMPORARY TABLE tt"), ROWS, XID], GroupEnd.COMMITTED),
+        ([(EventType.GTID_TAGGED, builder.gtid_tagged(1, "t")), BEGIN, XID], GroupEnd.COMMITTED),
+        (
+            [(EventType.ANONYMOUS_GTID, builder.gtid(0, server=None)), BEGIN, XID],
+            GroupEnd.COMMITTED,
+        ),
+        ([GTID, (EventType.ROWS_QUERY, b"\0x"), BEGIN, XID], GroupEnd.COMMITTED),
+        ([GTID, query("DROP TABLE t")], GroupEnd.STATEMENT),
+        ([GTID, query("GRANT SELECT ON t TO u")], GroupEnd.STATEMENT),
+        ([GTID, query("XA COMMIT X'61',X'62',1")], GroupEnd.XA_COMMITTED),
+        ([GTID, query("XA ROLLBACK X'61',X'62',1")], GroupEnd.XA_ROLLED_BACK),
+    ],
+)
+def test_a_group_of_mysql(events: list[tuple[EventType, bytes]], end: GroupEnd) -> None:
+    scanner = TransactionScanner()
+
+    scanned = scan(events, scanner=scanner)
+
+    assert places(scanned) == " ".join(["begin", *["inside"] * (len(events) - 2), "end"])
+    assert scanned[-1].end is end
+    assert scanner.at_boundary
+
+
+@pytest.mark.parametrize(
+    ("flags", "events", "end"),
+    [
+        (0x0C, [(EventType.ANNOTATE_ROWS, b"x"), TABLE_MAP, ROWS_V1, XID], GroupEnd.COMMITTED),
+        (0x08, [TABLE_MAP, ROWS_V1, query("COMMIT")], GroupEnd.COMMITTED),
+        (0x28, [query("CREATE TABLE t (a int)"), TABLE_MAP, ROWS_V1, XID], GroupEnd.COMMITTED),
+        (0x29, [query("DROP TABLE t")], GroupEnd.STATEMENT),
+        (0x8D, [query("XA COMMIT X'61',X'62',1")], GroupEnd.XA_COMMITTED),
+        (
+            0x4C,
+            [
+                ROWS_V1,
+                query("XA END X'61',X'62',1"),
+                (EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b")),
+            ],
+            GroupEnd.PREPARED,
+        ),
+    ],
+)
+def test_a_group_of_mariadb(
+    flags: int, events: list[tuple[EventType, bytes]], end: GroupEnd
+) -> None:
+    scanned = scan([mariadb_gtid(flags), *events], mariadb=True)
+
+    assert places(scanned) == " ".join(["begin", *["inside"] * (len(events) - 1), "end"])
+    assert scanned[-1].end is end
+    assert isinstance(scanned[0].gtid, MariadbGtid)
+
+
+def test_a_prepared_transaction_is_told_by_name_at_both_of_its_groups() -> None:
+    prepare = (EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b", 3))
+    start, end = query("XA START X'61',X'62',3"), query("XA END X'61',X'62',3")
+
+    scanned = scan([GTID, start, ROWS, end, prepare, GTID, query("XA COMMIT X'61',X'62',3")])
+
+    ends = [(each.end, each.xid) for each in scanned if each.place is Place.END]
+    assert ends == [
+        (GroupEnd.PREPARED, "X'61',X'62',3"),
+        (GroupEnd.XA_COMMITTED, "X'61',X'62',3"),
+    ]
+
+
+def test_an_xa_transaction_in_one_phase_is_committed() -> None:
+    prepare = (EventType.XA_PREPARE, builder.xa_prepare(b"a", one_phase=True))
+
+    scanned = scan(
+        [GTID, query("XA START X'61',X'',1"), ROWS, query("XA END X'61',X'',1"), prepare]
+    )
+
+    assert scanned[-1].end is GroupEnd.COMMITTED
+
+
+def test_rolling_back_to_a_savepoint_is_told() -> None:
+    scanned = scan([GTID, BEGIN, ROWS, query("ROLLBACK TO `s`"), XID])
+
+    assert scanned[3].kind is StatementKind.ROLLBACK_TO
+
+
+def test_between_groups_there_is_the_file() -> None:
+    events = [
+        (EventType.FORMAT_DESCRIPTION, b""),
+        (EventType.PREVIOUS_GTIDS, b""),
+        GTID,
+        BEGIN,
+        XID,
+        (EventType.ROTATE, b""),
+        (EventType.STOP, b""),
+    ]
+
+    assert places(scan(events)) == "outside outside begin inside end outside outside"
+
+
+def test_a_group_that_its_file_does_not_end_is_cut() -> None:
+    scanned = scan([GTID, BEGIN, ROWS, (EventType.FORMAT_DESCRIPTION, b""), GTID, BEGIN, XID])
+
+    assert (scanned[3].place, scanned[3].end) == (Place.OUTSIDE, GroupEnd.CUT)
+    assert scanned[-1].end is GroupEnd.COMMITTED
+
+
+@pytest.mark.parametrize("event", [TABLE_MAP, ROWS, XID, BEGIN])
+def test_a_start_inside_a_group_is_refused(event: tuple[EventType, bytes]) -> None:
+    with pytest.raises(FormatError, match="no transaction boundary"):
+        scan([event])
+
+
+def test_a_group_inside_another_is_refused() -> None:
+    with pytest.raises(FormatError, match="inside another"):
+        scan([GTID, BEGIN, GTID])
+
+
+@pytest.mark.parametrize("kind", sorted(REFUSED.keys() - PRELUDES))
+def test_what_may_carry_row_changes_is_refused_with_what_to_change(kind: EventType) -> None:
+    with pytest.raises(UnsupportedError, match=f"{kind.name}"):
+        scan([GTID, (kind, b"")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        (EventType.TRANSACTION_PAYLOAD, "SET GLOBAL binlog_transaction_compression=OFF"),
+        (EventType.WRITE_ROWS_COMPRESSED_V1, "SET GLOBAL log_bin_compress=OFF"),
+        (EventType.PARTIAL_UPDATE_ROWS, "SET GLOBAL binlog_row_value_options=''"),
+        (EventType.USER_VAR, "binlog_format=STATEMENT or MIXED"),
+        (EventType.INCIDENT, "new snapshot"),
+    ],
+)
+def test_the_hint_names_the_setting(kind: EventType, hint: str) -> None:
+    with pytest.raises(UnsupportedError, match=hint) as caught:
+        refuse(kind, file="binlog.000001", offset=4)
+
+    assert caught.value.context == {"event": kind.name, "file": "binlog.000001", "offset": 4}
+
+
+def test_a_statement_that_changes_rows_is_refused_with_session_and_text() -> None:
+    events = [GTID, BEGIN, (EventType.INTVAR, bytes(9)), query("/* hi */ insert INTO t VALUES (1)")]
+
+    with pytest.raises(UnsupportedError, match="STATEMENT or MIXED") as caught:
+        scan(events)
+
+    assert caught.value.context["thread_id"] == 7
+    assert caught.value.context["database"] == "shop"
+    assert caught.value.context["statement"] == "/* hi */ insert INTO t VALUES (1)"
+
+
+def test_unknown_events_are_passed_over_only_as_their_flag_allows() -> None:
+    scanner = TransactionScanner()
+
+    skipped = scanner.feed(EventHeader(0, 200, 1, 19, 0, IGNORABLE), b"", MYSQL)
+
+    assert skipped.place is Place.SKIPPED
+    assert scanner.skipped == {"UNKNOWN_200": 1}
+    with pytest.raises(UnsupportedError, match="event=UNKNOWN_200"):
+        scanner.feed(EventHeader(0, 200, 1, 19, 0, 0), b"", MYSQL)
+    with pytest.raises(FormatError, match="event=UNKNOWN"):
+        scanner.feed(EventHeader(0, 0, 1, 19, 0, 0), b"", MYSQL)
+
+
+@pytest.mark.parametrize("kind", sorted(REFUSED.keys() - PRELUDES))
+def test_the_ignorable_flag_excuses_no_event_that_may_carry_row_changes(kind: EventType) -> None:
+    with pytest.raises(UnsupportedError):
+        TransactionScanner().feed(EventHeader(0, kind, 1, 19, 0, IGNORABLE), b"", MYSQL)
+
+
+def test_every_known_type_is_read_or_refused() -> None:
+    undecided = frozenset(EventType) - READ - REFUSED.keys()
+
+    assert undecided == {EventType.UNKNOWN, EventType.IGNORABLE}

@@ -1,0 +1,185 @@
+"""Blocks of file bytes: framed as one event after another would be, and every damage is named."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.binlog.framing import frames
+from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.framing import Framer, checked_block
+from airflow_provider_binlog.errors import ChecksumError, FormatError
+from tests.unit.blocks.wire import BODIES, CHECKED, LOGS, UNCHECKED, event, log
+
+FILE = "binlog.000007"
+
+
+def array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.frombuffer(data + bytes(SLACK), dtype=np.uint8).copy()
+
+
+def read(data: bytes, *, position: int = 4, checksum: bool = True) -> EventBlock:
+    """Frame and check all of `data`, as a source does."""
+    octets = array(data)
+    found = Framer().frame(octets, 0, len(data), file=FILE, position=position)
+    block = checked_block(
+        octets,
+        found.start,
+        found.header,
+        file=FILE,
+        description=CHECKED if checksum else UNCHECKED,
+        position=position,
+    )
+    if found.error is not None:
+        raise found.error
+    if found.end != len(data):
+        raise FormatError("cut", file=FILE, offset=position + found.end)
+    return block
+
+
+def position_of(events: list[bytes]) -> int:
+    """Return where the first event begins, from its own count; 4 where it has none."""
+    log_pos = int.from_bytes(events[0][13:17], "little")
+    return log_pos - len(events[0]) if log_pos else 4
+
+
+@given(LOGS)
+def test_framed_as_one_event_after_another(events: list[bytes]) -> None:
+    data = b"".join(events)
+    found = Framer().frame(
+        array(data), 0, len(data), file=FILE, position=position_of(events) % (1 << 32)
+    )
+
+    plain = list(frames(data))
+    assert found.start.tolist() == [offset for offset, _ in plain]
+    assert found.end == len(data)
+    for name in ("timestamp", "type", "server_id", "size", "log_pos", "flags"):
+        assert found.header[name].tolist() == [getattr(header, name) for _, header in plain]
+
+
+@given(LOGS, st.data())
+def test_data_that_ends_inside_an_event_leaves_that_event(
+    events: list[bytes], draw: st.DataObject
+) -> None:
+    data = b"".join(events)
+    cut = draw.draw(st.integers(0, len(data)))
+    position = position_of(events) % (1 << 32)
+
+    found = Framer().frame(array(data[:cut]), 0, cut, file=FILE, position=position)
+
+    bounds = np.cumsum([0, *map(len, events)]).tolist()
+    whole = max(index for index, bound in enumerate(bounds) if bound <= cut)
+    assert len(found.start) == whole
+    assert found.end == bounds[whole]
+    assert found.error is None
+    if cut < len(data):
+        known = cut - found.end >= 19
+        assert found.wanted == (len(events[whole]) if known else 19)
+
+
+def test_a_framer_keeps_what_it_learned_for_the_next_block() -> None:
+    events = log([(1, b"a"), (2, b"b"), (1, b"c"), (2, b"d")])
+    framer = Framer()
+    position = 4
+    for data in events:
+        found = framer.frame(array(data), 0, len(data), file=FILE, position=position)
+        position += found.end
+        assert found.start.tolist() == [0]
+
+    assert position == 4 + sum(map(len, events))
+
+
+def test_more_server_ids_than_are_looked_for() -> None:
+    events = log([(100 + index % 20, bytes(index % 7)) for index in range(400)])
+
+    block = read(b"".join(events))
+
+    assert len(block) == 400
+    assert block.server_id[:20].tolist() == list(range(100, 120))
+
+
+def test_columns() -> None:
+    events = log([(1, b"one"), (300, b"other")])
+
+    block = read(b"".join(events))
+
+    assert (block.file, block.format) == (FILE, CHECKED)
+    assert block.start.tolist() == [0, 26]
+    assert block.size.tolist() == [26, 28]
+    assert block.position.tolist() == [4, 30]
+    assert block.next_position == 58
+    assert block.type.tolist() == [30, 30]
+    assert block.timestamp.tolist() == [1_700_000_000] * 2
+    assert block.server_id.tolist() == [1, 300]
+    assert block.flags.tolist() == [0, 0]
+    assert bytes(block.event(1)) == events[1]
+    assert bytes(block.body(1)) == b"other"
+
+
+def test_positions_go_on_behind_4_gib_where_the_events_wrap() -> None:
+    begin = (1 << 32) - 30
+    events = log([(1, bytes(10))] * 3, position=begin)
+
+    block = read(b"".join(events), position=begin)
+
+    assert block.position.tolist() == [begin, begin + 33, begin + 66]
+    assert block.position[2] > 1 << 32
+
+
+def test_events_without_a_position_are_counted() -> None:
+    # MariaDB 11.4 and later, inside transactions.
+    events = [event(b"gtid"), event(b"rows", position=None), event(b"xid", position=4 + 2 * 27)]
+
+    assert read(b"".join(events)).position.tolist() == [4, 31, 58]
+
+
+@given(st.lists(BODIES, min_size=1, max_size=12), st.booleans(), st.data())
+def test_any_damaged_byte_is_found_and_named(
+    bodies: list[bytes], counted: bool, draw: st.DataObject
+) -> None:
+    events = log([(1, body) for body in bodies], counted=counted)
+    data = bytearray(b"".join(events))
+    at = draw.draw(st.integers(0, len(data) - 1))
+    data[at] ^= draw.draw(st.integers(1, 255))
+
+    with pytest.raises(FormatError) as raised:
+        read(bytes(data))
+
+    bounds = np.cumsum([4, *map(len, events)])
+    damaged = int(bounds[np.searchsorted(bounds, at + 4, side="right") - 1])
+    assert raised.value.context["file"] == FILE
+    assert raised.value.context["offset"] == damaged
+
+
+def test_a_wrong_checksum_is_named_with_the_event() -> None:
+    data = bytearray(b"".join(log([(1, b"row")] * 5)))
+    data[26 * 3 + 20] ^= 4
+
+    with pytest.raises(ChecksumError, match=r"offset=82, event=WRITE_ROWS"):
+        read(bytes(data))
+
+
+@pytest.mark.parametrize("size", [0, 18, (1 << 30) + (1 << 20), 0xFFFFFFFF])
+def test_no_event_has_such_a_size(size: int) -> None:
+    head = struct.pack("<IBIIIH", 0, 30, 1, size, 0, 0)
+
+    with pytest.raises(FormatError, match="size"):
+        read(log([(1, b"before")])[0] + head)
+
+
+def test_an_event_elsewhere_than_its_header_says_is_refused() -> None:
+    events = log([(1, b"row")] * 3)
+
+    with pytest.raises(FormatError, match="offset=8, event=WRITE_ROWS, size=26, log_pos=30"):
+        read(b"".join(events), position=8)
+
+
+def test_a_log_without_checksums_checks_places_alone() -> None:
+    data = bytearray(b"".join(log([(1, b"row")] * 3, checksum=False)))
+    data[20] ^= 1
+
+    assert len(read(bytes(data), checksum=False)) == 3

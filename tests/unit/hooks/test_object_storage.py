@@ -1,0 +1,41 @@
+"""One staging location, named for Airflow and for Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+
+
+@pytest.mark.parametrize(
+    ("location", "for_spark"),
+    [
+        ("s3://conn@lake/staging", "s3a://lake/staging"),
+        ("s3://lake/staging", "s3a://lake/staging"),
+        ("s3a://lake", "s3a://lake"),
+        ("gs://conn@lake/a/b", "gs://lake/a/b"),
+        ("file:///data/staging", "file:///data/staging"),
+        ("/data/staging", "file:///data/staging"),
+        ("hdfs://name:8020/x", "hdfs://name:8020/x"),
+        (
+            "abfss://box@account.dfs.core.windows.net/x",
+            "abfss://box@account.dfs.core.windows.net/x",
+        ),
+    ],
+)
+def test_spark_is_told_no_connection(location: str, for_spark: str) -> None:
+    assert spark_location(location) == for_spark
+
+
+def test_a_connection_that_does_not_exist_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="no_such_connection"):
+        open_store("s3://no_such_connection@lake/staging")
+
+
+def test_what_is_written_is_below_the_location(tmp_path: object) -> None:
+    store = open_store(f"file://{tmp_path}/staging")
+
+    store.write("a/b", b"c")
+
+    assert store.read("a/b") == b"c"

@@ -1,0 +1,69 @@
+"""A start is one of five things, and nothing else passes for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.hooks.start import resolve_start
+from airflow_provider_binlog.position import Position
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.hooks.start import Start
+
+NOWHERE = ConnectionSettings("127.0.0.1", 1)
+"""Nothing listens there: what is resolved with it was not asked of a server."""
+
+
+def found_at(settings: ConnectionSettings, gtids: str) -> Position:
+    assert settings is NOWHERE
+    return Position("found.000001", 4, gtids)
+
+
+@pytest.mark.parametrize(
+    ("start", "position"),
+    [
+        ("binlog.000042:4", Position("binlog.000042", 4)),
+        (" my.log-bin.1000000:9999999999 ", Position("my.log-bin.1000000", 9999999999)),
+        ({"file": "b.000001", "offset": 7, "gtid": "0-1-2"}, Position("b.000001", 7, "0-1-2")),
+        (
+            {"start": {"file": "b.000001", "offset": 7, "gtid": None}, "log_end": {}},
+            Position("b.000001", 7),
+        ),
+    ],
+)
+def test_a_position_is_read(start: Start, position: Position) -> None:
+    assert resolve_start(NOWHERE, start, found_at) == position
+
+
+@pytest.mark.parametrize(
+    "gtids",
+    ["0-1-100", "0-1-100,7-2-5", "4f1e0000-0000-0000-0000-000000000001:1-51:tag:7"],
+)
+@pytest.mark.parametrize("returned_by_the_sensor", [False, True])
+def test_gtids_are_looked_up(gtids: str, *, returned_by_the_sensor: bool) -> None:
+    start: Any = {"start": gtids} if returned_by_the_sensor else gtids
+
+    assert resolve_start(NOWHERE, start, found_at) == Position("found.000001", 4, gtids)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "",
+        "yesterday",
+        "binlog.000001",
+        "binlog.000001:3",
+        "binlog:4",
+        ":4",
+        "b.1:-4",
+        {},
+        {"start": 1},
+    ],
+)
+def test_anything_else_is_refused(start: Start) -> None:
+    with pytest.raises(ConfigurationError):
+        resolve_start(NOWHERE, start, found_at)

@@ -1,0 +1,37 @@
+"""Read the values of one column with both decoders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.rows.decode import DecodedRows, decode
+from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.unit.rows import wire
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+
+
+def decode_column(column: TableMapColumn, *values: bytes | None) -> DecodedRows:
+    """Return the rows of a table that has `column` between two others, one row per value."""
+    shape = wire.table(wire.varchar(10), column, wire.varchar(10))
+    layout = compile_layout(shape)
+    images = [wire.image_of_bytes([b"\x01a", value, b"\x01z"]) for value in values]
+    events = wire.rows_events(wire.event(EventType.WRITE_ROWS, 3, b"".join(images)))
+    decoded, plain = decode(layout, events), decode_plainly(layout, events)
+
+    for array in decoded.columns:
+        array.validate(full=True)
+    assert decoded.columns == plain.columns
+    assert decoded.unrepresentable == plain.unrepresentable
+    assert decoded.columns[0].to_pylist() == ["a"] * len(values)
+    assert decoded.columns[2].to_pylist() == ["z"] * len(values)
+    return decoded
+
+
+def read(column: TableMapColumn, *values: bytes | None) -> list[Any]:
+    """Return what both decoders make of a column's values, as Python has it."""
+    values_read: list[Any] = decode_column(column, *values).columns[1].to_pylist()
+    return values_read

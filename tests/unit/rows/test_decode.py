@@ -1,0 +1,310 @@
+"""The lock-step decoder: what was written, and what the plain decoder reads."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.changes import BeforeImages, ChangeType
+from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from airflow_provider_binlog.rows import decode as decode_module
+from airflow_provider_binlog.rows import keys, walk
+from airflow_provider_binlog.rows.decode import DecodedRows, decode
+from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.unit.rows import wire
+from tests.unit.rows.tables import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INSERT, UPDATE, DELETE = EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS
+V1 = {
+    INSERT: EventType.WRITE_ROWS_V1,
+    UPDATE: EventType.UPDATE_ROWS_V1,
+    DELETE: EventType.DELETE_ROWS_V1,
+}
+CODES = {INSERT: [0], UPDATE: [1, 2], DELETE: [3]}
+
+
+@contextlib.contextmanager
+def small_limits(few: int, group_bytes: int) -> Iterator[None]:
+    """Have vectors walk few events too, or none; and groups end early."""
+    with (
+        patch.object(walk, "FEW_EVENTS", few),
+        patch.object(keys, "FEW_VALUES", few),
+        patch.object(decode_module, "GROUP_BYTES", group_bytes),
+    ):
+        yield
+
+
+LIMITS = st.builds(small_limits, st.sampled_from([1, 3, 1000]), st.sampled_from([1, 200, 10**6]))
+
+
+def rows_of(decoded: DecodedRows) -> list[tuple[Any, ...]]:
+    """Return the rows with what stands beside them."""
+    for array in decoded.columns:
+        array.validate(full=True)
+    beside = (decoded.event, decoded.offset, decoded.change, decoded.image)
+    values = [array.to_pylist() for array in decoded.columns]
+    return list(zip(*(each.tolist() for each in beside), *values, strict=True))
+
+
+def assert_same(one: DecodedRows, other: DecodedRows) -> None:
+    assert [array.type for array in one.columns] == [array.type for array in other.columns]
+    # As text, since damage makes a NaN, which equals nothing.
+    assert [repr(array.to_pylist()) for array in one.columns] == [
+        repr(array.to_pylist()) for array in other.columns
+    ]
+    assert one.unrepresentable == other.unrepresentable
+    for name in ("event", "offset", "change", "image"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[RowLayout, RowsEvents, list[tuple[int, tuple[Any, ...]]]]:
+    """Draw a table, events of it, and (change, values) of every row in them."""
+    columns = draw(st.lists(kinds(), min_size=1, max_size=12))
+    key = draw(st.lists(st.integers(0, len(columns) - 1), unique=True, max_size=3))
+    shape = wire.table(*(kind.column for kind in columns), key=key)
+    row = st.tuples(*(kind.values | st.just((None, None)) for kind in columns))
+    events, expected = [], []
+    for _ in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from([INSERT, UPDATE, DELETE]))
+        images = b""
+        for _ in range(draw(st.integers(1, 5))):
+            before = draw(row)
+            after = draw(st.just(before) | row)
+            padding = draw(st.booleans())
+            for change, values in zip(CODES[kind], (before, after), strict=False):
+                written = [value for value, _ in values]
+                images += wire.image(shape, written, padding=padding)
+                expected.append((change, tuple(value for _, value in values)))
+        code = draw(st.sampled_from([kind, V1[kind]]))
+        extra = draw(st.binary(max_size=3)) if code == kind else b""
+        events.append(wire.event(code, len(columns), images, extra=extra))
+    return compile_layout(shape), wire.rows_events(*events), expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(log=logs(), limits=LIMITS)
+def test_what_was_written_is_read_as_the_plain_decoder_reads_it(
+    log: tuple[RowLayout, RowsEvents, list[tuple[int, tuple[Any, ...]]]],
+    limits: contextlib.AbstractContextManager[None],
+) -> None:
+    layout, events, expected = log
+    with limits:
+        decoded = decode(layout, events)
+
+    assert [(row[2], row[4:]) for row in rows_of(decoded)] == expected
+    assert_same(decoded, decode_plainly(layout, events))
+
+
+@settings(max_examples=60, deadline=None)
+@given(log=logs(), limits=LIMITS)
+def test_before_images_of_equal_key_are_left_out(
+    log: tuple[RowLayout, RowsEvents, Any], limits: contextlib.AbstractContextManager[None]
+) -> None:
+    layout, events, _ = log
+    with limits:
+        decoded = decode(layout, events, before_images=BeforeImages.KEY_CHANGES)
+
+    assert_same(decoded, decode_plainly(layout, events, before_images=BeforeImages.KEY_CHANGES))
+
+
+@settings(max_examples=40, deadline=None)
+@given(log=logs(), data=st.data())
+def test_batches_do_not_show(log: tuple[RowLayout, RowsEvents, Any], data: st.DataObject) -> None:
+    layout, events, _ = log
+    cut = data.draw(st.integers(0, len(events)))
+    whole = rows_of(decode(layout, events))
+    first = rows_of(decode(layout, events.slice(0, cut)))
+    second = rows_of(decode(layout, events.slice(cut, len(events))))
+
+    assert whole == [*first, *((row[0] + cut, *row[1:]) for row in second)]
+
+
+SHAPE = wire.table(
+    wire.column(ColumnType.LONG),
+    wire.varchar(300),
+    wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02"),
+    wire.column(ColumnType.BLOB, b"\x04"),
+    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b")),
+    key=[0],
+)
+ROW = wire.image_of_bytes([b"\1\0\0\0", b"\2\0hi", b"\x80\0\0\0\7", b"\4\0\0\0text", b"\2"])
+
+
+def cut(event: bytes, size: int) -> RowsEvents:
+    """Return the first bytes of an event, with bytes of another one behind them."""
+    whole = wire.rows_events(event, event)
+    return RowsEvents(whole.data, whole.start[:1], whole.start[:1] + size, whole.type[:1])
+
+
+@pytest.mark.parametrize("few", [1, 1000])
+@pytest.mark.parametrize("kind", [INSERT, UPDATE, DELETE])
+def test_cut_anywhere_is_truncated(kind: EventType, few: int) -> None:
+    layout = compile_layout(SHAPE)
+    event = wire.event(kind, 5, ROW * 2)
+    row_ends = {len(event), len(event) - 2 * len(ROW)}
+    if kind != UPDATE:
+        row_ends.add(len(event) - len(ROW))
+    with small_limits(few, 10**6):
+        for size in range(19, len(event) + 1):
+            if size in row_ends:
+                decode(layout, cut(event, size))
+                continue
+            with pytest.raises(TruncatedError, match=r"table=shop\.orders.*event=0"):
+                decode(layout, cut(event, size))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    body=st.binary(max_size=120),
+    kind=st.sampled_from([INSERT, UPDATE, DELETE, EventType.WRITE_ROWS_V1]),
+    limits=LIMITS,
+    keep=st.sampled_from(BeforeImages),
+)
+def test_any_rows_give_what_the_plain_decoder_gives(
+    body: bytes,
+    kind: EventType,
+    limits: contextlib.AbstractContextManager[None],
+    keep: BeforeImages,
+) -> None:
+    layout = compile_layout(SHAPE)
+    events = wire.rows_events(wire.event(kind, 5, ROW * 2), wire.event(kind, 5, body))
+
+    plain = outcome(lambda: decode_plainly(layout, events, before_images=keep))
+    with limits:
+        fast = outcome(lambda: decode(layout, events, before_images=keep))
+    if isinstance(plain, DecodedRows) and isinstance(fast, DecodedRows):
+        assert_same(fast, plain)
+    else:
+        assert isinstance(plain, BinlogError)
+        assert isinstance(fast, BinlogError)
+
+
+@settings(max_examples=100, deadline=None)
+@given(log=logs(), data=st.data(), limits=LIMITS)
+def test_any_flipped_byte_gives_a_value_or_a_documented_error(
+    log: tuple[RowLayout, RowsEvents, Any],
+    data: st.DataObject,
+    limits: contextlib.AbstractContextManager[None],
+) -> None:
+    layout, events, _ = log
+    changed = events.data.copy()
+    event = data.draw(st.integers(0, len(events) - 1))
+    place = data.draw(st.integers(int(events.start[event]) + 19, int(events.end[event]) - 1))
+    changed[place] = data.draw(st.integers(0, 255))
+    damaged = RowsEvents(changed, events.start, events.end, events.type)
+
+    plain = outcome(lambda: decode_plainly(layout, damaged))
+    with limits:
+        fast = outcome(lambda: decode(layout, damaged))
+    if isinstance(plain, DecodedRows) and isinstance(fast, DecodedRows):
+        assert_same(fast, plain)
+    else:
+        assert type(fast) is type(plain) or isinstance(fast, FormatError)
+
+
+def outcome(work: Callable[[], DecodedRows]) -> DecodedRows | BinlogError:
+    """Return the rows or the error; any other exception is a bug."""
+    try:
+        return work()
+    except BinlogError as error:
+        return error
+
+
+def test_the_codes_are_the_change_types_in_order() -> None:
+    layout = compile_layout(SHAPE)
+    events = wire.rows_events(
+        wire.event(INSERT, 5, ROW), wire.event(UPDATE, 5, ROW * 2), wire.event(DELETE, 5, ROW)
+    )
+
+    assert decode(layout, events).change.tolist() == list(range(len(ChangeType)))
+    assert [change.value for change in ChangeType] == [
+        "insert",
+        "update_preimage",
+        "update_postimage",
+        "delete",
+    ]
+
+
+def test_rows_are_placed_in_their_event() -> None:
+    layout = compile_layout(SHAPE)
+    event = wire.event(UPDATE, 5, ROW * 4)
+    decoded = decode(layout, wire.rows_events(event, event))
+
+    assert decoded.event.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    head = len(event) - 4 * len(ROW)
+    assert decoded.offset.tolist() == [head + number * len(ROW) for number in range(4)] * 2
+
+
+def test_no_events_give_empty_columns() -> None:
+    layout = compile_layout(SHAPE)
+    nothing = wire.rows_events(wire.event(INSERT, 5, ROW)).slice(0, 0)
+
+    for events in (nothing, wire.rows_events(wire.event(INSERT, 5, b""))):
+        decoded = decode(layout, events)
+        assert len(decoded) == 0
+        assert [array.type for array in decoded.columns] == layout.schema.types
+        assert [len(array) for array in decoded.columns] == [0] * 5
+
+
+def test_spare_bytes_may_be_missing() -> None:
+    layout = compile_layout(SHAPE)
+    events = wire.rows_events(wire.event(INSERT, 5, ROW), slack=0)
+    exact = RowsEvents(events.data[: int(events.end[0])], events.start, events.end, events.type)
+
+    assert rows_of(decode(layout, exact)) == rows_of(decode_plainly(layout, exact))
+
+
+def test_an_error_counts_events_from_the_first() -> None:
+    layout = compile_layout(SHAPE)
+    good, bad = wire.event(INSERT, 5, ROW), wire.event(INSERT, 5, ROW[:-1])
+
+    with small_limits(1, 1), pytest.raises(TruncatedError, match="event=2"):
+        decode(layout, wire.rows_events(good, good, bad, good))
+
+
+def test_events_out_of_order_are_refused() -> None:
+    layout = compile_layout(SHAPE)
+    events = wire.rows_events(wire.event(INSERT, 5, ROW), wire.event(INSERT, 5, ROW))
+    turned = RowsEvents(events.data, events.start[::-1], events.end[::-1], events.type)
+
+    with pytest.raises(FormatError, match="order"):
+        decode(layout, turned)
+
+
+def test_a_wide_table_with_nulls_everywhere() -> None:
+    columns = [wire.column(ColumnType.TINY) if n % 3 else wire.varchar(20) for n in range(300)]
+    layout = compile_layout(wire.table(*columns))
+    rows = [
+        [None if n % each == 0 else (b"\x05" if n % 3 else b"\x01x") for n in range(300)]
+        for each in (1, 2, 3, 7, 299)
+    ]
+    images = b"".join(wire.image_of_bytes(row) for row in rows)
+    events = wire.rows_events(*[wire.event(INSERT, 300, images)] * 20)
+
+    assert_same(decode(layout, events), decode_plainly(layout, events))
+
+
+def test_many_events_of_different_lengths() -> None:
+    layout = compile_layout(SHAPE)
+    counts = [1, 40, 3, *([2] * 30), 17, 5, 1]
+    events = wire.rows_events(*(wire.event(INSERT, 5, ROW * count) for count in counts))
+    decoded = decode(layout, events)
+
+    assert decoded.event.tolist() == [n for n, count in enumerate(counts) for _ in range(count)]
+    assert_same(decoded, decode_plainly(layout, events))

@@ -1,0 +1,47 @@
+"""The one Spark of a test run: both formats, and catalogs of Iceberg tables: `lake`, `s3lake`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf, join_confs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures.spark import SparkEnvironment
+
+_SESSIONS: list[SparkSession] = []
+
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+
+
+def shared_session(environment: SparkEnvironment) -> SparkSession:
+    """Return the session, which ends with the process: the first call starts it."""
+    from pyspark.sql import SparkSession
+
+    if _SESSIONS:
+        return _SESSIONS[0]
+    os.environ.update(environment.variables)
+    os.environ.pop("SPARK_HOME", None)
+    folder = Path(environment.conf["spark.local.dir"])
+    folder.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    conf = join_confs(
+        environment.conf,
+        delta_conf(),
+        iceberg_conf("lake", mkdtemp(dir=folder)),
+        iceberg_conf("s3lake", "s3a://lake/iceberg"),
+        _LOCAL,
+    )
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    _SESSIONS.append(builder.getOrCreate())
+    return _SESSIONS[0]

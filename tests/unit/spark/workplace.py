@@ -1,0 +1,136 @@
+"""A staging root, a lake of one format, and the merge between them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.spark.delta_lake import DeltaLake
+from airflow_provider_binlog.spark.iceberg_lake import IcebergLake
+from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
+from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from tests.unit.spark.history import Source, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.spark.lake import Lake, TargetState
+    from airflow_provider_binlog.spark.report import Report, TableReport
+
+_NUMBERS = count(1)
+
+
+@dataclass
+class Workplace:
+    """Where one test merges.
+
+    Attributes:
+        spark: The session.
+        format: `delta` or `iceberg`.
+        root: URI of a folder, as Spark sees it.
+        store: The staging root below it, as capture sees it.
+        catalog: Name of the Iceberg catalog.
+        source: Name of the source; each test has another one.
+    """
+
+    spark: SparkSession
+    format: str
+    root: str
+    store: FsspecStore
+    catalog: str = "lake"
+    source: str = field(default_factory=lambda: f"shop-{next(_NUMBERS)}")
+
+    @property
+    def database(self) -> str:
+        """A database that no other test uses: all share one Iceberg catalog."""
+        return self.source.replace("-", "_")
+
+    def new_source(self, **options: BeforeImages) -> Source:
+        return Source(self.store, self.source, **options)
+
+    def options(self, **options: Any) -> MergeOptions:
+        lake = self.catalog if self.format == "iceberg" else f"{self.root}/lake"
+        known = {"staging": f"{self.root}/staging", "source": self.source, "format": self.format}
+        return MergeOptions(**(known | {"lake": lake} | options))
+
+    def merge(self, **options: Any) -> Report:
+        """Merge, and fail the test with the report's errors."""
+        report = self.try_merge(**options)
+        assert not report.failed, [each.error for each in report.tables]
+        return report
+
+    def try_merge(self, **options: Any) -> Report:
+        return merge_all(self.spark, self.options(**options))
+
+    def failure(self, **options: Any) -> TableReport:
+        """Merge one table, which fails."""
+        (failed,) = [each for each in self.try_merge(**options).tables if each.status == "failed"]
+        return failed
+
+    @property
+    def lake(self) -> Lake:
+        if self.format == "iceberg":
+            return IcebergLake(self.catalog, None, {})
+        return DeltaLake(self.source, f"{self.root}/lake", None, {})
+
+    def target(self, table: Table) -> str:
+        return self.lake.target(*table.name)
+
+    def state(self, table: Table) -> TargetState:
+        state = self.lake.maybe_state(self.spark, self.target(table))
+        assert state is not None
+        return state
+
+    def found(self, table: Table) -> list[dict[str, Any]]:
+        """The rows of the lake table, by column name."""
+        session = self.spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        frame = session.table(self.target(table))
+        # Python would get an instant in the machine's own zone.
+        instants = [name for name, type_ in frame.dtypes if type_ == "timestamp"]
+        columns = [frame[f"`{name.replace('`', '``')}`"] for name in frame.columns]
+        plain = [
+            column.cast("timestamp_ntz") if name in instants else column
+            for name, column in zip(frame.columns, columns, strict=True)
+        ]
+        rows = frame.select(*plain).collect()
+        return [dict(zip(frame.columns, row, strict=True)) for row in rows]
+
+    def check(self, *tables: Table) -> None:
+        """Compare lake tables with what `SELECT` would return at the source."""
+        for table in tables:
+            found, expected = sorted_rows(self.found(table)), sorted_rows(table.values)
+            assert found == expected, table.name
+            assert list(self.state(table).columns) == list(table.types), table.name
+
+
+def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:
+    """Return rows in an order and a form that can be compared, whatever their values are."""
+    return sorted(repr(sorted((key, _plain(row[key])) for key in row)) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    if isinstance(value, Decimal):
+        return f"{value:f}".rstrip("0").rstrip(".")
+    return value
+
+
+def report_of(line: str) -> dict[str, Any]:
+    """Return the report that the job printed."""
+    value = json.loads(line)
+    assert isinstance(value, dict)
+    return value
+
+
+def local_workplace(spark: SparkSession, format_: str, folder: Any) -> Workplace:
+    """Return a workplace in a folder."""
+    return Workplace(spark, format_, f"file://{folder}", open_store(f"file://{folder}/staging"))

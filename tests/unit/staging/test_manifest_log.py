@@ -1,0 +1,215 @@
+"""The log of manifests: it only grows, without gaps, and of two writers one wins."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.errors import ConflictError, ManifestError, StoreUnavailableError
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from tests.unit.staging.manifests import IDENTITY, manifest, position
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FsspecStore:
+    """A store on files."""
+    return open_store(f"file://{tmp_path}")
+
+
+@pytest.fixture
+def log(store: FsspecStore) -> ManifestLog:
+    """The empty log of a source."""
+    return ManifestLog(store, "shop")
+
+
+def sealed(log: ManifestLog, count: int) -> list[Manifest]:
+    """Seal manifests 1 to `count`."""
+    manifests = [manifest(sequence) for sequence in range(1, count + 1)]
+    for each in manifests:
+        log.seal(each)
+    return manifests
+
+
+def test_an_empty_log(log: ManifestLog) -> None:
+    assert log.latest() is None
+    assert log.sequences() == []
+    assert list(log.after(0)) == []
+
+
+def test_sealed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
+    manifests = sealed(log, 3)
+
+    assert log.sequences() == [1, 2, 3]
+    assert log.latest() == manifests[2]
+    assert log.load(2) == manifests[1]
+    assert list(log.after(0)) == manifests
+    assert list(log.after(2)) == manifests[2:]
+    assert list(log.after(3)) == []
+
+
+def test_the_key_is_the_sequence_number(log: ManifestLog, store: FsspecStore) -> None:
+    assert log.seal(manifest(1)) == "shop/manifests/0000000000000001.json"
+    assert Manifest.decode(store.read("shop/manifests/0000000000000001.json")) == manifest(1)
+
+
+def test_other_files_beside_the_manifests_do_not_matter(
+    log: ManifestLog, store: FsspecStore
+) -> None:
+    sealed(log, 1)
+    store.write("shop/manifests/_SUCCESS", b"")
+    store.write("shop/manifests/zzz.json", b"")
+
+    assert log.latest() == manifest(1)
+
+
+def test_the_newest_of_thousands_costs_one_listing_and_one_read() -> None:
+    class Counting:
+        reads = 0
+
+        def list(self, folder: str) -> list[str]:
+            assert folder == "shop/manifests"
+            return [f"{sequence:016}.json" for sequence in range(1, 5001)]
+
+        def read(self, key: str) -> bytes:
+            self.reads += 1
+            assert key == "shop/manifests/0000000000005000.json"
+            return manifest(5000).encode()
+
+    counting = Counting()
+    latest = ManifestLog(counting, "shop").latest()  # type: ignore[arg-type]
+
+    assert latest == manifest(5000)
+    assert counting.reads == 1
+
+
+def test_sealing_again_after_a_lost_answer_changes_nothing(log: ManifestLog) -> None:
+    sealed(log, 2)
+
+    assert log.seal(manifest(2)) == log.key(2)
+
+
+def test_a_number_is_sealed_once(log: ManifestLog) -> None:
+    sealed(log, 2)
+
+    with pytest.raises(ConflictError, match=r"0000000000000002\.json"):
+        log.seal(manifest(2, created_by="another run"))
+    assert log.latest() == manifest(2)
+
+
+def test_seal_refuses_a_gap(log: ManifestLog) -> None:
+    sealed(log, 1)
+
+    with pytest.raises(ManifestError, match=r"no such manifest.*0000000000000002\.json"):
+        log.seal(manifest(3))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"start": Position("binlog.000001", 2000)}, "start where the one before it stops"),
+        ({"start": Position("binlog.000002", 1004)}, "start where the one before it stops"),
+        ({"identity": SourceIdentity(Flavor.MYSQL, "other", "binlog")}, "different servers"),
+        ({"identity": SourceIdentity(Flavor.MYSQL, IDENTITY.server, "x")}, "different servers"),
+    ],
+)
+def test_seal_refuses_a_manifest_that_does_not_continue_the_log(
+    log: ManifestLog, change: dict[str, object], says: str
+) -> None:
+    sealed(log, 1)
+
+    with pytest.raises(ManifestError, match=says):
+        log.seal(dataclasses.replace(manifest(2), **change))  # type: ignore[arg-type]
+    assert log.sequences() == [1]
+
+
+def test_positions_are_compared_by_place(log: ManifestLog) -> None:
+    sealed(log, 1)
+
+    log.seal(dataclasses.replace(manifest(2), start=Position("binlog.000001", 1004, None)))
+
+
+def test_after_refuses_a_missing_number(log: ManifestLog, tmp_path: Path) -> None:
+    sealed(log, 4)
+    (tmp_path / log.key(3)).unlink()
+
+    following = log.after(1)
+    assert next(following) == manifest(2)
+    with pytest.raises(ManifestError, match=r"missing.*0000000000000003\.json"):
+        next(following)
+    with pytest.raises(ManifestError, match="missing"):
+        next(log.after(2))
+
+
+def test_after_refuses_a_break(log: ManifestLog, store: FsspecStore) -> None:
+    sealed(log, 2)
+    broken = dataclasses.replace(manifest(3), start=position(1))
+    store.write(log.key(3), broken.encode())
+
+    with pytest.raises(ManifestError, match="start where"):
+        list(log.after(0))
+    with pytest.raises(ManifestError, match="start where"):
+        list(log.after(2))
+
+
+def test_after_does_without_manifests_that_retention_took(log: ManifestLog, tmp_path: Path) -> None:
+    sealed(log, 3)
+    (tmp_path / log.key(1)).unlink()
+    (tmp_path / log.key(2)).unlink()
+
+    assert list(log.after(2)) == [manifest(3)]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"format": "x"}', b"\xff\x00"])
+def test_an_unreadable_manifest_is_named(log: ManifestLog, store: FsspecStore, data: bytes) -> None:
+    store.write(log.key(1), data)
+
+    with pytest.raises(ManifestError, match=r"key=shop/manifests/0000000000000001\.json"):
+        log.load(1)
+
+
+def test_a_manifest_under_anothers_key_is_refused(log: ManifestLog, store: FsspecStore) -> None:
+    store.write(log.key(1), manifest(2).encode())
+
+    with pytest.raises(ManifestError, match="another's key"):
+        log.load(1)
+
+
+def test_adopts_what_covers_the_range(log: ManifestLog) -> None:
+    sealed(log, 2)
+
+    assert log.adopt(2, IDENTITY, Position("binlog.000001", 1004)) == manifest(2)
+    assert log.adopt(3, IDENTITY, position(2)) is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "start"),
+    [
+        (IDENTITY, position(0)),
+        (IDENTITY, Position("binlog.000002", 1004)),
+        (SourceIdentity(Flavor.MYSQL, "other", "binlog"), position(1)),
+    ],
+)
+def test_does_not_adopt_another_range(
+    log: ManifestLog, identity: SourceIdentity, start: Position
+) -> None:
+    sealed(log, 2)
+
+    with pytest.raises(ConflictError, match="taken by another range"):
+        log.adopt(2, identity, start)
+
+
+def test_a_store_that_fails_is_not_an_empty_log() -> None:
+    class Down:
+        def list(self, folder: str) -> list[str]:
+            raise StoreUnavailableError("the store failed", key=folder)
+
+    with pytest.raises(StoreUnavailableError):
+        ManifestLog(Down(), "shop").latest()  # type: ignore[arg-type]

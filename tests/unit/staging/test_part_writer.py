@@ -1,0 +1,132 @@
+"""Parts: the same bytes for the same rows, and every value back as it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import itertools
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.changes import CHANGE_COLUMNS
+from airflow_provider_binlog.errors import StoreUnavailableError
+from airflow_provider_binlog.manifest import Column, Schema
+from airflow_provider_binlog.staging.object_store import open_store
+from airflow_provider_binlog.staging.part_writer import encode_part, write_part
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAIVE = functools.partial(dt.datetime, tzinfo=None)
+COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
+    # MySQL type, Arrow type, values
+    ("bigint unsigned", pa.decimal128(20, 0), [Decimal(2**64 - 1), Decimal(0), None]),
+    ("int", pa.int32(), [-(2**31), 2**31 - 1, None]),
+    ("bigint", pa.int64(), [-(2**63), 2**63 - 1, None]),
+    ("decimal(38,9)", pa.decimal128(38, 9), [Decimal("9" * 29 + ".000000001"), Decimal(0), None]),
+    ("float", pa.float32(), [1.5, -0.0, None]),
+    ("double", pa.float64(), [1.7e308, -4.9e-324, None]),
+    ("bit(1)", pa.bool_(), [True, False, None]),
+    ("blob", pa.binary(), [b"\x00\xff", b"", None]),
+    ("date", pa.date32(), [dt.date(1000, 1, 1), dt.date(9999, 12, 31), None]),
+    ("datetime(6)", pa.timestamp("us"), [NAIVE(1000, 1, 1), NAIVE(9999, 12, 31, 23), None]),
+    (
+        "timestamp(6)",
+        pa.timestamp("us", tz="UTC"),
+        [dt.datetime(2038, 1, 19, 3, 14, 7, 999_999, tzinfo=dt.UTC), None, None],
+    ),
+    ("time(6)", pa.int64(), [-3_020_399_000_000, 3_020_399_999_999, None]),
+    ("varchar(20)", pa.string(), ["ü表😀", "", None]),
+    ("enum('new','paid')", pa.string(), ["new", "paid", None]),
+    ("set('a','b')", pa.string(), ["a,b", "", None]),
+]
+SCHEMA = Schema(
+    tuple(
+        Column(f"c {number}.{mysql_type}", mysql_type, str(arrow_type), nullable=True)
+        for number, (mysql_type, arrow_type, _) in enumerate(COLUMNS)
+    ),
+    ("c 1.int", "c 12.varchar(20)"),
+)
+ENUM, SET = "c 13.enum('new','paid')", "c 14.set('a','b')"
+
+
+def table(repeats: int = 1) -> pa.Table:
+    """Return three change rows of every type, or several times that."""
+    rows = 3 * repeats
+    names = [column.name for column in SCHEMA.columns] + list(CHANGE_COLUMNS)
+    arrays = [pa.array(values * repeats, arrow_type) for _, arrow_type, values in COLUMNS]
+    commit = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+    arrays += [
+        pa.array(["insert"] * rows),
+        pa.array([commit] * rows, pa.timestamp("us", tz="UTC")),
+        pa.array(["fabf987e-e54b-11f1-bec6-02fc00000001:1"] * rows),
+        pa.array(["binlog.000001"] * rows),
+        pa.array(range(rows), pa.int64()),
+        pa.array(range(rows), pa.int64()),
+        pa.array([0] * rows, pa.int32()),
+    ]
+    return pa.table(arrays, names=names)
+
+
+def test_every_value_comes_back() -> None:
+    back = pq.read_table(pa.BufferReader(encode_part(table(), SCHEMA)))
+
+    assert back.equals(table())
+
+
+def test_what_is_returned_is_what_is_stored(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+    size, digest = write_part(store, "shop/t/1.parquet", table(), SCHEMA)
+
+    data = store.read("shop/t/1.parquet")
+    assert size == len(data)
+    assert digest == hashlib.sha256(data).hexdigest()
+    assert data == encode_part(table(), SCHEMA)
+
+
+@given(st.lists(st.integers(0, 60), max_size=5).map(sorted))
+def test_chunks_do_not_change_the_bytes(cuts: list[int]) -> None:
+    whole = table(20)
+    edges = [0, *cuts, whole.num_rows]
+    chunks = [whole.slice(a, b - a) for a, b in itertools.pairwise(edges)]
+
+    assert encode_part(pa.concat_tables(chunks), SCHEMA) == encode_part(whole, SCHEMA)
+
+
+def test_metadata_and_a_longer_buffer_do_not_change_the_bytes() -> None:
+    view = table(3).replace_schema_metadata({"made": "by another"}).slice(3, 3)
+
+    assert encode_part(view, SCHEMA) == encode_part(table(3).take([3, 4, 5]), SCHEMA)
+
+
+def test_encodings_and_statistics_are_chosen_by_column() -> None:
+    group = pq.ParquetFile(pa.BufferReader(encode_part(table(), SCHEMA))).metadata.row_group(0)
+    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+
+    of_few_values = {name for name, column in columns.items() if column.has_dictionary_page}
+    assert of_few_values == {ENUM, SET, "_change_type", "_gtid", "_file", "_image"}
+    with_range = {name for name, column in columns.items() if column.is_stats_set}
+    assert with_range == {*SCHEMA.key, "_commit_ts", "_row"}
+    rising = {name for name, each in columns.items() if "DELTA_BINARY_PACKED" in each.encodings}
+    assert rising >= {"c 1.int", "c 9.datetime(6)", "_commit_ts", "_pos", "_row"}
+    assert {column.compression for column in columns.values()} == {"ZSTD"}
+
+
+def test_a_part_without_rows_is_a_part() -> None:
+    assert pq.read_table(pa.BufferReader(encode_part(table().slice(0, 0), SCHEMA))).num_rows == 0
+
+
+def test_a_failed_write_is_told() -> None:
+    class Down:
+        def write(self, key: str, data: bytes) -> None:
+            raise StoreUnavailableError("the store failed", key=key, size=len(data))
+
+    with pytest.raises(StoreUnavailableError):
+        write_part(Down(), "key", table(), SCHEMA)  # type: ignore[arg-type]

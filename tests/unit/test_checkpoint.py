@@ -1,0 +1,117 @@
+"""The checkpoint moves only forward, only from where it was thought to be, never by default."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.checkpoint import Checkpoint, load, overwrite, rebuild
+from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import open_store
+from tests.contract.checkpoint import IDENTITY, KEY, CheckpointStoreCases, checkpoint
+from tests.unit.staging.manifests import manifest
+
+
+class DictStore(dict[str, str]):
+    """Checkpoints in memory."""
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        self[key] = value
+
+
+class TestDictStore(CheckpointStoreCases):
+    """The fake behind other tests keeps the contract too."""
+
+    @pytest.fixture
+    def checkpoints(self) -> DictStore:
+        return DictStore()
+
+
+STORED = """\
+{"format": "airflow-provider-binlog/checkpoint", "version": 1,
+ "source": {"flavor": "mysql", "log_name": "binlog",
+  "server": "fabf987e-e54b-11f1-bec6-02fc00000001"},
+ "position": {"file": "binlog.000001", "offset": 1004,
+  "gtid": "fabf987e-e54b-11f1-bec6-02fc00000001:1-2"},
+ "sequence": 1, "saved_at": "2026-11-21T00:00:00+00:00", "saved_by": "run"}"""
+
+
+def test_reads_the_stored_form() -> None:
+    assert Checkpoint.decode(STORED) == checkpoint(1)
+    assert json.loads(checkpoint(1).encode()) == json.loads(STORED)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": "other"}, "not a checkpoint"),
+        ({"version": 2}, "another version.*version=2"),
+        ({"sequence": -1}, "not a checkpoint"),
+        ({"sequence": "1"}, "not a checkpoint"),
+        ({"source": {}}, "not a checkpoint"),
+        ({"position": {"file": "binlog.000001", "offset": 3}}, "not a checkpoint"),
+        ({"position": {"file": "binlog", "offset": 4}}, "not a checkpoint"),
+    ],
+)
+def test_refuses_what_is_no_checkpoint(change: dict[str, Any], says: str) -> None:
+    store = DictStore({KEY: json.dumps(json.loads(STORED) | change)})
+
+    with pytest.raises(CheckpointError, match=f"{says}.*key={KEY}"):
+        load(store, KEY)
+
+
+@pytest.mark.parametrize("field", json.loads(STORED))
+def test_every_field_is_needed(field: str) -> None:
+    value = json.loads(STORED)
+    del value[field]
+
+    with pytest.raises(CheckpointError):
+        Checkpoint.decode(json.dumps(value))
+
+
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_any_text_is_a_checkpoint_or_a_checkpoint_error(text: str) -> None:
+    with pytest.raises(CheckpointError):
+        Checkpoint.decode(text)
+
+
+def test_a_store_that_hides_what_was_set_is_found_out() -> None:
+    class Shadowed(DictStore):
+        def set(self, key: str, value: str) -> None:
+            """Lose `value`."""
+
+    store = Shadowed({KEY: checkpoint(1).encode()})
+
+    with pytest.raises(CheckpointError, match=f"reads otherwise.*key={KEY}"):
+        overwrite(store, KEY, checkpoint(2))
+
+
+def test_says_the_same_looks_at_the_place_only() -> None:
+    one = checkpoint(1)
+    unknown_gtid = dataclasses.replace(one.position, gtid=None)
+
+    assert one.says_the_same(dataclasses.replace(one, saved_by="x", saved_at="y"))
+    assert one.says_the_same(dataclasses.replace(one, position=unknown_gtid))
+    assert not one.says_the_same(dataclasses.replace(one, sequence=2))
+    assert not one.says_the_same(dataclasses.replace(one, position=Position("binlog.000002", 1004)))
+    assert not one.says_the_same(None)
+
+
+def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
+    log = ManifestLog(open_store(f"file://{tmp_path}"), "shop")
+    with pytest.raises(CheckpointMissingError):
+        rebuild(log, saved_at="now", saved_by="me")
+    for sequence in (1, 2):
+        log.seal(manifest(sequence))
+
+    assert rebuild(log, saved_at="now", saved_by="me") == Checkpoint(
+        IDENTITY, manifest(2).stop, 2, "now", "me"
+    )

@@ -1,0 +1,185 @@
+"""The manifest: read back as written, as documented, and nothing else is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.changes import BeforeImages, ChangeType
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.manifest import (
+    Column,
+    Manifest,
+    Part,
+    Schema,
+    Statement,
+    TableChanges,
+)
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.staging.paths import part_path
+from tests.unit.staging.manifests import manifest
+
+DOCS = Path(__file__).parents[2] / "docs"
+VALIDATOR = jsonschema.Draft202012Validator(
+    json.loads((DOCS / "manifest.schema.json").read_text()),
+    format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
+)
+STORED: dict[str, Any] = json.loads(manifest(42).encode())
+
+text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+counts = st.dictionaries(text, st.integers(0, 2**40), max_size=3)
+positions = st.builds(
+    Position,
+    file=st.builds(
+        "{}.{:06}".format, text.filter(lambda name: "\n" not in name), st.integers(1, 10**7)
+    ),
+    offset=st.integers(4, 2**63),
+    gtid=st.none() | text,
+)
+columns = st.builds(
+    Column,
+    name=text,
+    mysql_type=text,
+    arrow_type=text,
+    nullable=st.booleans(),
+    charset=st.none() | text,
+)
+schemas = st.builds(
+    Schema,
+    columns=st.lists(columns, min_size=1, max_size=3).map(tuple),
+    key=st.lists(text, max_size=2).map(tuple),
+)
+parts = st.builds(
+    Part,
+    path=st.builds(part_path, text, text, st.integers(1, 10**16 - 1), st.integers(0, 10**6 - 1)),
+    schema=st.integers(0, 2),
+    rows=st.integers(1, 2**40),
+    bytes=st.integers(1, 2**40),
+    sha256=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    first_row=st.integers(0, 2**63),
+    last_row=st.integers(0, 2**63),
+    first_commit=st.integers(0, 2**53),
+    last_commit=st.integers(0, 2**53),
+    changes=st.dictionaries(
+        st.sampled_from([each.value for each in ChangeType]), st.integers(1, 9)
+    ),
+)
+tables = st.builds(
+    TableChanges,
+    database=text,
+    table=text,
+    schemas=st.lists(schemas, min_size=1, max_size=2).map(tuple),
+    images=st.lists(st.lists(text, max_size=2).map(tuple), max_size=2).map(tuple),
+    parts=st.lists(parts, max_size=2).map(tuple),
+    unrepresentable=counts,
+)
+statements = st.builds(
+    Statement,
+    file=positions.map(lambda position: position.file),
+    offset=st.integers(4, 2**63),
+    row=st.integers(0, 2**63),
+    kind=text,
+    tables=st.lists(st.tuples(text, text), max_size=2).map(tuple),
+    text=text,
+)
+manifests = st.builds(
+    Manifest,
+    sequence=st.integers(1, 10**16 - 1),
+    identity=st.builds(SourceIdentity, st.sampled_from(Flavor), text, text),
+    start=positions,
+    stop=positions,
+    before_images=st.sampled_from(BeforeImages),
+    tables=st.lists(tables, max_size=2).map(tuple),
+    statements=st.lists(statements, max_size=2).map(tuple),
+    events=counts,
+    skipped_events=counts,
+    created_at=st.datetimes(timezones=st.just(None)).map(lambda time: f"{time.isoformat()}+00:00"),
+    created_by=text,
+)
+
+
+@given(manifests)
+def test_reads_back_what_it_wrote(written: Manifest) -> None:
+    data = written.encode()
+
+    assert Manifest.decode(data) == written
+    assert Manifest.decode(data.decode()) == written
+    assert Manifest.decode(data).encode() == data
+
+
+@given(manifests)
+def test_is_what_the_schema_says(written: Manifest) -> None:
+    VALIDATOR.validate(json.loads(written.encode()))
+
+
+def test_the_documented_example_is_a_manifest() -> None:
+    example = re.search(r"```json\n(.*?)```", (DOCS / "staged-format.md").read_text(), re.DOTALL)
+    assert example
+
+    VALIDATOR.validate(json.loads(example[1]))
+    read = Manifest.decode(example[1])
+    assert json.loads(read.encode()) == json.loads(example[1])
+    assert read.rows == sum(read.tables[0].changes.values()) == 5
+
+
+@pytest.mark.parametrize("field", STORED)
+def test_every_field_is_needed(field: str) -> None:
+    value = {name: each for name, each in STORED.items() if name != field}
+
+    with pytest.raises(ManifestError):
+        Manifest.decode(json.dumps(value))
+    assert not VALIDATOR.is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": "parquet"}, "not a manifest.*format=parquet"),
+        ({"version": 2}, r"another version.*version=2, known=1"),
+        ({"source": {"flavor": "oracle", "server": "x", "log_name": "y"}}, "not a manifest"),
+        ({"start": {"file": "binlog.000001", "offset": 3, "gtid": None}}, "not a manifest"),
+        ({"stop": {"file": "binlog.000001", "offset": "4", "gtid": None}}, "not a manifest"),
+        ({"before_images": "some"}, "not a manifest"),
+        ({"tables": [{}]}, "not a manifest"),
+        ({"tables": None}, "not a manifest"),
+        ({"statements": [{"tables": [["a", "b", "c"]]}]}, "not a manifest"),
+        ({"events": 1}, "not a manifest"),
+        ({"sequence": "x"}, "not a manifest"),
+    ],
+)
+def test_refuses_what_is_no_manifest(change: dict[str, Any], says: str) -> None:
+    value = STORED | change
+
+    with pytest.raises(ManifestError, match=says):
+        Manifest.decode(json.dumps(value))
+    assert not VALIDATOR.is_valid(value)
+
+
+def test_cut_anywhere_is_refused() -> None:
+    data = manifest(1).encode()
+
+    for size in range(len(data)):
+        with pytest.raises(ManifestError):
+            Manifest.decode(data[:size])
+
+
+@given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_any_bytes_are_a_manifest_or_a_manifest_error(data: bytes | str) -> None:
+    with pytest.raises(ManifestError):
+        Manifest.decode(data)
+
+
+def test_totals_are_sums_over_parts() -> None:
+    part = manifest(1).tables[0].parts[0]
+    table = TableChanges("d", "t", (), (), (part, part))
+
+    assert table.rows == 6
+    assert table.changes == {"insert": 4, "delete": 2}
+    assert manifest(1).rows == 3

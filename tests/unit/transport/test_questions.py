@@ -1,0 +1,160 @@
+"""What of the questions needs no server: versions, errors, advice, imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pymysql
+import pytest
+
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    ConnectionLostError,
+    ServerSetupError,
+    SourceError,
+)
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.questions import binary_logs
+from airflow_provider_binlog.transport.server import Server, parse_version
+from airflow_provider_binlog.transport.setup import setting_problems
+from airflow_provider_binlog.transport.sql import ask, translate
+
+MYSQL_97 = Server(Flavor.MYSQL, (9, 7, 4), "9.7.4")
+MYSQL_57 = Server(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
+MARIADB = Server(Flavor.MARIADB, (10, 11, 18), "10.11.18-MariaDB-log")
+GOOD = {
+    "log_bin": "ON",
+    "server_id": "1",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "flavor", "version"),
+    [
+        ("9.7.4-2", Flavor.MYSQL, (9, 7, 4)),
+        ("8.0.33", Flavor.MYSQL, (8, 0, 33)),
+        ("5.7.44-log", Flavor.MYSQL, (5, 7, 44)),
+        ("8.0.mysql_aurora.3.08.0", Flavor.MYSQL, (8, 0)),
+        ("10.11.18-MariaDB-0+deb12u1-log", Flavor.MARIADB, (10, 11, 18)),
+        ("11.8.6-MariaDB-0+deb13u1 from Debian-log", Flavor.MARIADB, (11, 8, 6)),
+        ("5.5.5-10.6.9-mariadb", Flavor.MARIADB, (10, 6, 9)),
+        ("unheard of", Flavor.MYSQL, ()),
+    ],
+)
+def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
+    assert parse_version(text) == Server(flavor, version, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (pymysql.OperationalError(1045, "Access denied for user"), AccessDeniedError),
+        (pymysql.OperationalError(1227, "Access denied; you need"), AccessDeniedError),
+        (pymysql.OperationalError(1142, "SELECT command denied"), AccessDeniedError),
+        (pymysql.OperationalError(3118, "Account is locked"), AccessDeniedError),
+        (pymysql.OperationalError(1381, "You are not using binary logging"), ServerSetupError),
+        (pymysql.OperationalError(2003, "Can't connect to MySQL server"), ConnectionLostError),
+        (pymysql.OperationalError(2013, "Lost connection"), ConnectionLostError),
+        (pymysql.OperationalError(1053, "Server shutdown in progress"), ConnectionLostError),
+        (pymysql.OperationalError(1040, "Too many connections"), ConnectionLostError),
+        (pymysql.OperationalError(4031, "The client was disconnected"), ConnectionLostError),
+        (pymysql.InterfaceError(0, ""), ConnectionLostError),
+        (BrokenPipeError(32, "Broken pipe"), ConnectionLostError),
+        (pymysql.ProgrammingError(1064, "You have an error in your SQL"), SourceError),
+        (pymysql.OperationalError("without a number"), SourceError),
+    ],
+)
+def test_errors_are_told_apart(error: Exception, kind: type[SourceError]) -> None:
+    translated = translate(error, statement="SELECT 1")
+
+    assert type(translated) is kind
+    assert translated.retryable == (kind is ConnectionLostError)
+    assert str(translated.args[0])
+    assert translated.context["statement"] == "SELECT 1"
+
+
+def test_a_closed_connection_is_a_lost_one() -> None:
+    connection = pymysql.connect(defer_connect=True)
+
+    with pytest.raises(ConnectionLostError):
+        ask(connection, "SELECT 1")
+    with pytest.raises(ConnectionLostError):
+        binary_logs(connection)
+
+
+@pytest.mark.parametrize("server", [MYSQL_97, MARIADB])
+def test_good_settings_have_no_problems(server: Server) -> None:
+    assert setting_problems(server, GOOD) == []
+    assert setting_problems(server, GOOD | {"binlog_row_value_options": ""}) == []
+    assert setting_problems(server, GOOD | {"log_bin_compress": "OFF"}) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "change", "problem"),
+    [
+        (
+            MYSQL_97,
+            {"binlog_row_metadata": "MINIMAL"},
+            (
+                "binlog_row_metadata is MINIMAL, "
+                "without it the log holds no column names, keys and signs: "
+                "SET PERSIST binlog_row_metadata = FULL;"
+            ),
+        ),
+        (
+            MARIADB,
+            {"binlog_row_metadata": "NO_LOG"},
+            (
+                "binlog_row_metadata is NO_LOG, "
+                "without it the log holds no column names, keys and signs: "
+                "SET GLOBAL binlog_row_metadata = FULL; "
+                "and binlog_row_metadata=FULL under [mysqld] in the option file."
+            ),
+        ),
+        (
+            MYSQL_97,
+            {"binlog_row_value_options": "PARTIAL_JSON"},
+            (
+                "binlog_row_value_options is PARTIAL_JSON, partial JSON updates are not decoded: "
+                "SET PERSIST binlog_row_value_options = '';"
+            ),
+        ),
+        (
+            MYSQL_57,
+            {"server_id": "0"},
+            (
+                "server_id is 0, and the server then sends its log to nobody: "
+                "SET GLOBAL server_id = 1; "
+                "and server_id=1 under [mysqld] in the option file."
+            ),
+        ),
+        (
+            MYSQL_97,
+            {"log_bin": "OFF"},
+            "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it.",
+        ),
+    ],
+)
+def test_a_problem_says_what_mends_it(server: Server, change: dict[str, str], problem: str) -> None:
+    assert setting_problems(server, GOOD | change) == [problem]
+
+
+def test_a_server_too_old_for_column_names_is_told_so() -> None:
+    old = {name: value for name, value in GOOD.items() if name != "binlog_row_metadata"}
+
+    (problem,) = setting_problems(MYSQL_57, old)
+    assert problem.startswith("the server has no binlog_row_metadata")
+    assert problem.endswith("it takes MySQL 8.0.1 and MariaDB 10.5 or later.")
+
+
+def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_question() -> None:
+    hide = (
+        "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pyarrow', 'fsspec', 'airflow']))"
+    )
+    load = "import airflow_provider_binlog.transport.questions"
+
+    subprocess.run([sys.executable, "-c", f"{hide}; {load}"], check=True)
