@@ -101,7 +101,7 @@ GROUP_STARTS = frozenset(
 # Where the printed name is not the type's own in lower case with a capital in front.
 _SHOW_NAMES = {
     EventType.RAND: "RAND",
-    EventType.USER_VAR: "User_var",
+    EventType.USER_VAR: "User var",
     EventType.FORMAT_DESCRIPTION: "Format_desc",
     EventType.PRE_GA_WRITE_ROWS: "Write_rows_event_old",
     EventType.PRE_GA_UPDATE_ROWS: "Update_rows_event_old",

@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
 
-COLUMNS = ("Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info")
-
 # As the mysql client writes them in batch mode: one event stays one line.
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\0": r"\0"})
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a line per event: `COLUMNS`, divided by tabs."""
+    """Print Log_name, Pos, Event_type, Server_id, End_log_pos and Info of each event, with tabs."""
     write = sys.stdout.write
     for block, count in read_blocks(arguments.source, start=arguments.start, stop=arguments.stop):
         for line in list_events(block, count):

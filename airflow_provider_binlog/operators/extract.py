@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import closing
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import Extracted, Progress
+    from airflow_provider_binlog.capture import Extracted, Limits, Progress
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import Position, SourceIdentity
@@ -106,43 +107,43 @@ class BinlogExtractOperator(BaseOperator):
         self.limits = limits
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Stage what there is; see the class."""
-        with fail_unless_retryable():
-            return self._extract(context)
+        """Stage what there is; see the class.
 
-    def _extract(self, context: Context) -> dict[str, Any]:
+        Raises:
+            AirflowSkipException: There is nothing to stage.
+            AirflowFailException: What is wrong would be wrong again.
+        """
+        with fail_unless_retryable():
+            staged = self._extract(name_run(context))
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                context["outlet_events"][outlet].extra = staged
+        return staged
+
+    def _extract(self, run: str) -> dict[str, Any]:
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.capture import Limits, TableFilter, extract
+        from airflow_provider_binlog.capture import TableFilter, extract
         from airflow_provider_binlog.transport.live import LiveSource
 
         tables = TableFilter(read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude"))
-        limits = Limits(**(self.limits or {}))
-        before_images = self._read_before_images()
-        hook, store = BinlogHook(self.binlog_conn_id), open_store(self.staging_path)
-        checkpoints, key = AirflowVariableStore(), checkpoint_key(self.source)
-        run = name_run(context)
-        with closing(hook.get_conn()) as connection:
+        before_images, limits = self._read_before_images(), self._read_limits()
+        settings, store = BinlogHook(self.binlog_conn_id).settings, open_store(self.staging_path)
+        with closing(settings.connect()) as connection:
             questions.check_setup(connection)
-        standing = look(hook.settings, checkpoints, key, start=self.start)
+        key = checkpoint_key(self.source)
+        standing = look(settings, AirflowVariableStore(), key, start=self.start)
         checkpoint = standing.checkpoint or first_checkpoint(
-            checkpoints,
+            AirflowVariableStore(),
             store,
             source=self.source,
             identity=standing.identity,
-            start=standing.start or resolve_start(hook.settings, self.start, find_gtids),
+            start=standing.start or resolve_start(settings, self.start, find_gtids),
             saved_by=run,
         )
-        stop = standing.log_end
-        if self.stop:
-            stop = resolve_start(hook.settings, self.stop, find_gtids)
+        stop = resolve_start(settings, self.stop, find_gtids) if self.stop else standing.log_end
         self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
-        with closing(
-            LiveSource(
-                hook.get_conn,
-                flavor=standing.identity.flavor,
-                server_id=hook.settings.server_id,
-            )
-        ) as source:
+        flavor, server_id = standing.identity.flavor, settings.server_id
+        with closing(LiveSource(settings.connect, flavor=flavor, server_id=server_id)) as source:
             extracted = extract(
                 source,
                 identity=standing.identity,
@@ -160,17 +161,18 @@ class BinlogExtractOperator(BaseOperator):
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {checkpoint.position} and {stop}")
         staged = self._describe(extracted, checkpoint)
-        self.log.info(
-            "%s: staged %d rows up to %s: %s",
-            self.source,
-            staged["rows"],
-            extracted.stop,
-            staged["changes"] or "no changes",
-        )
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = staged
+        counts = staged["changes"] or "no changes"
+        self.log.info("%s: staged up to %s: %s", self.source, extracted.stop, counts)
         return staged
+
+    def _read_limits(self) -> Limits:
+        from airflow_provider_binlog.capture import Limits
+
+        try:
+            return Limits(**(self.limits or {}))
+        except TypeError as error:
+            known = ", ".join(each.name for each in fields(Limits))
+            raise ConfigurationError(f"limits are {known}", given=self.limits) from error
 
     def _read_before_images(self) -> BeforeImages:
         try:

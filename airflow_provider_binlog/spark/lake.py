@@ -15,11 +15,12 @@ from airflow_provider_binlog.spark.table_plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.spark.statements import TableName
 
 SOURCE = "binlog.source"
 """Table property: the name of the source."""
@@ -127,34 +128,36 @@ class Lake(Protocol):
         """Replace every row by the result of a query, and commit the marker with it."""
 
 
-def own_properties(source: str, identity: SourceIdentity, plan: TablePlan) -> dict[str, str]:
-    """Return the properties that say what a target table follows."""
+def owner_properties(source: str, identity: SourceIdentity, name: TableName) -> dict[str, str]:
+    """Return the properties that say which table of which log a target follows."""
     return {
         SOURCE: source,
         IDENTITY: json.dumps(identity.to_json(), sort_keys=True),
-        TABLE: json.dumps(plan.name, ensure_ascii=False),
-        KEY: json.dumps(plan.key, ensure_ascii=False),
+        TABLE: json.dumps(name, ensure_ascii=False),
     }
 
 
-def check_ownership(
-    target: str, state: TargetState, properties: Mapping[str, str], *, key_known: bool
-) -> None:
-    """Refuse a target that follows something else: its marker would say nothing about our changes.
+def key_property(key: Sequence[str]) -> dict[str, str]:
+    """Return the property that says what rows are merged by."""
+    return {KEY: json.dumps(key, ensure_ascii=False)}
+
+
+def check_properties(target: str, state: TargetState, wanted: Mapping[str, str]) -> None:
+    """Refuse a target that follows something else: its marker says nothing about our changes.
 
     Raises:
         MergeError: A property is missing or differs.
     """
-    for name, wanted in properties.items():
+    for name, value in wanted.items():
         found = state.properties.get(name)
-        if found is None or (found != wanted and (name != KEY or key_known)):
+        if found != value:
             raise MergeError(
                 "the target table does not follow this table of this source: "
                 "drop it, choose another target, or set the property if you know that it does",
                 target=target,
                 property=name,
                 found=found,
-                wanted=wanted,
+                wanted=value,
             )
 
 

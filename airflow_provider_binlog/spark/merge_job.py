@@ -11,6 +11,7 @@ Exit codes: 0 done; 1 failed; 2 the arguments cannot be used; 75 failed, but may
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ RETRYABLE_EXIT = 75
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the merge; return the exit code. The last line on stdout is the report."""
     options, report_uri = parse_arguments(arguments)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark would print every error with its Java stack; ours is in the report.
+        logging.getLogger(name).disabled = True
     started = time.monotonic()
     spark = SparkSession.builder.appName(f"binlog merge: {options.source}").getOrCreate()
     try:

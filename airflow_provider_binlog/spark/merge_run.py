@@ -19,7 +19,13 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.spark.delta_lake import DeltaLake
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.iceberg_lake import IcebergLake
-from airflow_provider_binlog.spark.lake import Lake, Marker, TargetState
+from airflow_provider_binlog.spark.lake import (
+    Lake,
+    Marker,
+    TargetState,
+    check_properties,
+    owner_properties,
+)
 from airflow_provider_binlog.spark.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.progress import (
     Progress,
@@ -193,12 +199,17 @@ def _survey(
     options: MergeOptions,
 ) -> list[_Table]:
     """Ask every table that the manifests name how far it is."""
+    identity = manifests[-1].identity
 
     def ask(name: TableName) -> _Table:
         target = lake.target(*name)
         table = _Table(name, target, TableReport(".".join(name), target))
         try:
-            table.state = lake.maybe_state(session, target)
+            state = lake.maybe_state(session, target)
+            if state is not None:
+                # Before its marker is believed.
+                check_properties(target, state, owner_properties(options.source, identity, name))
+            table.state = state
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
         marker = table.state.marker if table.state is not None else 0

@@ -46,7 +46,8 @@ def read_changes(session: SparkSession, files: SourceFiles, plan: TablePlan) -> 
     emptied_at = plan.fate.emptied_at
     if plan.exact or emptied_at is None:
         return changes
-    return changes.where(F.col(ORDER) >= F.struct(*map(F.lit, emptied_at)))
+    sequence, row = (F.lit(number).cast("bigint") for number in emptied_at)
+    return changes.where(F.col(ORDER) >= _place(sequence, row))
 
 
 def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Part]) -> None:
@@ -107,8 +108,12 @@ def _read_shape(
     return frame.select(
         *columns,
         F.col(CHANGE_TYPE).alias(CHANGE),
-        F.struct(sequence.alias("sequence"), F.col(ROW).alias("row")).alias(ORDER),
+        _place(sequence, F.col(ROW)).alias(ORDER),
     )
+
+
+def _place(sequence: Column, row: Column) -> Column:
+    return F.struct(sequence.alias("sequence"), row.alias("row"))
 
 
 def _erasures(session: SparkSession, plan: TablePlan) -> DataFrame:

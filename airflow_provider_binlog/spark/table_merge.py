@@ -18,9 +18,10 @@ from airflow_provider_binlog.spark.lake import (
     Lake,
     Marker,
     TargetState,
-    check_ownership,
+    check_properties,
     evolve,
-    own_properties,
+    key_property,
+    owner_properties,
     plan_evolution,
 )
 from airflow_provider_binlog.spark.staged_changes import read_changes
@@ -91,10 +92,10 @@ def merge_table(
     # Marker, partitions and views are settings of a session: it may not be another table's too.
     session = spark.newSession()
     _configure(session, plan, state)
-    properties = own_properties(work.marker.source, work.identity, plan)
-    if state is not None:
-        check_ownership(work.target, state, properties, key_known=bool(plan.shapes))
-        plan = plan if plan.shapes else _as_target(plan, state)
+    if state is not None and plan.shapes:
+        check_properties(work.target, state, key_property(plan.key))
+    elif state is not None:
+        plan = _as_target(plan, state)
     # First what may fail without a trace in the lake.
     evolution = plan_evolution(plan, state) if state is not None else None
     rows = _collapse(session, files, plan)
@@ -103,6 +104,8 @@ def merge_table(
     counted = count_actions(rows, None if index is None else merge_sql.source_column(index))
     _check_count(plan, counted)
     if evolution is None:
+        properties = owner_properties(work.marker.source, work.identity, plan.name)
+        properties |= key_property(plan.key)
         lake.create(session, work.target, plan.target_columns, properties)
     else:
         evolve(session, lake, work.target, evolution)

@@ -1,7 +1,7 @@
 """Where the staged files of a source lie: keys below the root of the store.
 
     <source>/manifests/0000000000000042.json
-    <source>/<database>/<table>/0000000000000042-000007.parquet
+    <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
 
 The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
 spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
@@ -95,10 +95,12 @@ def maybe_sequence(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def part_path(database: str, table: str, sequence: int, ordinal: int) -> str:
+def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
     """Return where a part lies below its source's folder: what `Part.path` holds.
 
-    `ordinal` counts the parts of the manifest over all of its tables.
+    `ordinal` counts the parts of the manifest over all of its tables. `range_id` names what was
+    staged, so that two runs that stage different ranges under one number do not overwrite each
+    other's parts.
 
     Raises:
         StagingError: A number is negative or has too many digits.
@@ -109,7 +111,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int) -> str:
     folder = encode_name(database)
     if folder.casefold() == MANIFESTS:
         folder = _escape_first(folder)
-    return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}.parquet"
+    return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
 
 
 def part_key(source: str, path: str) -> str:

@@ -163,21 +163,24 @@ def test_every_type_arrives(place: Workplace) -> None:
     place.check(table)
 
 
-@pytest.mark.parametrize("key", ["bigint", "unsigned", "double", "text", "binary", "timestamp"])
-def test_a_key_of_any_type(place: Workplace, key: str) -> None:
+def test_keys_of_many_types_merged_side_by_side(place: Workplace) -> None:
     source = place.new_source()
-    table = source.create(place.database, "t", {key: TYPES[key], "n": INT}, (key,))
-    table.insert(**{key: LOW[key]}, n=1)
-    table.insert(**{key: HIGH[key]}, n=1)
+    tables = {}
+    for key in ("unsigned", "double", "text", "binary", "timestamp"):
+        columns = {key: TYPES[key], "n": INT}
+        table = tables[key] = source.create(place.database, f"by_{key}", columns, (key,))
+        table.insert(**{key: LOW[key]}, n=1)
+        table.insert(**{key: HIGH[key]}, n=1)
     source.seal()
-    place.merge()
-    table.update(LOW[key], n=2)
-    table.delete(HIGH[key])
+    place.merge(threads=3)
+    for key, table in tables.items():
+        table.update(LOW[key], n=2)
+        table.delete(HIGH[key])
     source.seal()
 
-    place.merge()
+    place.merge(threads=3)
 
-    place.check(table)
+    place.check(*tables.values())
 
 
 def test_a_key_of_several_columns(place: Workplace) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.cli.events import COLUMNS
 from airflow_provider_binlog.cli.run import main
 from tests.fixtures import mysql
+from tests.fixtures.mysql import Database
+from tests.services.servers import Server
 
 if TYPE_CHECKING:
-    from tests.fixtures.mysql import Database
-    from tests.services.servers import Server
+    from collections.abc import Iterator
+    from pathlib import Path
 
 # What the mysql client escapes in batch mode.
 ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\0": r"\0"})
@@ -89,19 +90,29 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return printed.out.splitlines()
 
 
+@pytest.fixture(params=["mysql97", "mariadb1011", "mariadb118"])
+def own_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """A database on a server of its own: statements in the log would be in other tests' way."""
+    server = Server.create(request.param, tmp_path / "server")
+    server.start()
+    mysql.execute(server, "CREATE DATABASE own CHARACTER SET utf8mb4")
+    yield Database(server, "own")
+    server.stop()
+
+
+@pytest.mark.server
 def test_events_are_those_of_show_binlog_events(
-    database: Database, capsys: pytest.CaptureFixture[str]
+    own_database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = database.server
+    server = own_database.server
     is_mysql = server.name.startswith("mysql")
-    file = fill(database, ROWS + MORE + (MYSQL_MORE if is_mysql else []))
-    end = shown(server, file)[-1].split("\t")[COLUMNS.index("Pos")]
+    file = fill(own_database, ROWS + MORE + (MYSQL_MORE if is_mysql else []))
+    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
     expected = shown(server, file)
 
     from_file = run(capsys, "events", str(server.data / file))
-    from_server = run(
-        capsys, "events", server.dsn, "--from", f"{file}:4", "--to", f"{file}:{int(end) + 1}"
-    )
+    span = ["--from", f"{file}:4", "--to", f"{following}:4"]
+    from_server = run(capsys, "events", server.dsn, *span)
 
     assert [_known(line) for line in from_file] == [_known(line) for line in expected]
     assert from_server == from_file

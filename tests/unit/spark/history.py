@@ -253,7 +253,7 @@ class Source:
         return manifest
 
     def _write(self, table: Table, schema: int, changes: list[Change], ordinal: int) -> Part:
-        path = part_path(*table.name, self.sequence, ordinal)
+        path = part_path(*table.name, self.sequence, ordinal, "9f86d081884c")
         shape = changes[0].schema
         arrow = _to_arrow(table, shape, changes)
         written = write_part(self.store, part_key(self.name, path), arrow, shape)

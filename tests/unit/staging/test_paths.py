@@ -82,16 +82,16 @@ def test_a_name_is_needed() -> None:
 
 
 def test_layout() -> None:
-    path = part_path("shop", "a/b", 42, 7)
+    path = part_path("shop", "a/b", 42, 7, "9f86d081884c")
 
-    assert path == "shop/a%2Fb/0000000000000042-000007.parquet"
+    assert path == "shop/a%2Fb/0000000000000042-000007-9f86d081884c.parquet"
     assert part_key("my shop", path) == f"my%20shop/{path}"
     assert manifest_folder("my shop") == "my%20shop/manifests"
 
 
 @pytest.mark.parametrize("database", ["manifests", "Manifests", "MANIFESTS"])
 def test_a_database_called_manifests_has_another_folder(database: str) -> None:
-    folder = part_path(database, "t", 1, 0).partition("/")[0]
+    folder = part_path(database, "t", 1, 0, "9f86d081884c").partition("/")[0]
 
     assert folder.casefold() != "manifests"
     assert decode_name(folder) == database
@@ -112,7 +112,7 @@ def test_refuses_numbers_without_a_name(sequence: int) -> None:
 @pytest.mark.parametrize("ordinal", [-1, 10**6])
 def test_refuses_ordinals_that_would_not_sort(ordinal: int) -> None:
     with pytest.raises(StagingError, match="ordinal"):
-        part_path("d", "t", 1, ordinal)
+        part_path("d", "t", 1, ordinal, "9f86d081884c")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,185 @@
+"""Which table each rows event of a block is about, found for all of them at once.
+
+A server repeats the TABLE_MAP of a table for every statement, most of the time to the byte. Each
+distinct one is decoded once; the others are recognised by comparing bytes.
+
+Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::do_apply_event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.errors import FormatError, TableMapMissingError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+NO_TABLE = -1
+"""In place of a table: the rows event names none, and holds no rows."""
+
+_TABLE_ID_MASK = np.uint64((1 << 48) - 1)
+_IS_ROWS = np.zeros(256, dtype=bool)
+_IS_ROWS[[int(each) for each in ROWS]] = True
+_ROUNDS_MAX = 4
+
+
+class TableMapReader:
+    """Follows the TABLE_MAPs of a log, block after block, from a transaction boundary on.
+
+    Attributes:
+        table_maps: Every distinct one met so far. What is told of a rows event is an index into it.
+    """
+
+    def __init__(self) -> None:
+        self.table_maps: list[TableMap] = []
+        self._known: dict[bytes, int] = {}
+        # Those of the transaction that is open at the end of the last block, by table id.
+        self._open: dict[int, int] = {}
+
+    def read(
+        self, block: EventBlock, transaction: npt.NDArray[np.int64], *, ends_open: bool
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the block's rows events, as indexes of events, and the table of each.
+
+        Args:
+            block: The next block.
+            transaction: The transaction of each event, a number that rises; 0 for the one that was
+                open when the last block ended.
+            ends_open: Whether the last transaction goes on in the next block.
+
+        Raises:
+            FormatError: A TABLE_MAP breaks the format.
+            TableMapMissingError: A rows event's transaction has no TABLE_MAP of its table.
+        """
+        mapped = np.flatnonzero(block.type == EventType.TABLE_MAP)
+        rows = np.flatnonzero(_IS_ROWS[block.type])
+        if not len(rows) and not len(mapped):
+            if not ends_open or (len(transaction) and transaction[-1] > 0):
+                self._open = {}
+            return rows, rows
+        shortest = HEADER_SIZE + 8 + block.format.checksum_size
+        if (block.size[mapped] < shortest).any() or (block.size[rows] < shortest).any():
+            raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
+        ids = overlapping(block.data, "<u8")
+        mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
+        rows_id = ids[block.start[rows] + HEADER_SIZE] & _TABLE_ID_MASK
+        mapped_table = self._recognise(block, mapped)
+        table = self._latest(
+            mapped, mapped_id, mapped_table, rows, rows_id, transaction=transaction
+        )
+        for each in np.flatnonzero(table == NO_TABLE).tolist():
+            event = int(rows[each])
+            known = self._open.get(int(rows_id[each])) if transaction[event] == 0 else None
+            if known is not None:
+                table[each] = known
+            elif not _is_dummy(block, event):
+                raise TableMapMissingError(
+                    "a rows event without the TABLE_MAP of its table: the start is no transaction "
+                    "boundary",
+                    file=block.file,
+                    offset=int(block.position[event]),
+                    table_id=int(rows_id[each]),
+                )
+        self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
+        return rows, table
+
+    def _latest(
+        self,
+        mapped: npt.NDArray[np.int64],
+        mapped_id: npt.NDArray[np.uint64],
+        mapped_table: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+        rows_id: npt.NDArray[np.uint64],
+        *,
+        transaction: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """Return, for each rows event, the table last mapped to its id in its transaction."""
+        table = np.full(len(rows), NO_TABLE, dtype=np.int64)
+        if not len(mapped):
+            return table
+        # Nearly always the last TABLE_MAP before it is the one.
+        last = np.searchsorted(mapped, rows) - 1
+        good = (last >= 0) & (mapped_id[last] == rows_id)
+        if not good.all():
+            # Statements on several tables: forward fill among the events of each id.
+            event = np.concatenate([mapped, rows])
+            table_id = np.concatenate([mapped_id, rows_id])
+            order = np.lexsort((event, table_id))
+            place = np.where(order < len(mapped), np.arange(len(order)), -1)
+            latest = np.maximum.accumulate(place)
+            found = np.empty(len(order), dtype=np.int64)
+            found[order] = order[np.maximum(latest, 0)]
+            last = found[len(mapped) :]
+            good = last < len(mapped)
+            last = np.where(good, last, 0)
+            good &= mapped_id[last] == rows_id
+        good &= transaction[mapped[last]] == transaction[rows]
+        table[good] = mapped_table[last[good]]
+        return table
+
+    def _recognise(self, block: EventBlock, mapped: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return which of `table_maps` each of these events is, decoding what is new."""
+        result = np.empty(len(mapped), dtype=np.int64)
+        # Behind the table's id and the flags, which say nothing of the table's shape.
+        head = HEADER_SIZE + block.format.post_header_length(EventType.TABLE_MAP)
+        start = block.start[mapped] + head
+        size = block.size[mapped] - head - block.format.checksum_size
+        for each in np.unique(size).tolist():
+            left = np.flatnonzero(size == each)
+            shapes = overlapping(block.data, f"V{each}")[start[left]]
+            shapes = shapes.view(np.uint8).reshape(len(left), each)
+            for _ in range(_ROUNDS_MAX):
+                same = (shapes == shapes[0]).all(axis=1)
+                result[left[same]] = self._decode(block, int(mapped[left[0]]), shapes[0].tobytes())
+                left, shapes = left[~same], shapes[~same]
+                if not len(left):
+                    break
+            for index, shape in zip(left.tolist(), shapes, strict=True):
+                result[index] = self._decode(block, int(mapped[index]), shape.tobytes())
+        return result
+
+    def _decode(self, block: EventBlock, event: int, shape: bytes) -> int:
+        known = self._known.get(shape)
+        if known is None:
+            try:
+                table_map = TableMap.parse(block.body(event), block.format)
+            except FormatError as error:
+                error.context |= {"file": block.file, "offset": int(block.position[event])}
+                raise
+            known = self._known[shape] = len(self.table_maps)
+            self.table_maps.append(table_map)
+        return known
+
+    def _carry(
+        self,
+        mapped: npt.NDArray[np.int64],
+        mapped_id: npt.NDArray[np.uint64],
+        mapped_table: npt.NDArray[np.int64],
+        *,
+        transaction: npt.NDArray[np.int64],
+        ends_open: bool,
+    ) -> None:
+        """Keep the TABLE_MAPs that rows events of the next block may be about."""
+        last = int(transaction[-1])
+        if not ends_open or last > 0:
+            self._open = {}
+        if ends_open:
+            own = transaction[mapped] == last
+            own_ids, own_tables = mapped_id[own].tolist(), mapped_table[own].tolist()
+            self._open |= dict(zip(own_ids, own_tables, strict=True))
+
+
+def _is_dummy(block: EventBlock, event: int) -> bool:
+    """Whether it only ends a statement: MariaDB and NDB write such an event about no table."""
+    header = RowsHeader.parse(int(block.type[event]), block.body(event), block.format)
+    return header.is_dummy

@@ -1,0 +1,335 @@
+"""The transactions of a block: which events belong to which, and what is known of each.
+
+Most transactions of a log look alike: a GTID, BEGIN, TABLE_MAPs and rows events, an XID. Those that
+lie whole in the block are recognised by comparing type codes and read by the column. Whatever is
+not of this form goes through the plain scanner of `binlog/`, one event after another: statements,
+two-phase commits, the ends of files, a transaction that reaches over the block's end.
+
+Source: as binlog/transactions.py and binlog/gtid_events.py.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.gtid_events import GtidEvent
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.mariadb_events import COMPLETED_XA, PREPARED_XA, STANDALONE
+from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
+from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.errors import BinlogError
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+    from airflow_provider_binlog.binlog.transactions import Scanned
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+NO_NAME = -1
+"""In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
+
+_STARTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID)
+_INNER = (*ROWS, EventType.TABLE_MAP, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS)
+_IS_START = np.zeros(256, dtype=bool)
+_IS_START[[int(each) for each in _STARTS]] = True
+_IS_INNER = np.zeros(256, dtype=bool)
+_IS_INNER[[int(each) for each in _INNER]] = True
+
+# GTID, offsets from the event's start: | 19 header | 1 flags | 16 uuid | 8 number | 1 clock type |
+# | 16 clock | 7 commit timestamp |
+_UUID, _NUMBER, _CLOCK_TYPE, _COMMITTED = 20, 36, 44, 61
+_COMMITTED_END = _COMMITTED + 7
+_LOGICAL_CLOCK = 2
+_TIMESTAMP_MASK = np.uint64((1 << 55) - 1)
+
+# MariaDB's: | 19 header | 8 sequence | 4 domain | 1 flags |
+_SEQUENCE, _DOMAIN, _FLAGS = 19, 27, 31
+_MARIADB_END = 32
+
+# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
+_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
+_BEGIN = int.from_bytes(b"BEGIN", "little")
+_BEGIN_MASK = np.uint64((1 << 40) - 1)
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """The transactions that a block has a part of, in the order of the log.
+
+    The first entry is the transaction that was open when the block began, whether or not there was
+    one; entry `k` begins with event `start[k]`. Events between two transactions count to the one
+    before.
+
+    Attributes:
+        of_event: int64; the transaction of each event.
+        start: int64; index of each transaction's first event; -1 for the first entry.
+        prefix: int64; what each GTID begins with, an index into the reader's `prefixes`, or
+            `NO_NAME`.
+        number: int64; the number each GTID ends with.
+        commit_ts: int64; microseconds since 1970.
+        scanned: What the plain scanner said of events that it has something to say of, by event.
+        ends_open: Whether the last transaction goes on behind the block.
+    """
+
+    of_event: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    prefix: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    commit_ts: npt.NDArray[np.int64]
+    scanned: dict[int, Scanned]
+    ends_open: bool
+
+
+@dataclass
+class _Columns:
+    """Transactions as they are found: pieces of the columns, in no order."""
+
+    start: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    prefix: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    number: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    commit_ts: list[npt.NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, start: object, prefix: object, number: object, commit_ts: object) -> None:
+        for column, values in (
+            (self.start, start),
+            (self.prefix, prefix),
+            (self.number, number),
+            (self.commit_ts, commit_ts),
+        ):
+            column.append(np.atleast_1d(np.asarray(values, dtype=np.int64)))
+
+
+class TransactionReader:
+    """Follows the transactions of a log, block after block, from a transaction boundary on.
+
+    Attributes:
+        prefixes: What GTIDs begin with: `uuid:`, `uuid:tag:`, MariaDB's `domain-server-`.
+    """
+
+    def __init__(self) -> None:
+        self.prefixes: list[str] = []
+        self._prefix_index: dict[str, int] = {}
+        self._scanner = TransactionScanner()
+        # Of the transaction that is open: prefix, number, commit timestamp.
+        self._last = (NO_NAME, 0, 0)
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether everything read so far ends with the end of a transaction."""
+        return self._scanner.at_boundary
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """How many events were passed over as their flag allows, by type name."""
+        return self._scanner.skipped
+
+    def read(self, block: EventBlock) -> Transactions:
+        """Return the transactions of the next block.
+
+        Raises:
+            UnsupportedError: An event carries row changes, or may, and is not decoded.
+            FormatError: An event cannot stand where it does.
+        """
+        found = _Columns()
+        found.add(-1, *self._last)
+        scanned: dict[int, Scanned] = {}
+        begin, end = self._plain_transactions(block)
+        self._read_columns(block, begin, found)
+        at = 0
+        for first, last in zip(*_joined(begin, end), strict=True):
+            self._scan(block, at, first, found, scanned)
+            at = last
+        self._scan(block, at, len(block), found, scanned)
+
+        start = np.concatenate(found.start)
+        order = np.argsort(start)
+        start = start[order]
+        prefix = np.concatenate(found.prefix)[order]
+        number = np.concatenate(found.number)[order]
+        commit_ts = np.concatenate(found.commit_ts)[order]
+        self._last = (int(prefix[-1]), int(number[-1]), int(commit_ts[-1]))
+        return Transactions(
+            of_event=np.searchsorted(start, np.arange(len(block)), side="right") - 1,
+            start=start,
+            prefix=prefix,
+            number=number,
+            commit_ts=commit_ts,
+            scanned=scanned,
+            ends_open=not self._scanner.at_boundary,
+        )
+
+    def _plain_transactions(
+        self, block: EventBlock
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return where the transactions begin and end that can be read by the column."""
+        kind = block.type
+        begin = np.flatnonzero(_IS_START[kind])
+        if not len(begin):
+            return begin, begin
+        end = np.append(begin[1:], len(block))
+        first_inner = begin + 1
+        mariadb = kind[begin] == EventType.MARIADB_GTID
+        plain = kind[end - 1] == EventType.XID
+        if mariadb.any():
+            plain &= ~mariadb | _opens_transaction(block, begin)
+        if not mariadb.all():
+            plain &= mariadb | (_has_timestamp(block, begin) & _is_begin(block, begin, end))
+            first_inner = np.where(mariadb, first_inner, first_inner + 1)
+        # Nothing but changes between.
+        inner = np.concatenate([[0], np.cumsum(_IS_INNER[kind])])
+        plain &= first_inner <= end - 1
+        inner_count = inner[end - 1] - inner[np.minimum(first_inner, end - 1)]
+        plain &= inner_count == end - 1 - first_inner
+        return begin[plain], end[plain]
+
+    def _read_columns(
+        self, block: EventBlock, begin: npt.NDArray[np.int64], found: _Columns
+    ) -> None:
+        mariadb = block.type[begin] == EventType.MARIADB_GTID
+        for family, read in ((mariadb, self._read_mariadb), (~mariadb, self._read_mysql)):
+            chosen = begin[family]
+            if len(chosen):
+                found.add(chosen, *read(block, chosen))
+
+    def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
+        at = block.start[begin]
+        number = overlapping(block.data, "<i8")[at + _NUMBER]
+        committed = overlapping(block.data, "<u8")[at + _COMMITTED] & _TIMESTAMP_MASK
+        servers = overlapping(block.data, "V16")[at + _UUID]
+        prefix = self._index(servers, lambda value: f"{uuid.UUID(bytes=value.tobytes())}:")
+        prefix = np.where(block.type[begin] == EventType.ANONYMOUS_GTID, NO_NAME, prefix)
+        return prefix, number, committed.astype(np.int64)
+
+    def _read_mariadb(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
+        at = block.start[begin]
+        number = overlapping(block.data, "<i8")[at + _SEQUENCE]
+        domain = overlapping(block.data, "<u4")[at + _DOMAIN].astype(np.uint64)
+        names = domain << np.uint64(32) | block.server_id[begin]
+        prefix = self._index(names, lambda value: f"{int(value) >> 32}-{int(value) & 0xFFFFFFFF}-")
+        return prefix, number, block.timestamp[begin].astype(np.int64) * 1_000_000
+
+    def _index(
+        self, values: npt.NDArray[Any], text_of: Callable[[Any], str]
+    ) -> npt.NDArray[np.int64]:
+        """Return the index of each value's prefix: a log has few, and runs of the same."""
+        result = np.empty(len(values), dtype=np.int64)
+        left = np.arange(len(values))
+        while len(left):
+            first = values[left[0]]
+            same = values[left] == first
+            result[left[same]] = self._prefix(text_of(first))
+            left = left[~same]
+        return result
+
+    def _prefix(self, text: str) -> int:
+        known = self._prefix_index.get(text)
+        if known is None:
+            known = self._prefix_index[text] = len(self.prefixes)
+            self.prefixes.append(text)
+        return known
+
+    def _scan(
+        self,
+        block: EventBlock,
+        first: int,
+        last: int,
+        found: _Columns,
+        scanned: dict[int, Scanned],
+    ) -> None:
+        """Feed the events from `first` up to `last` to the plain scanner."""
+        if first == last:
+            return
+        inner = _IS_INNER[block.type[first:last]]
+        others = np.flatnonzero(~inner).tolist()
+        at = first
+        for other in [*others, last - first]:
+            # Changes in an open transaction: the first one says as much as all of them.
+            if at < first + other:
+                self._feed(block, at, found, scanned)
+            if other < last - first:
+                self._feed(block, first + other, found, scanned)
+            at = first + other + 1
+
+    def _feed(
+        self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
+    ) -> None:
+        header = EventHeader.parse(block.event(index))
+        try:
+            seen = self._scanner.feed(header, block.body(index), block.format)
+        except BinlogError as error:
+            error.context.pop("log_pos", None)
+            error.context |= {"file": block.file, "offset": int(block.position[index])}
+            raise
+        if seen.gtid is not None:
+            found.add(index, *self._name(seen.gtid, header))
+        if seen.end is not None or seen.query is not None or seen.place is Place.BEGIN:
+            scanned[index] = seen
+
+    def _name(self, gtid: GtidEvent | MariadbGtid, header: EventHeader) -> tuple[int, int, int]:
+        timestamp = header.timestamp * 1_000_000
+        if not isinstance(gtid, GtidEvent):
+            return self._prefix(f"{gtid.domain}-{gtid.server_id}-"), gtid.sequence, timestamp
+        if gtid.commit_timestamp_us is not None:
+            timestamp = gtid.commit_timestamp_us
+        if gtid.uuid is None:
+            return NO_NAME, 0, timestamp
+        tagged = f"{gtid.uuid}:{gtid.tag}:" if gtid.tag else f"{gtid.uuid}:"
+        return self._prefix(tagged), gtid.number, timestamp
+
+
+def _joined(
+    begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> tuple[list[int], list[int]]:
+    """Join ranges that touch."""
+    if not len(begin):
+        return [], []
+    apart = begin[1:] != end[:-1]
+    first = np.concatenate([[True], apart])
+    last = np.concatenate([apart, [True]])
+    return begin[first].tolist(), end[last].tolist()
+
+
+def _opens_transaction(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each of MariaDB's GTIDs begins a transaction of its own, no statement, no XA."""
+    long_enough: npt.NDArray[np.bool_] = (
+        block.size[begin] >= _MARIADB_END + block.format.checksum_size
+    )
+    flags = block.data[block.start[begin] + _FLAGS]
+    opens: npt.NDArray[np.bool_] = flags & (STANDALONE | PREPARED_XA | COMPLETED_XA) == 0
+    return long_enough & opens
+
+
+def _has_timestamp(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each GTID has a commit timestamp: servers before MySQL 8.0 write none."""
+    long_enough: npt.NDArray[np.bool_] = (
+        block.size[begin] >= _COMMITTED_END + block.format.checksum_size
+    )
+    clocked: npt.NDArray[np.bool_] = block.data[block.start[begin] + _CLOCK_TYPE] == _LOGICAL_CLOCK
+    return long_enough & clocked
+
+
+def _is_begin(
+    block: EventBlock, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Whether the event behind each GTID is QUERY with the text BEGIN."""
+    query = np.minimum(begin + 1, end - 1)
+    at = block.start[query]
+    text_end = at + block.size[query] - block.format.checksum_size
+    database_size = block.data[at + _DATABASE_SIZE].astype(np.int64)
+    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
+    text = at + _STATUS + status_size + database_size + 1
+    begins: npt.NDArray[np.bool_] = (
+        overlapping(block.data, "<u8")[text_end - 5] & _BEGIN_MASK == _BEGIN
+    )
+    begins &= text_end - text == 5
+    begins &= block.type[query] == EventType.QUERY
+    return begins

@@ -1,0 +1,391 @@
+"""One bounded range of the log, staged: the way of a change on one page.
+
+source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─▶ manifest
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog import __version__
+from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.statements import StatementKind
+from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
+from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.capture.gtids import ExecutedGtids
+from airflow_provider_binlog.capture.part_maker import PartMaker
+from airflow_provider_binlog.capture.pending import RowsColumns
+from airflow_provider_binlog.capture.progress import Progress
+from airflow_provider_binlog.capture.statements import describe
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.errors import (
+    ConnectionLostError,
+    ForeignPositionError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.manifest import Manifest, Statement
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.binlog.statement_events import Query
+    from airflow_provider_binlog.binlog.transactions import Scanned
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+_PROGRESS_SECONDS = 5.0
+
+_UNDECIDED = {
+    GroupEnd.PREPARED: (
+        "an XA transaction was prepared: whether its changes stay is decided later, in a "
+        "transaction of its own; use XA COMMIT ... ONE PHASE, or leave the table out"
+    ),
+    GroupEnd.ROLLED_BACK: (
+        "a transaction was rolled back after changes that could not be: which of them stayed "
+        "depends on the engines of its tables; leave the tables out, or use InnoDB alone"
+    ),
+    GroupEnd.CUT: (
+        "the file ends inside a transaction: its server crashed, and rolled it back; "
+        "take a new snapshot, and begin behind it"
+    ),
+    StatementKind.ROLLBACK_TO: (
+        "a transaction was rolled back to a savepoint after changes that could not be: which of "
+        "them stayed depends on the engines of its tables; leave the tables out, or use InnoDB "
+        "alone"
+    ),
+}
+"""Ends of transactions whose changes may not have stayed."""
+
+
+def capture_range(
+    source: BinlogSource,
+    *,
+    identity: SourceIdentity,
+    start: Position,
+    stop: Position,
+    sequence: int,
+    tables: TableFilter,
+    store: ObjectStore,
+    source_name: str,
+    before_images: BeforeImages,
+    created_by: str,
+    limits: Limits,
+    bytes_total: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Manifest:
+    """Write the parts of `[start, stop)`, and return the manifest that will make them visible.
+
+    The same range always gives the same parts: a repeated call overwrites them with what they
+    hold.
+
+    Raises:
+        UnsupportedError: The range holds changes that are not decoded; the text says what to
+            change.
+        ForeignPositionError: `start` or `stop` is no boundary between transactions of this log.
+        FormatError: An event is damaged, or not what its header says.
+        SourceError: The source, or the way to it, failed.
+        StagingError: A part could not be written.
+    """
+    transactions, table_maps = TransactionReader(), TableMapReader()
+    gtids = ExecutedGtids(identity.flavor, start.gtid)
+    parts = PartMaker(
+        store,
+        source_name,
+        sequence,
+        range_id=_range_id(
+            identity=identity,
+            start=start,
+            stop=stop,
+            tables=tables,
+            before_images=before_images,
+            limits=limits,
+        ),
+        before_images=before_images,
+        limits=limits,
+        prefixes=transactions.prefixes,
+    )
+    captured = _Captured(tables)
+    statements: list[Statement] = []
+    events: Counter[int] = Counter()
+    report = _Reporter(parts, bytes_total, on_progress)
+    at = start
+    for block in _bounded(source.blocks(start, stop), stop):
+        if block.file not in parts.files:
+            parts.files.append(block.file)
+        read = transactions.read(block)
+        events.update(dict(enumerate(np.bincount(block.type).tolist())))
+        gtids.read(block, read, transactions.prefixes)
+        rows, table = table_maps.read(block, read.of_event, ends_open=read.ends_open)
+        chosen = captured.of(table, table_maps)
+        rows, table = rows[chosen], table[chosen]
+        captured.check_decided(block, read, rows)
+        file_index = len(parts.files) - 1
+        parts.add(
+            block,
+            _rows_columns(block, read, rows, table, file_index),
+            table_maps.table_maps,
+        )
+        statements += _statements(block, read, tables, file_index)
+        at = Position(block.file, block.next_position)
+        report(at, events)
+    if at.place < stop.place and not _is_next_file(at, stop):
+        raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
+    if not transactions.at_boundary:
+        raise ForeignPositionError("the range ends inside a transaction", stop=stop)
+    return Manifest(
+        sequence=sequence,
+        identity=identity,
+        start=start,
+        stop=replace(stop, gtid=gtids.text),
+        before_images=before_images,
+        tables=parts.finish(),
+        statements=tuple(statements),
+        events={event_name(code): count for code, count in sorted(events.items()) if count},
+        skipped_events=dict(sorted(transactions.skipped.items())),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_by=created_by,
+    )
+
+
+def _range_id(
+    *,
+    identity: SourceIdentity,
+    start: Position,
+    stop: Position,
+    tables: TableFilter,
+    before_images: BeforeImages,
+    limits: Limits,
+) -> str:
+    """Return a name for the range's parts: that of another range under the same number differs.
+
+    Two runs may stage at once, up to different stops, before one of them seals the number: neither
+    may overwrite what the other's manifest names.
+    """
+    deciding = (
+        __version__,
+        identity.to_json(),
+        (start.file, start.offset),
+        (stop.file, stop.offset),
+        (list(tables.include), list(tables.exclude)),
+        before_images.value,
+        vars(limits),
+    )
+    return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
+
+
+def executed_at(source: BinlogSource, identity: SourceIdentity, position: Position) -> str | None:
+    """Return the GTIDs executed before a position, by reading its file up to there.
+
+    None where the log does not say: it was written before the server had GTIDs.
+    """
+    transactions, gtids = TransactionReader(), ExecutedGtids(identity.flavor, None)
+    start = Position(position.file, FIRST_OFFSET)
+    # At the very beginning of a file its first events say it.
+    stop = position if position.offset > FIRST_OFFSET else None
+    for block in source.blocks(start, stop):
+        bounded = _cut(block, position) if stop is not None else block
+        gtids.read(bounded, transactions.read(bounded), transactions.prefixes)
+        if stop is None:
+            break
+    return gtids.text if stop is not None else None
+
+
+def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
+    """Yield the blocks up to `stop`, the last one cut there."""
+    for block in blocks:
+        if (Position(block.file, FIRST_OFFSET)).place >= stop.place:
+            return
+        bounded = _cut(block, stop)
+        if len(bounded):
+            yield bounded
+        if len(bounded) < len(block):
+            return
+
+
+def _cut(block: EventBlock, stop: Position) -> EventBlock:
+    """Return the events of the block before `stop`."""
+    if block.file != stop.file or block.next_position <= stop.offset:
+        return block
+    count = int(np.searchsorted(block.position, stop.offset))
+    if int(block.position[count]) != stop.offset:
+        raise ForeignPositionError("no event begins at the stop of the range", stop=stop)
+    part = slice(count)
+    return replace(
+        block,
+        start=block.start[part],
+        size=block.size[part],
+        type=block.type[part],
+        timestamp=block.timestamp[part],
+        server_id=block.server_id[part],
+        flags=block.flags[part],
+        position=block.position[part],
+    )
+
+
+def _is_next_file(at: Position, stop: Position) -> bool:
+    """Whether nothing lies between the end of a file and the beginning of the next one."""
+    return stop.offset == FIRST_OFFSET and stop.file_number == at.file_number + 1
+
+
+class _Captured:
+    """Tells the rows events of captured tables, and refuses those whose fate is open."""
+
+    def __init__(self, tables: TableFilter) -> None:
+        self._tables = tables
+        self._wanted: list[bool] = []
+        self._open_has_rows = False
+
+    def of(self, table: npt.NDArray[np.int64], table_maps: TableMapReader) -> npt.NDArray[np.bool_]:
+        """Return which of these rows events are of captured tables."""
+        for table_map in table_maps.table_maps[len(self._wanted) :]:
+            self._wanted.append(self._tables.matches(table_map.database, table_map.table))
+        if not self._wanted:
+            return np.zeros(len(table), dtype=bool)
+        wanted: npt.NDArray[np.bool_] = np.array(self._wanted)[table] & (table != NO_TABLE)
+        return wanted
+
+    def check_decided(
+        self, block: EventBlock, read: Transactions, rows: npt.NDArray[np.int64]
+    ) -> None:
+        """Refuse captured changes in transactions that may not have come to stay.
+
+        Raises:
+            UnsupportedError: There is such a transaction; says what to change.
+        """
+        of_rows = read.of_event[rows]
+        for event, seen in read.scanned.items():
+            reason = _undecided(seen)
+            if reason is None:
+                continue
+            transaction = int(read.of_event[event])
+            carried = transaction == 0 and self._open_has_rows
+            if carried or (of_rows == transaction).any():
+                raise UnsupportedError(
+                    reason, file=block.file, offset=int(block.position[event]), xid=seen.xid
+                )
+        last = int(read.of_event[-1])
+        has_rows = bool((of_rows == last).any()) or (last == 0 and self._open_has_rows)
+        self._open_has_rows = read.ends_open and has_rows
+
+
+def _undecided(seen: Scanned) -> str | None:
+    if seen.end is not None and seen.end in _UNDECIDED:
+        return _UNDECIDED[seen.end]
+    return _UNDECIDED.get(seen.kind) if seen.kind is not None else None
+
+
+def _rows_columns(
+    block: EventBlock,
+    read: Transactions,
+    rows: npt.NDArray[np.int64],
+    table: npt.NDArray[np.int64],
+    file_index: int,
+) -> RowsColumns:
+    transaction = read.of_event[rows]
+    return RowsColumns(
+        event=rows,
+        size=block.size[rows],
+        table=table,
+        file=np.full(len(rows), file_index, dtype=np.int64),
+        position=block.position[rows],
+        prefix=read.prefix[transaction],
+        number=read.number[transaction],
+        commit_ts=read.commit_ts[transaction],
+    )
+
+
+def _statements(
+    block: EventBlock, read: Transactions, tables: TableFilter, file_index: int
+) -> Iterator[Statement]:
+    """Yield the statements of a block that act on captured tables as a whole."""
+    begins_nothing = False
+    for event, seen in sorted(read.scanned.items()):
+        if seen.gtid is not None:
+            begins_nothing = isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
+        if seen.query is None or seen.kind is not StatementKind.DDL or begins_nothing:
+            continue
+        position = int(block.position[event])
+        statement = _statement(seen.query, tables, block.file, position)
+        if statement is not None:
+            yield replace(statement, row=(file_index << ROW_FILE_SHIFT) + position)
+
+
+def _statement(query: Query, tables: TableFilter, file: str, position: int) -> Statement | None:
+    if query.error:
+        # The statement failed on the server part of the way; what it did is not in the log.
+        context = {"file": file, "offset": position, "statement": query.sql[:200]}
+        described = describe(query)
+        if described and any(_concerns(tables, *each) for each in described.tables):
+            raise UnsupportedError(
+                "a statement on a captured table failed half-way on the server: take a new "
+                "snapshot of it",
+                error=query.error,
+                **context,
+            )
+        return None
+    described = describe(query)
+    if described is None or not any(_concerns(tables, *each) for each in described.tables):
+        return None
+    return Statement(file, position, 0, described.kind, described.tables, query.sql)
+
+
+def _concerns(tables: TableFilter, database: str, table: str) -> bool:
+    return tables.matches(database, table) if table else tables.may_match_in(database)
+
+
+class _Reporter:
+    """Tells now and then how far the range has come."""
+
+    def __init__(
+        self,
+        parts: PartMaker,
+        bytes_total: int | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._parts = parts
+        self._bytes_total = bytes_total
+        self._on_progress = on_progress
+        self._began = self._told = time.monotonic()
+        self._read = 0
+        self._last: Position | None = None
+
+    def __call__(self, at: Position, events: Counter[int]) -> None:
+        """Take note of where the range has come to."""
+        same_file = self._last is not None and self._last.file == at.file
+        self._read += at.offset - (self._last.offset if self._last and same_file else 0)
+        self._last = at
+        now = time.monotonic()
+        if self._on_progress is None or now - self._told < _PROGRESS_SECONDS:
+            return
+        self._told = now
+        self._on_progress(
+            Progress(
+                file=at.file,
+                offset=at.offset,
+                bytes=self._read,
+                bytes_total=self._bytes_total,
+                events=events.total(),
+                parts=self._parts.parts,
+                rows=self._parts.rows,
+                seconds=now - self._began,
+            )
+        )

@@ -1,0 +1,126 @@
+"""Stages what lies between a checkpoint and a stop, whatever earlier tries have left behind.
+
+A manifest that exists is the truth: a run that finds its number taken adopts it where it covers
+the same start, and stages only what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.capture.capture_range import capture_range, executed_at
+from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.errors import ConflictError
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_binlog.capture.progress import Progress
+    from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What is staged behind a checkpoint.
+
+    Attributes:
+        manifests: Adopted ones and the new one, in order; empty where there was nothing to stage.
+        start: The checkpoint's position.
+        stop: Where the last manifest stops; `start` where there is none.
+    """
+
+    manifests: tuple[Manifest, ...]
+    start: Position
+    stop: Position
+
+
+def extract(
+    source: BinlogSource,
+    *,
+    identity: SourceIdentity,
+    checkpoint_position: Position,
+    next_sequence: int,
+    stop: Position,
+    tables: TableFilter,
+    store: ObjectStore,
+    source_name: str,
+    before_images: BeforeImages,
+    created_by: str,
+    limits: Limits | None = None,
+    bytes_total: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Extracted:
+    """Stage and seal the changes from the checkpoint up to `stop`.
+
+    Args:
+        source: Where the log is read.
+        identity: The server that wrote it.
+        checkpoint_position: Up to where everything is staged.
+        next_sequence: One more than the sequence of the last manifest the checkpoint covers.
+        stop: Where to stop; a boundary between two transactions.
+        tables: Which tables to capture.
+        store: Where parts and manifests go.
+        source_name: The source's folder there.
+        before_images: Which before-images of updates to stage.
+        created_by: Noted in the manifest.
+        limits: Bounds of memory and files.
+        bytes_total: Bytes of log in the range, where known; only reported.
+        on_progress: Called every few seconds.
+
+    Raises:
+        ConflictError: Another run staged another range under the same number meanwhile.
+        BinlogError: As `capture_range`.
+    """
+    log = ManifestLog(store, source_name)
+    adopted: list[Manifest] = []
+    at, sequence = checkpoint_position, next_sequence
+    while (found := log.adopt(sequence, identity, at)) is not None:
+        adopted.append(found)
+        at, sequence = found.stop, sequence + 1
+    if at.place < stop.place:
+        if at.gtid is None:
+            at = replace(at, gtid=executed_at(source, identity, at))
+        manifest = capture_range(
+            source,
+            identity=identity,
+            start=at,
+            stop=stop,
+            sequence=sequence,
+            tables=tables,
+            store=store,
+            source_name=source_name,
+            before_images=before_images,
+            created_by=created_by,
+            limits=limits or Limits(),
+            bytes_total=bytes_total,
+            on_progress=on_progress,
+        )
+        adopted.append(_seal(log, manifest))
+    last = adopted[-1].stop if adopted else checkpoint_position
+    return Extracted(tuple(adopted), checkpoint_position, last)
+
+
+def _seal(log: ManifestLog, manifest: Manifest) -> Manifest:
+    """Seal the manifest; if another run sealed the same range first, theirs is the truth.
+
+    Both wrote the same parts, byte for byte, if they captured the same tables up to the same stop.
+    """
+    try:
+        log.seal(manifest)
+    except ConflictError:
+        other = log.adopt(manifest.sequence, manifest.identity, manifest.start)
+        if (
+            other is None
+            or replace(other, created_at=manifest.created_at, created_by=manifest.created_by)
+            != manifest
+        ):
+            raise
+        return other
+    return manifest

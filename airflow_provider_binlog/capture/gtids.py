@@ -1,0 +1,94 @@
+"""The GTIDs executed up to a place in the log, kept up to date block by block.
+
+They are built from what the log itself says: the set that a file begins with, and the transactions
+read since. The server's status row is of another moment than its position.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtidList
+from airflow_provider_binlog.blocks.transactions import NO_NAME
+from airflow_provider_binlog.errors import ForeignPositionError
+from airflow_provider_binlog.position import Flavor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.transactions import Transactions
+
+
+class ExecutedGtids:
+    """Everything executed before a place in the log; unknown until the log has said it.
+
+    Args:
+        flavor: Whose GTIDs they are.
+        text: What was executed before the start; None where it is not known.
+    """
+
+    def __init__(self, flavor: Flavor, text: str | None) -> None:
+        self._set: GtidSet | None = None
+        self._last: MariadbGtidPosition | None = None
+        if text is not None and flavor is Flavor.MYSQL:
+            self._set = GtidSet.parse(text)
+        elif text is not None:
+            self._last = MariadbGtidPosition.parse(text)
+
+    @property
+    def text(self) -> str | None:
+        """MySQL's GTID set or MariaDB's list; None where it is not known."""
+        executed = self._set if self._set is not None else self._last
+        return None if executed is None else str(executed)
+
+    def read(self, block: EventBlock, transactions: Transactions, prefixes: list[str]) -> None:
+        """Add the transactions that begin in the next block.
+
+        Raises:
+            ForeignPositionError: One of them was executed before the place where it stands.
+        """
+        for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
+            self._set = GtidSet.decode(bytes(block.body(event)))
+        for event in np.flatnonzero(block.type == EventType.MARIADB_GTID_LIST).tolist():
+            listed = MariadbGtidList.parse(block.body(event), block.format)
+            self._last = MariadbGtidPosition.of(listed.gtids)
+        # The first entry began in an earlier block.
+        prefix, number = transactions.prefix[1:], transactions.number[1:]
+        if self._last is not None:
+            # The newest transaction of each server, in the order of the log.
+            used, behind = np.unique(prefix[::-1], return_index=True)
+            for place in np.argsort(-behind).tolist():
+                domain, server, _ = prefixes[int(used[place])].split("-")
+                sequence = int(number[len(number) - 1 - int(behind[place])])
+                self._last = self._last.update(int(domain), int(server), sequence)
+        elif self._set is not None:
+            for each in np.unique(prefix).tolist():
+                if each != NO_NAME:
+                    numbers = np.sort(number[prefix == each])
+                    self._add(self._set, prefixes[each], numbers, block.file)
+
+    def _add(
+        self, executed: GtidSet, prefix: str, numbers: npt.NDArray[np.int64], file: str
+    ) -> None:
+        """Add the transactions of one server and tag: `uuid:` or `uuid:tag:` is the prefix."""
+        server, _, tag = prefix.rstrip(":").partition(":")
+        breaks = np.flatnonzero(np.diff(numbers) > 1)
+        firsts = numbers[np.concatenate([[0], breaks + 1])].tolist()
+        lasts = numbers[np.concatenate([breaks, [len(numbers) - 1]])].tolist()
+        fresh = GtidSet()
+        for first, last in zip(firsts, lasts, strict=True):
+            fresh.add_interval(server, tag, first, last)
+        if executed.intersects(fresh):
+            raise ForeignPositionError(
+                "a transaction in the log was executed before the position: the log was reset, "
+                "or the position is another server's; take a new snapshot",
+                gtids=str(fresh)[:200],
+                file=file,
+            )
+        for first, last in zip(firsts, lasts, strict=True):
+            executed.add_interval(server, tag, first, last)

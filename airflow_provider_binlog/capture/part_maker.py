@@ -1,0 +1,249 @@
+"""Turns the rows events of a range into parts, table by table.
+
+A part ends where the bytes of its table's events since the last part reach a bound, or where those
+of all tables do. Both are counted event by event in the order of the log, so that parts end at the
+same events however the log was cut into blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
+from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW, BeforeImages
+from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
+from airflow_provider_binlog.manifest import Part, Schema, TableChanges
+from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.staging.part_writer import write_part
+from airflow_provider_binlog.staging.paths import part_key, part_path
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+
+@dataclass
+class _Table:
+    """A table of the range, as its manifest entry grows."""
+
+    database: str
+    table: str
+    schemas: list[Schema] = field(default_factory=list)
+    images: list[tuple[str, ...]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    unrepresentable: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Shape:
+    """One shape of a table, and its events that wait."""
+
+    table: _Table
+    layout: RowLayout
+    schema: int
+    image: int
+    pending: PendingEvents = field(default_factory=PendingEvents)
+
+
+class PartMaker:
+    """Collects rows events and writes parts.
+
+    Attributes:
+        files: The range's files in order; `RowsColumns.file` counts them.
+        parts: How many parts were written.
+        rows: How many change rows they hold.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        source_name: str,
+        sequence: int,
+        *,
+        range_id: str,
+        before_images: BeforeImages,
+        limits: Limits,
+        prefixes: list[str],
+    ) -> None:
+        self.files: list[str] = []
+        self.parts = 0
+        self.rows = 0
+        self._store = store
+        self._source_name = source_name
+        self._sequence = sequence
+        self._range_id = range_id
+        self._before_images = before_images
+        self._limits = limits
+        self._prefixes = prefixes
+        self._tables: dict[tuple[str, str], _Table] = {}
+        # By table map, in the order of their first events: the order in which parts are written.
+        self._shapes: dict[int, _Shape] = {}
+        self._pending_bytes = 0
+
+    def add(self, block: EventBlock, columns: RowsColumns, table_maps: list[TableMap]) -> None:
+        """Take the captured rows events of a block, in log order; `table` indexes `table_maps`.
+
+        Raises:
+            ServerSetupError: The log does not name a table's columns.
+            UnsupportedError: A column's type is not decoded, or its name is one of ours.
+            FormatError: A row image breaks the format.
+            StagingError: A part could not be written.
+        """
+        while len(columns):
+            count = self._until_full(columns, table_maps)
+            now = columns.choose(slice(count))
+            order = np.argsort(now.table, kind="stable")
+            bounds = np.flatnonzero(np.diff(now.table[order])) + 1
+            for chosen in np.split(order, bounds):
+                shape = self._shape(int(now.table[chosen[0]]), table_maps)
+                shape.pending.append(block, now.choose(chosen))
+            self._pending_bytes += int(now.size.sum())
+            self._flush_full()
+            columns = columns.choose(slice(count, None))
+
+    def finish(self) -> tuple[TableChanges, ...]:
+        """Write what is left, and return the tables for the manifest, by name."""
+        for shape in self._shapes.values():
+            self._write(shape)
+        return tuple(
+            TableChanges(
+                database=table.database,
+                table=table.table,
+                schemas=tuple(table.schemas),
+                images=tuple(table.images),
+                parts=tuple(table.parts),
+                unrepresentable=dict(sorted(table.unrepresentable.items())),
+            )
+            for _, table in sorted(self._tables.items())
+            if table.parts
+        )
+
+    def _until_full(self, columns: RowsColumns, table_maps: list[TableMap]) -> int:
+        """Return how many of the events go in before a part has to be written."""
+        left = self._limits.pending_bytes_max - self._pending_bytes
+        count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
+        # In the order of their first events: shapes are numbered by it.
+        tables, first = np.unique(columns.table, return_index=True)
+        for each in tables[np.argsort(first)].tolist():
+            own = np.flatnonzero(columns.table == each)
+            left = self._limits.part_bytes_max - self._shape(each, table_maps).pending.bytes
+            full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
+            if full < len(own):
+                count = min(count, int(own[full]) + 1)
+        return min(count, len(columns))
+
+    def _flush_full(self) -> None:
+        for shape in self._shapes.values():
+            if shape.pending.bytes >= self._limits.part_bytes_max:
+                self._write(shape)
+        if self._pending_bytes < self._limits.pending_bytes_max:
+            return
+        # The largest ones go, so that few parts are written early.
+        for shape in sorted(self._shapes.values(), key=lambda each: -each.pending.bytes):
+            if self._pending_bytes <= self._limits.pending_bytes_max // 2:
+                break
+            self._write(shape)
+
+    def _shape(self, index: int, table_maps: list[TableMap]) -> _Shape:
+        shape = self._shapes.get(index)
+        if shape is None:
+            table_map = table_maps[index]
+            layout = compile_layout(table_map)
+            _check_names(layout)
+            name = table_map.database, table_map.table
+            table = self._tables.setdefault(name, _Table(*name))
+            schema = layout.manifest_schema()
+            if schema not in table.schemas:
+                table.schemas.append(schema)
+            image = tuple(column.name for column in schema.columns)
+            if image not in table.images:
+                table.images.append(image)
+            shape = self._shapes[index] = _Shape(
+                table, layout, table.schemas.index(schema), table.images.index(image)
+            )
+        return shape
+
+    def _write(self, shape: _Shape) -> None:
+        if not shape.pending.bytes:
+            return
+        self._pending_bytes -= shape.pending.bytes
+        events, columns = shape.pending.take()
+        try:
+            rows = decode(shape.layout, events, before_images=self._before_images)
+        except BinlogError as error:
+            event = error.context.pop("event", None)
+            if isinstance(event, int):
+                error.context |= {
+                    "file": self.files[int(columns.file[event])],
+                    "offset": int(columns.position[event]),
+                }
+            raise
+        counted = shape.table.unrepresentable
+        for column, count in rows.unrepresentable.items():
+            counted[column] = counted.get(column, 0) + count
+        if not len(rows):
+            return
+        table = build_part_table(
+            shape.layout,
+            rows,
+            columns,
+            files=self.files,
+            prefixes=self._prefixes,
+            image=shape.image,
+        )
+        changes = np.bincount(rows.change, minlength=len(CHANGE_TYPES)).tolist()
+        self._store_part(shape, table, changes)
+
+    def _store_part(self, shape: _Shape, table: pa.Table, changes: list[int]) -> None:
+        name = shape.table
+        path = part_path(name.database, name.table, self._sequence, self.parts, self._range_id)
+        schema = name.schemas[shape.schema]
+        written = write_part(self._store, part_key(self._source_name, path), table, schema)
+        row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
+        part = Part(
+            path=path,
+            schema=shape.schema,
+            rows=len(table),
+            bytes=written.bytes,
+            sha256=written.sha256,
+            first_row=int(row[0]),
+            last_row=int(row[-1]),
+            first_commit=int(commit.min()),
+            last_commit=int(commit.max()),
+            changes={
+                change.value: count
+                for change, count in zip(CHANGE_TYPES, changes, strict=True)
+                if count
+            },
+        )
+        name.parts.append(part)
+        self.parts += 1
+        self.rows += part.rows
+
+
+def _check_names(layout: RowLayout) -> None:
+    table = f"{layout.database}.{layout.table}"
+    if not layout.named:
+        raise ServerSetupError(
+            "the log does not name the columns of a captured table: SET GLOBAL "
+            "binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
+            "new snapshot",
+            table=table,
+        )
+    taken = {name.casefold() for name in CHANGE_COLUMNS}
+    for name in layout.schema.names:
+        if name.casefold() in taken:
+            raise UnsupportedError(
+                "a column has the name of one that every staged row carries: rename it, or leave "
+                "the table out",
+                table=table,
+                column=name,
+            )

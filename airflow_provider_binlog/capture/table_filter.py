@@ -1,0 +1,55 @@
+"""Which tables are captured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
+
+@dataclass(frozen=True)
+class TableFilter:
+    """Globs of `database.table`: one to include has to match, and none to exclude may.
+
+    The server's own databases are captured only where a glob names them without a wildcard in the
+    database: `*.*` means every table of the users.
+
+    Attributes:
+        include: `shop.*`, `shop.orders`; case counts.
+        exclude: The same.
+
+    Raises:
+        ConfigurationError: Nothing is included, or a glob has no dot.
+    """
+
+    include: Sequence[str]
+    exclude: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.include:
+            raise ConfigurationError("no tables: name them, `shop.*` for all of a database")
+        for glob in (*self.include, *self.exclude):
+            if "." not in glob:
+                raise ConfigurationError("tables are globs of database.table", glob=glob)
+
+    def matches(self, database: str, table: str) -> bool:
+        """Whether this table is captured."""
+        name = f"{database}.{table}"
+        if database in _SYSTEM_DATABASES:
+            globs = [each for each in self.include if each.startswith(f"{database}.")]
+        else:
+            globs = list(self.include)
+        return any(fnmatchcase(name, each) for each in globs) and not any(
+            fnmatchcase(name, each) for each in self.exclude
+        )
+
+    def may_match_in(self, database: str) -> bool:
+        """Whether a table of this database may be captured."""
+        return any(fnmatchcase(database, each.partition(".")[0]) for each in self.include)

@@ -1,0 +1,1 @@
+"""`make demo` and `make ui`: a shop's changes, from a real server into lake tables."""

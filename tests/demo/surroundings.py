@@ -1,0 +1,232 @@
+"""Where the demo's files lie, and how Airflow and Spark are told about everything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.session_conf import (
+    delta_conf,
+    iceberg_conf,
+    join_confs,
+    s3a_conf,
+)
+from tests.demo.choice import Choice
+from tests.demo.lake_worker import CONF
+from tests.services.jars import spark_jars
+from tests.services.java import java_home
+from tests.services.processes import ROOT, RUN_FOLDER, end_all
+from tests.services.progress import ServiceError
+from tests.services.s3 import S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOLDER = RUN_FOLDER / "demo"
+SOURCE = "shop"
+"""The source's name, as the DAG has it."""
+
+BUCKET = "lake"
+CATALOG = "lake"
+
+_STATE = FOLDER / "demo.json"
+_S3_CONNECTION = "lake_s3"
+_QUIET = " ".join(
+    f"{name}=INFO"
+    for name in (
+        "airflow.task.operators.airflow_provider_binlog",
+        "airflow.task.hooks.airflow_provider_binlog",
+        "airflow_provider_binlog",
+    )
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """What is written down of a demo, for the UI and for queries.
+
+    Attributes:
+        start: Where its log begins, `file:offset`.
+    """
+
+    choice: Choice
+    start: str
+
+    def save(self) -> None:
+        """Write it down."""
+        # An address may hold a password.
+        value = asdict(self.choice) | {"start": self.start, "dsn": None, "own": not self.choice.dsn}
+        _STATE.write_text(json.dumps(value))
+
+    @classmethod
+    def maybe_load(cls) -> State | None:
+        """Return what the last demo wrote; None without one, or where its server was another's."""
+        if not _STATE.exists():
+            return None
+        value = json.loads(_STATE.read_text())
+        if not value.pop("own"):
+            return None
+        start = value.pop("start")
+        return cls(Choice(**value), start)
+
+
+@contextmanager
+def hold() -> Iterator[None]:
+    """Be the only one who uses the folder.
+
+    Raises:
+        ServiceError: Somebody else does.
+    """
+    FOLDER.parent.mkdir(exist_ok=True)
+    with (FOLDER.parent / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = "a demo, or its UI, is running in this folder: end it first"
+            raise ServiceError(message) from None
+        yield
+
+
+def clear() -> None:
+    """Begin from nothing."""
+    if FOLDER.exists():
+        end_all(FOLDER)
+        shutil.rmtree(FOLDER)
+    for name in ("airflow", "server", "staging", "lake", "logs"):
+        (FOLDER / name).mkdir(parents=True)
+
+
+def open_store(choice: Choice) -> S3Server | None:
+    """Return the S3 server, running; None where files are files."""
+    if choice.store != "s3":
+        return None
+    server = S3Server.create(FOLDER / "s3")
+    server.start()
+    server.create_bucket(BUCKET)
+    return server
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a demo runs in.
+
+    Attributes:
+        s3: The store's server; None where files are files.
+    """
+
+    choice: Choice
+    dsn: str
+    s3: S3Server | None = None
+
+    @property
+    def files(self) -> Path:
+        """The folder with everything that is stored: an object of our S3 server is a file too."""
+        return FOLDER / "s3" / "buckets" / BUCKET if self.choice.store == "s3" else FOLDER
+
+    @property
+    def staging(self) -> Path:
+        """The folder of what is staged."""
+        return self.files / "staging" / SOURCE
+
+    @property
+    def manifests(self) -> list[Path]:
+        """The manifests, oldest first."""
+        return sorted((self.staging / "manifests").glob("*.json"))
+
+    @property
+    def parts(self) -> list[Path]:
+        """The staged Parquet files."""
+        return sorted(self.staging.rglob("*.parquet"))
+
+    def relation(self, table: str) -> str:
+        """Return a lake table's name for FROM."""
+        if self.choice.target == "iceberg":
+            return f"{CATALOG}.`{self.choice.database}`.`{table}`"
+        return f"delta.`{self._lake('s3a')}/{self.choice.database}/{table}`"
+
+    def spark_conf(self) -> dict[str, str]:
+        """Return Spark's settings: jars, format, store, and what makes small jobs quick."""
+        conf = {
+            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.databricks.delta.snapshotPartitions": "2",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(FOLDER / "spark"),
+            "spark.log.level": "WARN",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+            "spark.sql.warehouse.dir": str(FOLDER / "spark" / "warehouse"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if self.choice.target == "iceberg":
+            conf = join_confs(conf, iceberg_conf(CATALOG, self._lake("s3a")))
+        else:
+            conf = join_confs(conf, delta_conf())
+        if self.s3 is not None:
+            store = s3a_conf(
+                endpoint=self.s3.endpoint,
+                access_key=self.s3.access_key,
+                secret_key=self.s3.secret_key,
+                region=self.s3.region,
+            )
+            conf = join_confs(conf, store)
+        return conf
+
+    def spark_environment(self) -> dict[str, str]:
+        """Return the environment of the session that compares."""
+        own = {
+            "JAVA_HOME": str(java_home()),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            CONF: json.dumps(self.spark_conf()),
+        }
+        # A Spark of the machine's would be another version.
+        return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | own
+
+    def airflow_environment(self, start: str, **more: str) -> dict[str, str]:
+        """Return the environment of Airflow: its home, its connections, the DAG's settings."""
+        store = self._store("s3", f"{_S3_CONNECTION}@")
+        own = {
+            "AIRFLOW_HOME": str(FOLDER / "airflow"),
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+            "AIRFLOW__LOGGING__NAMESPACE_LEVELS": _QUIET,
+            "AIRFLOW_CONN_BINLOG_DEFAULT": "binlog" + self.dsn[self.dsn.index(":") :],
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+            "BINLOG_SHOP_FORMAT": self.choice.target,
+            "BINLOG_SHOP_LAKE": CATALOG if self.choice.target == "iceberg" else self._lake("s3"),
+            "BINLOG_SHOP_SPARK": json.dumps({"conf": self.spark_conf()}),
+            "BINLOG_SHOP_STAGING": f"{store}/staging",
+            "BINLOG_SHOP_START": start,
+            "BINLOG_SHOP_TABLES": f"{self.choice.database}.*",
+        }
+        if self.s3 is not None:
+            own[f"AIRFLOW_CONN_{_S3_CONNECTION.upper()}"] = json.dumps(
+                {
+                    "conn_type": "aws",
+                    "login": self.s3.access_key,
+                    "password": self.s3.secret_key,
+                    "extra": {"endpoint_url": self.s3.endpoint, "region_name": self.s3.region},
+                }
+            )
+        return self.spark_environment() | own | more
+
+    def _store(self, scheme: str, connection: str = "") -> str:
+        """Return the URI of everything that is stored."""
+        if self.choice.store == "s3":
+            return f"{scheme}://{connection}{BUCKET}"
+        return f"file://{FOLDER}"
+
+    def _lake(self, scheme: str) -> str:
+        return f"{self._store(scheme)}/{'lake' if self.choice.store == 'file' else 'tables'}"

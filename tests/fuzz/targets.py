@@ -1,0 +1,240 @@
+"""The decoders under test. Each takes any bytes, and gives a value or an error of our tree."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from airflow_provider_binlog.binlog import control_events, gtid_events, mariadb_events, statements
+from airflow_provider_binlog.binlog import statement_events as statement
+from airflow_provider_binlog.binlog.column_types import mysql_type
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.format_description import FormatDescription
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.transport.server_errors import from_reply, parse_reply
+from tests.fuzz import seeds
+from tests.fuzz.mutate import mutate
+from tests.support import builder
+
+Mutate = Callable[[Random, bytes, Sequence[bytes]], bytes]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One decoder.
+
+    Attributes:
+        name: Its folder among the crashers.
+        run: Decodes an input. A `BinlogError` is an answer; anything else that is raised is a bug.
+        seeds: Inputs to begin with.
+        mutate: Makes another input of one.
+    """
+
+    name: str
+    run: Callable[[bytes], object]
+    seeds: Callable[[], Sequence[bytes]]
+    mutate: Mutate = mutate
+
+
+class Wrong(Exception):  # noqa: N818 - a finding
+    """A decoder gave an answer, and not the right one."""
+
+
+def execute(target: Target, data: bytes) -> None:
+    """Run a target on an input, and return if its answer is of a kind that it promises."""
+    try:
+        target.run(data)
+    except BinlogError as error:
+        told(error)
+
+
+def told(error: BinlogError) -> None:
+    """Look at an error as those who get it do: in a log, and from another process."""
+    again = pickle.loads(pickle.dumps(error))
+    if str(again) != str(error) or not str(error):
+        raise Wrong(f"an error that does not travel: {error!r}")
+
+
+Parse = Callable[[bytes, FormatDescription], object]
+
+
+def _in_each_format(parse: Parse) -> Callable[[bytes], object]:
+    """Read a body as in the files of every kind of server."""
+
+    def run(data: bytes) -> None:
+        for file_format in seeds.formats():
+            try:
+                parse(data, file_format)
+            except BinlogError as error:
+                told(error)
+
+    return run
+
+
+def _event(name: str, parse: Parse, *types: EventType, more: Sequence[bytes] = ()) -> Target:
+    return Target(name, _in_each_format(parse), lambda: (*seeds.bodies(*types), *more))
+
+
+def _each_type(types: Sequence[EventType], parse: Callable[..., Any]) -> Parse:
+    def run(data: bytes, file_format: FormatDescription) -> None:
+        for type_code in types:
+            try:
+                parse(type_code, data, file_format)
+            except BinlogError as error:
+                told(error)
+
+    return run
+
+
+def _query(data: bytes, file_format: FormatDescription) -> None:
+    query = statement.Query.parse(data, file_format)
+    statements.classify(query.sql)
+
+
+def _xa_prepare(data: bytes, file_format: FormatDescription) -> None:
+    _ = statement.XaPrepare.parse(data, file_format).xid
+
+
+def _mysql_gtid(type_code: EventType, data: bytes, file_format: FormatDescription) -> None:
+    gtid = gtid_events.GtidEvent.parse(type_code, data, file_format)
+    if gtid.text is not None and str(GtidSet.parse(gtid.text)) != gtid.text:
+        raise Wrong(f"a GTID that reads otherwise: {gtid.text}")
+
+
+def _mariadb_gtid(data: bytes, file_format: FormatDescription) -> None:
+    gtid = mariadb_events.MariadbGtid.parse(data, file_format, server_id=1)
+    if gtid.text not in str(MariadbGtidPosition.parse(gtid.text)):
+        raise Wrong(f"a GTID that reads otherwise: {gtid.text}")
+
+
+def _table_map(data: bytes, file_format: FormatDescription) -> None:
+    from airflow_provider_binlog.rows.layout import compile_layout
+
+    table = TableMap.parse(data, file_format)
+    for column in table.columns:
+        mysql_type(column)
+    for unnamed_ok in (False, True):
+        try:
+            compile_layout(table, unnamed_ok=unnamed_ok).manifest_schema()
+        except BinlogError as error:
+            told(error)
+
+
+def _gtid_set(data: bytes) -> None:
+    found = GtidSet.decode(data)
+    if GtidSet.decode(found.encode()) != found or GtidSet.parse(str(found)) != found:
+        raise Wrong("a GTID set that does not survive being written")
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _gtid_text(data: bytes) -> None:
+    found = GtidSet.parse(_text(data))
+    if GtidSet.parse(str(found)) != found or GtidSet.decode(found.encode()) != found:
+        raise Wrong("a GTID set that does not survive being written")
+
+
+def _mariadb_gtid_text(data: bytes) -> None:
+    found = MariadbGtidPosition.parse(_text(data))
+    if MariadbGtidPosition.parse(str(found)) != found:
+        raise Wrong("a list of GTIDs that does not survive being written")
+
+
+def _statement(data: bytes) -> None:
+    sql = _text(data)
+    list(statements.tokens(sql))
+    statements.classify(sql)
+    statements.xid_of(sql)
+
+
+def _manifest(data: bytes) -> None:
+    manifest = Manifest.decode(data)
+    if Manifest.decode(manifest.encode()) != manifest:
+        raise Wrong("a manifest that does not survive being written")
+
+
+def _server_error(data: bytes) -> None:
+    told(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
+
+
+_TAGGED = GtidSet.parse(f"{builder.SERVER_UUID}:1-5:9:tag:1-3:7, {builder.SERVER_UUID[:-1]}f:8")
+_STATEMENTS = (
+    b"XA START X'6162',X'',1",
+    b"/*!40000 ALTER TABLE `a``b` DISABLE KEYS */",
+    b"-- comment\nCREATE TABLE t (a int) -- '\n",
+    b"INSERT INTO t VALUES ('it''s \\' \"x\"', \"\\\\\") # end",
+    b"SAVEPOINT `a`",
+)
+_ROWS_TYPES = tuple(sorted(ROWS))
+_GTID_TYPES = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
+_MYSQL_GTIDS = (
+    builder.gtid(7, original_timestamp_us=5),
+    builder.gtid(0, server=None),
+    builder.gtid_tagged(9, "tag"),
+)
+_HEARTBEAT_V2 = bytes((1, 13)) + b"binlog.000007" + bytes((2, 2)) + b"\xfc\x10" + b"\0"
+
+
+def _whole_events() -> Sequence[bytes]:
+    return tuple(bytes(event.data) for event in seeds.events())
+
+
+EVENT_TARGETS = (
+    Target("header", EventHeader.parse, _whole_events),
+    Target(
+        "format_description",
+        FormatDescription.parse,
+        lambda: [data for data in _whole_events() if data[4] == EventType.FORMAT_DESCRIPTION],
+    ),
+    _event("rotate", control_events.Rotate.parse, EventType.ROTATE),
+    _event("stop", control_events.Stop.parse, EventType.STOP, more=[b""]),
+    _event("heartbeat", control_events.Heartbeat.parse, more=[b"binlog.000007"]),
+    _event("heartbeat_v2", control_events.Heartbeat.parse_v2, more=[_HEARTBEAT_V2]),
+    _event("incident", control_events.Incident.parse, more=[b"\1\0\5ouch!"]),
+    _event("query", _query, EventType.QUERY),
+    _event("xid", statement.Xid.parse, EventType.XID),
+    _event("xa_prepare", _xa_prepare, EventType.XA_PREPARE),
+    _event("rows_query", statement.RowsQuery.parse, EventType.ROWS_QUERY),
+    _event("annotate_rows", statement.RowsQuery.parse_annotate, EventType.ANNOTATE_ROWS),
+    _event("gtid", _each_type(_GTID_TYPES, _mysql_gtid), *_GTID_TYPES, more=_MYSQL_GTIDS),
+    Target("gtid_set", _gtid_set, lambda: (*_gtid_sets(), _TAGGED.encode())),
+    Target("gtid_set_text", _gtid_text, lambda: (b"", str(_TAGGED).encode())),
+    _event("mariadb_gtid", _mariadb_gtid, EventType.MARIADB_GTID),
+    _event("mariadb_gtid_list", mariadb_events.MariadbGtidList.parse, EventType.MARIADB_GTID_LIST),
+    Target("mariadb_gtid_text", _mariadb_gtid_text, lambda: (b"", b"0-1-7,3-9-18446744073709551")),
+    _event(
+        "binlog_checkpoint", mariadb_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT
+    ),
+    _event("table_map", _table_map, EventType.TABLE_MAP),
+    _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
+    Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
+    Target("manifest", _manifest, lambda: [_MANIFEST]),
+    Target("server_error", _server_error, lambda: [b"\xff\xd4\x04#HY000Could not find first log"]),
+)
+
+
+def _gtid_sets() -> Sequence[bytes]:
+    return seeds.bodies(EventType.PREVIOUS_GTIDS)
+
+
+_MANIFEST = b"""{"format": "airflow-provider-binlog/manifest", "version": 1, "sequence": 1,
+"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
+"start": {"file": "binlog.000001", "offset": 4, "gtid": null},
+"stop": {"file": "binlog.000002", "offset": 99, "gtid": ""}, "before_images": "all",
+"tables": [{"database": "d", "table": "t", "schemas": [{"columns": [{"name": "a",
+"mysql_type": "int", "arrow_type": "int32", "nullable": true, "charset": null}], "key": ["a"]}],
+"images": [["a"]], "parts": [{"path": "d/t/1.parquet", "schema": 0, "rows": 1, "bytes": 9,
+"sha256": "00", "first_row": 1, "last_row": 1, "first_commit": 1, "last_commit": 1,
+"changes": {"insert": 1}}], "unrepresentable": {}}], "statements": [{"file": "binlog.000001",
+"offset": 7, "row": 1, "kind": "DROP TABLE", "tables": [["d", "t"]], "text": "DROP TABLE t"}],
+"events": {"XID": 1}, "skipped_events": {}, "created_at": "x", "created_by": "y"}"""

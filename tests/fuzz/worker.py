@@ -1,0 +1,194 @@
+"""One process that runs damaged inputs until its time is up, or until one of them ends it.
+
+What it is doing stands in memory shared with the process that started it, so that an input is
+known even if it crashes the interpreter or never returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import resource
+import signal
+import struct
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from tests.fuzz.targets import Target, Wrong, execute
+
+CRASHERS = Path(__file__).with_name("crashers")
+"""A folder for each decoder, and in it every input that once was answered wrongly."""
+
+SECONDS_MAX = 10.0
+"""No input may take longer."""
+
+GROWTH_BYTES_MAX = 128 << 20
+"""No input may make the process grow by more."""
+
+_ADDRESS_BYTES = 3 << 30
+_SLICE_SECONDS = 0.05
+_INPUT_BYTES_MAX = 1 << 20
+_HEAD = struct.Struct("<QII")
+_SHRINK_SECONDS = 3.0
+
+
+class Hang(BaseException):
+    """An input took too long. No `Exception`, so that nothing on the way catches it."""
+
+
+class Board:
+    """What a worker is doing, written there and read by the process that started it."""
+
+    def __init__(self, target_count: int) -> None:
+        self._counts = struct.Struct(f"<{target_count}Q")
+        self._memory = mmap.mmap(-1, _HEAD.size + self._counts.size + _INPUT_BYTES_MAX)
+        self._input = _HEAD.size + self._counts.size
+
+    def begin(self, number: int, target: int, data: bytes) -> None:
+        """Say which input comes next."""
+        data = data[:_INPUT_BYTES_MAX]
+        self._memory[self._input : self._input + len(data)] = data
+        _HEAD.pack_into(self._memory, 0, number, target, len(data))
+
+    def end(self, counts: list[int]) -> None:
+        """Say how many inputs each target has had."""
+        self._counts.pack_into(self._memory, _HEAD.size, *counts)
+
+    @property
+    def number(self) -> int:
+        """How many inputs were begun."""
+        return int(_HEAD.unpack_from(self._memory)[0])
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many inputs each target has had."""
+        return self._counts.unpack_from(self._memory, _HEAD.size)
+
+    @property
+    def input(self) -> tuple[int, bytes]:
+        """The target that runs, and its input."""
+        _, target, size = _HEAD.unpack_from(self._memory)
+        return target, self._memory[self._input : self._input + size]
+
+
+def limit_memory() -> None:
+    """Let an allocation that no input justifies fail, instead of the machine."""
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """Raise `Hang` or `MemoryError` in a body that takes too long or too much."""
+
+    def ring(*_: object) -> None:
+        raise Hang
+
+    before = _peak_bytes()
+    earlier = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_MAX)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)
+    if (grown := _peak_bytes() - before) > GROWTH_BYTES_MAX:
+        message = f"one input took {grown} bytes"
+        raise MemoryError(message)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def failure(target: Target, data: bytes) -> BaseException | None:
+    """Return what is wrong with a target's answer to an input; None if nothing is."""
+    try:
+        with limited():
+            execute(target, data)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any of them is a finding
+        return error
+    return None
+
+
+def signature(error: BaseException) -> str:
+    """Return what tells one bug from another: the error, and the last of our lines it came by."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "airflow_provider_binlog" in frame.filename]
+    last = (ours or frames)[-1:]
+    where = "".join(f" in {Path(frame.filename).name}:{frame.lineno}" for frame in last)
+    what = str(error).partition(":")[0] if isinstance(error, Wrong) else type(error).__name__
+    return f"{what}{where}"
+
+
+def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) -> int:
+    """Run inputs until the deadline, of `time.monotonic`; return how many bugs were found."""
+    random = Random(seed)
+    limit_memory()
+    os.nice(5)
+    corpora = [tuple(target.seeds()) for target in targets]
+    counts = list(board.counts)
+    number = board.number
+    found: set[str] = set()
+    for target, corpus in zip(targets, corpora, strict=True):
+        for data in corpus:
+            target_index = targets.index(target)
+            board.begin(number, target_index, data)
+            _judge(target, data, found)
+    while time.monotonic() < deadline:
+        for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
+            until = time.monotonic() + _SLICE_SECONDS
+            while time.monotonic() < until:
+                data = target.mutate(random, random.choice(corpus), corpus)
+                number += 1
+                board.begin(number, index, data)
+                _judge(target, data, found)
+                counts[index] += 1
+            board.end(counts)
+    return len(found)
+
+
+def _judge(target: Target, data: bytes, found: set[str]) -> None:
+    error = failure(target, data)
+    if error is None:
+        return
+    bug = f"{target.name}: {signature(error)}"
+    if bug in found:
+        return
+    found.add(bug)
+    path = save(target, shrink(target, data, error))
+    print(f"\n{bug}: {error}\n  saved as {path}", flush=True)
+
+
+def shrink(target: Target, data: bytes, error: BaseException) -> bytes:
+    """Return an input that shows the same bug, and of which no piece can be left out in time."""
+    if isinstance(error, Hang | MemoryError):
+        return data
+    wanted = signature(error)
+    deadline = time.monotonic() + _SHRINK_SECONDS
+    size = max(1, len(data) // 2)
+    while size and time.monotonic() < deadline:
+        at = 0
+        while at < len(data) and time.monotonic() < deadline:
+            shorter = data[:at] + data[at + size :]
+            same = failure(target, shorter)
+            if same is not None and signature(same) == wanted:
+                data = shorter
+            else:
+                at += size
+        size //= 2
+    return data
+
+
+def save(target: Target, data: bytes) -> Path:
+    """Keep an input where the unit tests find it."""
+    path = CRASHERS / target.name / hashlib.sha256(data).hexdigest()[:16]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

@@ -1,0 +1,222 @@
+"""Tables that change as a whole: new columns, wider types, TRUNCATE, DROP; and what is refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fixtures.spark import SparkEnvironment
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def place(
+    request: pytest.FixtureRequest, spark_environment: SparkEnvironment, tmp_path: Path
+) -> Workplace:
+    return local_workplace(shared_session(spark_environment), request.param, tmp_path)
+
+
+NTZ = ColumnType("datetime(6)", pa.timestamp("us"))
+FLOAT = ColumnType("float", pa.float32())
+DOUBLE = ColumnType("double", pa.float64())
+
+
+def decimal(precision: int, scale: int) -> ColumnType:
+    return ColumnType(f"decimal({precision},{scale})", pa.decimal128(precision, scale))
+
+
+def test_columns_are_added_and_widened(place: Workplace) -> None:
+    source = place.new_source()
+    old = {"id": INT, "f": FLOAT, "d": decimal(5, 2)}
+    table = source.create(place.database, "t", old, ("id",))
+    for id_ in range(4):
+        table.insert(id=id_, f=0.5, d=Decimal(1))
+    source.seal()
+    place.merge()
+    table.update(1, f=0.25)
+    wide = {"id": BIGINT, "f": DOUBLE, "d": decimal(9, 2)}
+    table.alter("...", wide | {"at": NTZ, "a note": TEXT})
+    table.update(2, **{"a note": "here"})
+    table.insert(id=2**40, f=0.1, d=Decimal(9_999_999))
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+    assert place.state(table).columns["id"] == "bigint"
+
+
+def test_an_alter_table_counts_when_rows_of_the_new_shape_come(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT}, ("id",))
+    table.insert(id=1)
+    source.seal()
+    place.merge()
+    table.alter("ADD COLUMN n INT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
+    source.seal()
+    assert place.merge().tables[0].status == "current"
+    table.insert(id=2, n=2)
+    source.seal()
+
+    failed = place.failure()
+
+    assert "a new column has a value in rows that were there before it" in str(failed.error)
+    assert "column=n" in str(failed.error)
+    assert "binlog.000001:" in str(failed.error)
+
+
+def test_a_column_added_with_its_values_by_hand_is_accepted(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT}, ("id",))
+    table.insert(id=1)
+    source.seal()
+    place.merge()
+    table.alter("ADD COLUMN n BIGINT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
+    table.insert(id=2, n=2)
+    source.seal()
+    assert place.failure().marker_after == 1
+    place.spark.sql(f"ALTER TABLE {place.target(table)} ADD COLUMNS (n bigint)")
+    place.spark.sql(f"UPDATE {place.target(table)} SET n = 7")
+
+    place.merge()
+
+    place.check(table)
+
+
+@pytest.mark.parametrize(
+    ("types", "says"),
+    [
+        ({"id": INT}, "column=n"),
+        ({"id": INT, "m": BIGINT}, "column=n"),
+        ({"id": INT, "N": BIGINT}, "differ only in case"),
+        ({"id": INT, "n": INT}, "before=bigint, now=int"),
+    ],
+    ids=["dropped", "renamed", "renamed in case", "narrowed"],
+)
+def test_what_the_lake_cannot_follow_is_refused(
+    place: Workplace, types: dict[str, ColumnType], says: str
+) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    other = source.create(place.database, "other", {"id": INT}, ("id",))
+    table.insert(id=1, n=1)
+    source.seal()
+    place.merge()
+    before = place.found(table)
+    table.alter("...", types)
+    table.insert(**dict.fromkeys(types, 2))
+    other.insert(id=1)
+    source.seal()
+
+    failed = place.failure()
+
+    assert says in str(failed.error)
+    assert f"table={place.database}.t" in str(failed.error)
+    assert not failed.retryable
+    assert place.found(table) == before
+    place.check(other)
+
+
+def test_a_rename_of_the_table_is_refused(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT}, ("id",))
+    table.insert(id=1)
+    source.run("RENAME TABLE", "RENAME TABLE t TO u", table.name, (place.database, "u"))
+    source.seal()
+
+    report = place.try_merge(tables=[f"{place.database}.t"])
+
+    assert "RENAME TABLE t TO u" in str(report.tables[0].error)
+
+
+def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    source.seal()
+    place.merge()
+    before = place.state(table)
+    table.insert(id=2, note="old")
+    table.truncate()
+    table.insert(id=1, note="new")
+    table.insert(id=3, note="new")
+    table.delete(3)
+    source.seal()
+
+    place.merge()
+
+    place.check(table)
+    if place.format == "delta":
+        assert place.state(table).snapshot == (before.snapshot or 0) + 1
+
+
+def test_truncate_alone_leaves_an_empty_table(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    source.seal()
+    place.merge()
+    table.truncate()
+    source.seal()
+
+    place.merge()
+
+    assert place.found(table) == []
+    assert place.state(table).marker == 2
+
+
+def test_a_dropped_table_is_kept_until_its_name_is_used_again(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    source.seal()
+    place.merge()
+    kept = place.found(table)
+    table.drop()
+    source.seal()
+    place.merge()
+    assert place.found(table) == kept
+
+    table.create_again()
+    table.insert(id=2, note="new")
+    source.seal()
+    place.merge()
+    place.check(table)
+
+    # It exists: the statement is logged, and does nothing.
+    table.create_again()
+    table.insert(id=3, note="new")
+    source.seal()
+    place.merge()
+    place.check(table)
+
+
+def test_drop_and_create_in_one_range(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    source.seal()
+    place.merge()
+    table.update(1, note="older")
+    source.run("DROP DATABASE", "DROP DATABASE x", (place.database, ""))
+    table.rows.clear()
+    table.create_again()
+    table.insert(id=2, note="new")
+    source.seal()
+
+    place.merge()
+
+    place.check(table)

@@ -1,0 +1,205 @@
+"""What the pages say is what the code does, wherever a program can compare the two."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.transactions import REFUSED
+from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.spark.staged_types import spark_type
+from airflow_provider_binlog.transport.setup import REQUIREMENTS
+from tests.unit.rows import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def cells(page: str, heading: str) -> Iterator[list[str]]:
+    """Yield the rows of the table whose heading line begins so."""
+    lines = iter(page.splitlines())
+    for line in lines:
+        if line.startswith(heading):
+            break
+    next(lines)
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+# ------------------------------------------------------------------- README
+
+
+def test_the_dag_of_the_readme_is_the_example() -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
+    example = read("airflow_provider_binlog/example_dags/binlog_to_delta.py")
+
+    assert snippet in example
+    assert example.endswith(snippet)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", read(page))
+
+    assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "tests/README.md"])
+def test_every_target_of_make_exists(page: str) -> None:
+    known = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
+
+    assert set(re.findall(r"make ([a-z]+)\b(?=[ `\n])", read(page))) <= known
+
+
+# ------------------------------------------------------------------- types
+
+
+def _sized(kind: ColumnType, collation: int) -> list[TableMapColumn]:
+    sizes = [b"\x01", b"\x02", b"\x03", b"\x04"]
+    return [wire.column(kind, size, collation=collation) for size in sizes]
+
+
+COLUMNS = [
+    wire.column(ColumnType.TINY),
+    wire.column(ColumnType.SHORT),
+    wire.column(ColumnType.INT24),
+    wire.column(ColumnType.LONG),
+    wire.column(ColumnType.TINY, unsigned=True),
+    wire.column(ColumnType.SHORT, unsigned=True),
+    wire.column(ColumnType.INT24, unsigned=True),
+    wire.column(ColumnType.LONG, unsigned=True),
+    wire.column(ColumnType.LONGLONG),
+    wire.column(ColumnType.LONGLONG, unsigned=True),
+    wire.column(ColumnType.YEAR),
+    wire.column(ColumnType.FLOAT, b"\x04"),
+    wire.column(ColumnType.DOUBLE, b"\x08"),
+    wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02"),
+    wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02", unsigned=True),
+    wire.column(ColumnType.NEWDECIMAL, b"\x41\x1e"),
+    wire.column(ColumnType.BIT, b"\x01\x00"),
+    wire.column(ColumnType.BIT, b"\x00\x08"),
+    wire.column(ColumnType.DATE),
+    wire.column(ColumnType.DATETIME2, b"\x00"),
+    wire.column(ColumnType.DATETIME2, b"\x06"),
+    wire.column(ColumnType.TIMESTAMP2, b"\x00"),
+    wire.column(ColumnType.TIMESTAMP2, b"\x06"),
+    wire.column(ColumnType.TIME2, b"\x00"),
+    wire.column(ColumnType.TIME2, b"\x06"),
+    wire.char(80),
+    wire.varchar(80),
+    *_sized(ColumnType.BLOB, wire.UTF8MB4),
+    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b")),
+    wire.column(ColumnType.SET, b"\x01", set_labels=(b"a", b"b")),
+    wire.char(20, collation=wire.BINARY),
+    wire.varchar(20, collation=wire.BINARY),
+    *_sized(ColumnType.BLOB, wire.BINARY),
+]
+"""One of every kind that is decoded, in the order of the page."""
+
+NEVER_LOGGED = {
+    # The log has BLOB with a size, VARCHAR and DATE in their places.
+    *(ColumnType.TINY_BLOB, ColumnType.MEDIUM_BLOB, ColumnType.LONG_BLOB),
+    *(ColumnType.VAR_STRING, ColumnType.NEWDATE),
+}
+
+
+def test_the_table_of_types_is_what_a_layout_gives() -> None:
+    documented = [
+        (mysql, *quoted(staged), *quoted(lake))
+        for types, staged, lake, _value in cells(read("docs/types.md"), "| MySQL, MariaDB |")
+        for mysql in quoted(types)
+    ]
+
+    layouts = [compile_layout(wire.table(column)).columns[0] for column in COLUMNS]
+    compiled = [
+        (each.mysql_type, str(each.arrow_type), spark_type(str(each.arrow_type)))
+        for each in layouts
+    ]
+
+    assert documented == compiled
+
+
+def test_every_type_is_documented_or_refused() -> None:
+    documented = {ColumnType(column.real_type) for column in COLUMNS}
+
+    for kind in set(ColumnType) - documented - NEVER_LOGGED:
+        with pytest.raises(UnsupportedError):
+            compile_layout(wire.table(wire.column(kind, b"\x02\x00")))
+
+
+# ------------------------------------------------------------------- limits
+
+
+def test_every_setting_that_is_asked_for_is_documented() -> None:
+    needed = {name for name, *_ in cells(read("docs/connection.md"), "| variable |")}
+    documented = {name for cell in needed for name in quoted(cell)}
+
+    assert {each.name for each in REQUIREMENTS} <= documented
+
+
+def test_every_event_that_is_refused_is_documented() -> None:
+    rows = cells(read("docs/limits.md"), "| events in the log |")
+    documented = {name for events, *_ in rows for name in quoted(events)}
+
+    assert documented == {event.name for event in REFUSED}
+
+
+# ------------------------------------------------------------------- command line
+
+
+def _flatten(commands: Sequence[Command | Group], words: str = "") -> Iterator[tuple[str, Command]]:
+    for command in commands:
+        if isinstance(command, Group):
+            yield from _flatten(command.commands, f"{words}{command.name} ")
+        else:
+            yield words + command.name, command
+
+
+def test_every_command_and_every_option_is_documented() -> None:
+    page = read("docs/command-line.md")
+
+    for words, command in _flatten(COMMANDS):
+        (section,) = re.findall(rf"^## `{words}.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        options = {name for each in command.arguments for name in each.names if name[0] == "-"}
+        assert options == set(re.findall(r"`(--[a-z-]+)", section))
+
+
+# ------------------------------------------------------------------- tests that are named
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_every_test_that_is_named_exists(page: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", read(f"docs/{page}"))
+
+    for path, test in named:
+        source = read(path)
+        assert not test or re.search(rf"^\s*(async )?def {test}\(", source, re.MULTILINE)
+
+
+def test_every_guarantee_names_a_test() -> None:
+    page = read("docs/guarantees.md")
+    promises = re.split(r"^## \d", page, flags=re.MULTILINE)[1:]
+
+    assert len(promises) == 6
+    assert all("`tests/" in promise for promise in promises)
