@@ -2,14 +2,15 @@
 
 # ruff: noqa: INP001  A folder of pages is no package.
 
-from importlib.metadata import version
+from importlib import metadata
 
 project = "airflow_provider_binlog"
 author = "The authors of airflow_provider_binlog"
 project_copyright = author
-release = version("airflow-provider-binlog")
+version = release = metadata.version("airflow-provider-binlog")
 
 extensions = ["myst_parser"]
+myst_heading_anchors = 2
 exclude_patterns = ["_build"]
 
 html_theme = "furo"

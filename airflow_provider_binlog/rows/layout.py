@@ -5,7 +5,7 @@ Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (meta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from airflow_provider_binlog import manifest
 from airflow_provider_binlog.binlog.charsets import BINARY_COLLATION, charset_of
-from airflow_provider_binlog.binlog.column_types import ColumnType, mysql_type, type_name
+from airflow_provider_binlog.binlog.column_types import ColumnType, type_name
+from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows import (
     binary,
@@ -155,18 +156,11 @@ def _compile_column(table_map: TableMap, index: int, *, unnamed_ok: bool) -> Col
     try:
         plan = _plan(logged, unnamed_ok=unnamed_ok)
         charset = _charset(logged)
-        sql_type = _sql_type(logged)
+        sql_type = mysql_type(logged)
     except BinlogError as error:
         error.context |= {"table": _full_name(table_map), "column": name}
         raise
     return ColumnLayout(name, sql_type, logged.nullable, charset, plan, logged)
-
-
-def _sql_type(column: TableMapColumn) -> str:
-    """Return the type as SQL writes it; without the labels of a binary ENUM or SET, no text."""
-    if column.real_type in _LABELLED and column.collation == BINARY_COLLATION:
-        return mysql_type(replace(column, collation=None))
-    return mysql_type(column)
 
 
 def _charset(column: TableMapColumn) -> str | None:

@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
 
+_CHANGES: dict[int, tuple[int, ...]] = {
+    EventType.WRITE_ROWS: (0,),
+    EventType.WRITE_ROWS_V1: (0,),
+    EventType.UPDATE_ROWS: (1, 2),
+    EventType.UPDATE_ROWS_V1: (1, 2),
+    EventType.DELETE_ROWS: (3,),
+    EventType.DELETE_ROWS_V1: (3,),
+}
 _EXACT = Context(prec=80)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -94,14 +102,7 @@ def _decode_event(  # noqa: C901, PLR0917 - from an event's head to its last row
         buffer.take(size - 2)
     if buffer.lenenc() != width:
         raise FormatError("another number of columns")
-    changes = {
-        EventType.WRITE_ROWS: (0,),
-        EventType.WRITE_ROWS_V1: (0,),
-        EventType.UPDATE_ROWS: (1, 2),
-        EventType.UPDATE_ROWS_V1: (1, 2),
-        EventType.DELETE_ROWS: (3,),
-        EventType.DELETE_ROWS_V1: (3,),
-    }.get(EventType(type_code))
+    changes = _CHANGES.get(type_code)
     if changes is None:
         raise FormatError("not a rows event")
     full = (1 << width) - 1

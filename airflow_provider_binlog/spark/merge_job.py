@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             str(known),
             known.retryable,
         )
-    print(report.to_json(), flush=True)
+    # Under spark-submit both streams come out as stdout: the report stays the last line.
     for line in _failures(report):
         print(f"merge failed: {line}", file=sys.stderr, flush=True)
     if report_uri is not None:
@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BinlogError as error:
             print(f"merge report not written: {error}", file=sys.stderr, flush=True)
             return RETRYABLE_EXIT if error.retryable else 1
+    print(report.to_json(), flush=True)
     if not report.failed:
         return 0
     return RETRYABLE_EXIT if report.may_pass else 1

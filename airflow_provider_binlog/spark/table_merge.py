@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import StagingError, TargetConflictError
+from airflow_provider_binlog.errors import MergeError, StagingError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.collapse import Collapsed, as_log, collapse, count_actions
 from airflow_provider_binlog.spark.lake import (
@@ -95,7 +95,7 @@ def merge_table(
     if state is not None and plan.shapes:
         check_properties(work.target, state, key_property(plan.key))
     elif state is not None:
-        plan = _as_target(plan, state)
+        plan = _as_target(plan, work.target, state)
     # First what may fail without a trace in the lake.
     evolution = plan_evolution(plan, state) if state is not None else None
     rows = _collapse(session, files, plan)
@@ -139,8 +139,10 @@ def _configure(session: SparkSession, plan: TablePlan, state: TargetState | None
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
-def _as_target(plan: TablePlan, state: TargetState) -> TablePlan:
+def _as_target(plan: TablePlan, target: str, state: TargetState) -> TablePlan:
     """Return the plan of a range without rows in the shape that the target has."""
+    if KEY not in state.properties:
+        raise MergeError("a property of the target is gone", target=target, property=KEY)
     key = tuple(json.loads(state.properties[KEY]))
     own = {} if key else CHANGELOG_COLUMNS
     columns = {name: type_ for name, type_ in state.columns.items() if name not in own}

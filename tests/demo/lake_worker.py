@@ -23,7 +23,11 @@ def main() -> None:
         """Return a table, named as in FROM, or the result of a query in parentheses."""
         return spark.sql(f"SELECT * FROM {relation}").toArrow()
 
-    serve({"read": read, "ready": lambda: None})
+    def name(view: str, relation: str) -> None:
+        """Let queries call a table by a shorter name."""
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW `{view}` AS SELECT * FROM {relation}")
+
+    serve({"read": read, "name": name, "ready": lambda: None})
 
 
 def _start(conf: dict[str, str]) -> SparkSession:

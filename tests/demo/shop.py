@@ -72,7 +72,18 @@ TABLES = (
     """,
 )
 
-_NAMES = ("Ada", "Zoë", "Łukasz", "José", "陳大文", "Σοφία", "Нина", "O'Neil", "Anaïs 🌻", "山田 花子")
+_NAMES = (
+    "Ada",
+    "Zoë",
+    "Łukasz",
+    "José",
+    "陳大文",
+    "Σοφία",
+    "Нина",
+    "O'Neil",
+    "Anaïs 🌻",
+    "山田 花子",
+)
 _CITIES = ("Zürich", "Málaga", "Århus", "São Paulo", "Köln", "Paris", None)
 _NOTES = (None, "", "ring twice", "c/o Müller 🎁", "two\nlines\tand a tab", "'quoted' \\ \"twice\"")
 _BEGIN = datetime(2024, 1, 1)

@@ -36,7 +36,7 @@ SOURCE = "shop"
 BUCKET = "lake"
 CATALOG = "lake"
 
-_STATE = FOLDER / "demo.json"
+_LAST = FOLDER / "demo.json"
 _S3_CONNECTION = "lake_s3"
 _QUIET = " ".join(
     f"{name}=INFO"
@@ -48,33 +48,16 @@ _QUIET = " ".join(
 )
 
 
-@dataclass(frozen=True)
-class State:
-    """What is written down of a demo, for the UI and for queries.
+def remember(choice: Choice) -> None:
+    """Write down what this demo runs on, for the UI and for queries."""
+    # An address may hold a password.
+    value = asdict(choice) | {"dsn": choice.dsn and "mysql://user@server"}
+    _LAST.write_text(json.dumps(value))
 
-    Attributes:
-        start: Where its log begins, `file:offset`.
-    """
 
-    choice: Choice
-    start: str
-
-    def save(self) -> None:
-        """Write it down."""
-        # An address may hold a password.
-        value = asdict(self.choice) | {"start": self.start, "dsn": None, "own": not self.choice.dsn}
-        _STATE.write_text(json.dumps(value))
-
-    @classmethod
-    def maybe_load(cls) -> State | None:
-        """Return what the last demo wrote; None without one, or where its server was another's."""
-        if not _STATE.exists():
-            return None
-        value = json.loads(_STATE.read_text())
-        if not value.pop("own"):
-            return None
-        start = value.pop("start")
-        return cls(Choice(**value), start)
+def maybe_last() -> Choice | None:
+    """Return what the last demo ran on; None where there was none."""
+    return Choice(**json.loads(_LAST.read_text())) if _LAST.exists() else None
 
 
 @contextmanager
@@ -145,11 +128,15 @@ class Surroundings:
         """The staged Parquet files."""
         return sorted(self.staging.rglob("*.parquet"))
 
+    def lake(self, scheme: str = "s3a") -> str:
+        """Return the URI of the lake's tables."""
+        return f"{self._store(scheme)}/lake"
+
     def relation(self, table: str) -> str:
         """Return a lake table's name for FROM."""
         if self.choice.target == "iceberg":
             return f"{CATALOG}.`{self.choice.database}`.`{table}`"
-        return f"delta.`{self._lake('s3a')}/{self.choice.database}/{table}`"
+        return f"delta.`{self.lake('s3a')}/{self.choice.database}/{table}`"
 
     def spark_conf(self) -> dict[str, str]:
         """Return Spark's settings: jars, format, store, and what makes small jobs quick."""
@@ -168,7 +155,7 @@ class Surroundings:
             "spark.ui.showConsoleProgress": "false",
         }
         if self.choice.target == "iceberg":
-            conf = join_confs(conf, iceberg_conf(CATALOG, self._lake("s3a")))
+            conf = join_confs(conf, iceberg_conf(CATALOG, self.lake("s3a")))
         else:
             conf = join_confs(conf, delta_conf())
         if self.s3 is not None:
@@ -192,7 +179,7 @@ class Surroundings:
         # A Spark of the machine's would be another version.
         return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | own
 
-    def airflow_environment(self, start: str, **more: str) -> dict[str, str]:
+    def airflow_environment(self, **more: str) -> dict[str, str]:
         """Return the environment of Airflow: its home, its connections, the DAG's settings."""
         store = self._store("s3", f"{_S3_CONNECTION}@")
         own = {
@@ -205,10 +192,9 @@ class Surroundings:
             "AIRFLOW_CONN_BINLOG_DEFAULT": "binlog" + self.dsn[self.dsn.index(":") :],
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
             "BINLOG_SHOP_FORMAT": self.choice.target,
-            "BINLOG_SHOP_LAKE": CATALOG if self.choice.target == "iceberg" else self._lake("s3"),
+            "BINLOG_SHOP_LAKE": CATALOG if self.choice.target == "iceberg" else self.lake("s3"),
             "BINLOG_SHOP_SPARK": json.dumps({"conf": self.spark_conf()}),
             "BINLOG_SHOP_STAGING": f"{store}/staging",
-            "BINLOG_SHOP_START": start,
             "BINLOG_SHOP_TABLES": f"{self.choice.database}.*",
         }
         if self.s3 is not None:
@@ -227,6 +213,3 @@ class Surroundings:
         if self.choice.store == "s3":
             return f"{scheme}://{connection}{BUCKET}"
         return f"file://{FOLDER}"
-
-    def _lake(self, scheme: str) -> str:
-        return f"{self._store(scheme)}/{'lake' if self.choice.store == 'file' else 'tables'}"

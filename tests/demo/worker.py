@@ -85,7 +85,7 @@ class Worker:
                 if not self.process.alive:
                     raise ServiceError(self.process.failure("it ended")) from None
                 continue
-            client.setblocking(True)  # noqa: FBT003  Python's signature
+            client.setblocking(True)
             connection: Connection[Any, Any] = Connection(client.detach())
             # What comes after the token is unpickled: nobody else may send it.
             if secrets.compare_digest(connection.recv_bytes(_TOKEN_SIZE), self._token):

@@ -12,11 +12,12 @@ import signal
 import sys
 import time
 
+from tests.fuzz.capture_targets import CAPTURE_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
 from tests.fuzz.targets import EVENT_TARGETS, Target
 from tests.fuzz.worker import SECONDS_MAX, Board, save, work
 
-TARGETS: tuple[Target, ...] = (*EVENT_TARGETS, *LOG_TARGETS)
+TARGETS: tuple[Target, ...] = (*EVENT_TARGETS, *LOG_TARGETS, *CAPTURE_TARGETS)
 
 _LOOK_SECONDS = 0.5
 

@@ -14,11 +14,10 @@ from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.binlog.framing import MAGIC, read_file
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.table_map import TableMap
-from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.packets import PacketReader
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.events import RowsEvents
@@ -28,11 +27,11 @@ from airflow_provider_binlog.transport.dump import Dump
 from airflow_provider_binlog.transport.files import FileSource
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
-from tests.fuzz.targets import Target, Wrong, told
+from tests.fuzz.targets import Target, Wrong, shown, told
 from tests.unit.blocks import wire
 
 FILE = "binlog.000001"
-_BLOCK_BYTES = (60, 4 << 20)
+BLOCK_BYTES = (60, 4 << 20)
 _SIZE_OFFSET, _POSITION_OFFSET = 9, 13
 
 Events = list[tuple[int, bytes]]
@@ -139,7 +138,7 @@ def _collect(work: Callable[[], Events]) -> Events | BinlogError:
 
 def run_file(data: bytes) -> None:
     """Read a file in small and in large blocks, and event by event."""
-    small, large = (read_blocks(data, size) for size in _BLOCK_BYTES)
+    small, large = (read_blocks(data, size) for size in BLOCK_BYTES)
     if isinstance(small, BinlogError) or isinstance(large, BinlogError):
         if _brief(small) != _brief(large):
             raise Wrong(f"blocks of another size, another outcome: {_brief(small)}; {_brief(large)}")
@@ -156,11 +155,12 @@ def run_stream(data: bytes) -> None:
     """Read a stream in small and in large blocks."""
     outcomes = [
         _collect(lambda size=size: _events(_dump(data, size).blocks(Position(FILE, FIRST_OFFSET))))
-        for size in _BLOCK_BYTES
+        for size in BLOCK_BYTES
     ]
     small, large = outcomes
-    if _brief(small) != _brief(large):
-        raise Wrong(f"blocks of another size, another outcome: {_brief(small)}; {_brief(large)}")
+    # Where a stream ends early, small blocks may know of damage that large ones still wait for.
+    if isinstance(small, list) is not isinstance(large, list):
+        raise Wrong(f"blocks of another size, another outcome: {shown(small)}; {shown(large)}")
     if isinstance(small, list) and small != large:
         raise Wrong("blocks of another size, other events")
 
@@ -169,18 +169,13 @@ def _brief(outcome: Events | BinlogError) -> str:
     """Return what does not depend on how much was known when an error was found."""
     if not isinstance(outcome, BinlogError):
         return f"{len(outcome)} events"
-    return f"{type(outcome).__name__} {outcome.args[0]} at {outcome.context.get('offset')}"
+    if isinstance(outcome, FormatError):
+        return f"damage at {outcome.context.get('offset')}"
+    return type(outcome).__name__
 
 
 def _dump(data: bytes, block_bytes: int) -> Dump:
     return Dump(PacketReader(wire.receiver(data), block_bytes=block_bytes))
-
-
-def run_transactions(data: bytes) -> None:
-    """Follow the transactions of a file."""
-    scanner = TransactionScanner()
-    for event in read_file(data):
-        scanner.feed(event.header, event.body, event.format)
 
 
 # ------------------------------------------------------------------------------------- rows
@@ -224,7 +219,7 @@ def compare(layout: RowLayout, events: RowsEvents, before_images: BeforeImages) 
         # A column of a type that is not named is guessed at by the fast decoder alone.
         same = isinstance(fast, BinlogError) and isinstance(plain, BinlogError)
         if not same and not isinstance(plain, UnsupportedError):
-            raise Wrong(f"one decoder fails: {_shown(fast)}; {_shown(plain)}")
+            raise Wrong(f"one decoder fails: {shown(fast)}; {shown(plain)}")
         return
     for one, other, column in zip(fast.columns, plain.columns, layout.columns, strict=True):
         one.validate(full=True)
@@ -244,10 +239,6 @@ def _rows(work: Callable[[], DecodedRows]) -> DecodedRows | BinlogError:
     except BinlogError as error:
         told(error)
         return error
-
-
-def _shown(outcome: DecodedRows | BinlogError) -> str:
-    return repr(outcome) if isinstance(outcome, BinlogError) else f"{len(outcome)} rows"
 
 
 def mutate_rows(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -273,7 +264,6 @@ def _streams() -> Sequence[bytes]:
 LOG_TARGETS = (
     Target("file", run_file, seeds.logs, mutate_log),
     Target("stream", run_stream, _streams, mutate_stream),
-    Target("transactions", run_transactions, seeds.logs, mutate_log),
     Target("rows", run_rows, seeds.tables, mutate_rows),
 )
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from airflow_provider_binlog.binlog import control_events, gtid_events, mariadb_events, statements
 from airflow_provider_binlog.binlog import statement_events as statement
-from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.format_description import FormatDescription
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Manifest
@@ -61,6 +61,11 @@ def told(error: BinlogError) -> None:
     again = pickle.loads(pickle.dumps(error))
     if str(again) != str(error) or not str(error):
         raise Wrong(f"an error that does not travel: {error!r}")
+
+
+def shown(outcome: object) -> str:
+    """Return an error in full, and of anything else that it is none."""
+    return repr(outcome) if isinstance(outcome, BinlogError) else f"a {type(outcome).__name__}"
 
 
 Parse = Callable[[bytes, FormatDescription], object]

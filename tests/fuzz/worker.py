@@ -32,6 +32,7 @@ GROWTH_BYTES_MAX = 128 << 20
 
 _ADDRESS_BYTES = 3 << 30
 _SLICE_SECONDS = 0.05
+_INPUTS_PER_SLICE_MIN = 16
 _INPUT_BYTES_MAX = 1 << 20
 _HEAD = struct.Struct("<QII")
 _SHRINK_SECONDS = 3.0
@@ -144,7 +145,8 @@ def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) ->
     while time.monotonic() < deadline:
         for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
             until = time.monotonic() + _SLICE_SECONDS
-            while time.monotonic() < until:
+            least = counts[index] + _INPUTS_PER_SLICE_MIN
+            while counts[index] < least or time.monotonic() < until:
                 data = target.mutate(random, random.choice(corpus), corpus)
                 number += 1
                 board.begin(number, index, data)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.control_events import Rotate
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.framing import Event, read_file
@@ -19,6 +18,7 @@ from airflow_provider_binlog.binlog.mariadb_events import (
     MariadbGtidList,
 )
 from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.statement_events import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.table_map import TableMap

@@ -21,7 +21,7 @@ ORDERS = Table(
     ),
     ("id", "line"),
 )
-SOURCE = [
+SOURCE: list[dict[str, Any]] = [
     {"id": 1, "line": 1, "price": Decimal("1.50"), "from": "é"},
     {"id": 1, "line": 2, "price": None, "from": ""},
     {"id": 2, "line": 1, "price": Decimal("-3.00"), "from": None},

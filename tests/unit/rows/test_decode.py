@@ -278,6 +278,17 @@ def test_an_error_counts_events_from_the_first() -> None:
         decode(layout, wire.rows_events(good, good, bad, good))
 
 
+@pytest.mark.parametrize("kind", [0, EventType.TABLE_MAP, EventType.PARTIAL_UPDATE_ROWS, 255])
+def test_an_event_of_another_type_is_refused(kind: int) -> None:
+    layout = compile_layout(SHAPE)
+    events = wire.rows_events(wire.event(INSERT, 5, ROW))
+    other = RowsEvents(events.data, events.start, events.end, np.array([kind], dtype=np.uint8))
+
+    for decoder in (decode, decode_plainly):
+        with pytest.raises(FormatError):
+            decoder(layout, other)
+
+
 def test_events_out_of_order_are_refused() -> None:
     layout = compile_layout(SHAPE)
     events = wire.rows_events(wire.event(INSERT, 5, ROW), wire.event(INSERT, 5, ROW))

@@ -1,0 +1,73 @@
+"""Run the demo, its UI, or a query over its tables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from airflow_provider_binlog.errors import BinlogError
+from tests.demo.choice import read_choice, says_anything
+from tests.demo.surroundings import hold
+from tests.services.progress import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return its exit code."""
+    chosen = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell's `&` leaves it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with hold():
+            return _run(chosen)
+    except (ServiceError, BinlogError, pymysql.MySQLError) as error:
+        sys.stderr.write(f"\nThe demo cannot go on: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped, and all that was started with it.\n")
+        return _INTERRUPTED
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    choice = read_choice(os.environ)
+    if chosen.command == "ui":
+        from tests.demo.ui import show_ui
+
+        show_ui(choice if says_anything(os.environ) else None)
+        return 0
+    if chosen.command == "sql":
+        from tests.demo.query import show_query
+
+        show_query(chosen.query)
+        return 0
+    from tests.demo.demo import show_demo
+
+    return show_demo(choice, spoil=chosen.spoil)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
+    parser.add_argument(
+        "--spoil",
+        action="store_true",
+        help="change one value behind the log's back: the comparison must find it, and exit 1",
+    )
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("ui", help="open Airflow on it, with writes trickling in")
+    sql = commands.add_parser("sql", help="query the last demo's lake tables")
+    sql.add_argument("query")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

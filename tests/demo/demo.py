@@ -1,0 +1,201 @@
+"""The demo: three runs of the DAG, and after each a look at every row."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.transport import questions
+from tests.demo import shop, surroundings
+from tests.demo.compare import Table, compare, read_tables, select
+from tests.demo.happenings import HAPPENINGS, SPOILING, statements
+from tests.demo.next_steps import what_next
+from tests.demo.report import Outcome, differences, table
+from tests.demo.runs import Run, read_run
+from tests.demo.source import Source, connect, make_source
+from tests.demo.surroundings import FOLDER, Surroundings
+from tests.demo.worker import Worker
+from tests.services.progress import ServiceError, step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.demo.choice import Choice
+
+LOGS = FOLDER / "logs"
+_HOME = FOLDER / "airflow"
+
+
+@dataclass
+class Demo:
+    """A demo under way.
+
+    Attributes:
+        start: Where its log begins.
+        airflow, lake: The processes that run the DAG, and read the tables.
+    """
+
+    surroundings: Surroundings
+    start: str
+    airflow: Worker
+    lake: Worker
+
+    @property
+    def choice(self) -> Choice:
+        """What the user chose."""
+        return self.surroundings.choice
+
+    def run_dag(self) -> Run:
+        """Run the DAG once, to its good end.
+
+        Raises:
+            ServiceError: The run failed.
+        """
+        with step("the DAG binlog_shop in Airflow: changes >> stage >> merge >> checkpoint"):
+            run_id, state = self.airflow.call("run_dag", self.start)
+        run = read_run(_HOME, run_id)
+        print(f"    {run}", flush=True)
+        if state != "success":
+            raise ServiceError(self.airflow.process.failure(f"the run of the DAG: {state}"))
+        return run
+
+    def compare(self, run: Run) -> bool:
+        """Compare every table, and print how it came out; return whether all are equal."""
+        with connect(self.surroundings.dsn) as connection:
+            tables = read_tables(connection, self.choice.database)
+            with step("every table in the lake against SELECT, row by row, column by column"):
+                outcomes = []
+                for each in (each for each in tables if each.key):
+                    source = select(connection, each)
+                    outcomes.append(self._outcome(each, run, source))
+        print(table(outcomes))
+        for each in tables:
+            if not each.key:
+                print(
+                    f"    not compared: {each.name}, whose changes are appended for want of a key"
+                )
+        for outcome in outcomes:
+            if not outcome.equal:
+                print(differences(outcome))
+        print(flush=True)
+        return all(outcome.equal for outcome in outcomes)
+
+    def _outcome(self, each: Table, run: Run, source: list[dict[str, object]]) -> Outcome:
+        found = self.lake.call("read", self.surroundings.relation(each.name))
+        lake = {name: found.column(name).to_pylist() for name in found.column_names}
+        merged = run.table(f"{each.database}.{each.name}")
+        changes = merged.get("changes", {})
+        return Outcome(
+            table=each.name,
+            rows=len(source),
+            inserts=changes.get("insert", 0),
+            updates=changes.get("update_postimage", 0),
+            deletes=changes.get("delete", 0),
+            seconds=merged.get("seconds", 0.0),
+            differences=list(compare(each, source, lake)),
+        )
+
+
+def show_demo(choice: Choice, *, spoil: bool) -> int:
+    """Run the demo; return the exit code: 1 where a table is not equal.
+
+    With `spoil` one value is changed behind the log's back, which must be found.
+
+    Raises:
+        ServiceError: Something does not work.
+    """
+    began = time.monotonic()
+    with open_demo(choice) as demo:
+        equal = all((_first_changes(demo), _more_changes(demo), _nothing_new(demo, spoil=spoil)))
+    seconds = time.monotonic() - began
+    if not equal:
+        print(f"NOT EQUAL: a lake table differs from its source, see above. {seconds:.0f} s")
+        return 1
+    print(f"Equal: every table after every run. {seconds:.0f} s\n")
+    print(what_next(demo.surroundings), flush=True)
+    return 0
+
+
+@contextmanager
+def open_demo(choice: Choice) -> Iterator[Demo]:
+    """Start everything, with the shop's first rows; all of it ends with the block."""
+    surroundings.clear()
+    print(f"What Airflow and Spark say goes to {LOGS}.\n", flush=True)
+    with ExitStack() as stack:
+        source = make_source(choice, FOLDER / "server")
+        store = surroundings.open_store(choice)
+        if store is not None:
+            stack.callback(store.stop)
+        around = Surroundings(choice, source.dsn, store)
+        # They take their time, so they begin while the server still starts.
+        airflow = Worker(
+            "tests.demo.airflow_worker",
+            folder=LOGS,
+            name="airflow",
+            env=around.airflow_environment(),
+        )
+        stack.callback(airflow.stop)
+        lake = Worker(
+            "tests.demo.lake_worker", folder=LOGS, name="spark", env=around.spark_environment()
+        )
+        stack.callback(lake.stop)
+        stack.callback(source.stop)
+        start = open_shop(source, choice)
+        with step("Airflow over SQLite, and a Spark session to compare with: start"):
+            airflow.call("ready")
+            lake.call("ready")
+        yield Demo(around, start, airflow, lake)
+
+
+def open_shop(source: Source, choice: Choice) -> str:
+    """Start the server and make the shop's database; return where its log begins."""
+    source.start()
+    database = choice.database
+    with step(f"the database {database}: tables and first rows"), connect(source.dsn) as connection:
+        start = questions.log_end(connection)
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+            cursor.execute(f"USE {database}")
+            shop.create(cursor)
+            shop.fill(cursor)
+    surroundings.remember(choice)
+    return f"{start.file}:{start.offset}"
+
+
+def _first_changes(demo: Demo) -> bool:
+    print("Run 1: the first changes", flush=True)
+    return demo.compare(demo.run_dag())
+
+
+def _more_changes(demo: Demo) -> bool:
+    print("Run 2: " + ", ".join(HAPPENINGS), flush=True)
+    for script in HAPPENINGS.values():
+        _execute(demo, *statements(script))
+    return demo.compare(demo.run_dag())
+
+
+def _nothing_new(demo: Demo, *, spoil: bool) -> bool:
+    print("Run 3: nothing new", flush=True)
+    if spoil:
+        _execute(demo, "SET SESSION sql_log_bin = 0", SPOILING)
+        print("    one value was changed behind the log's back: it must be found")
+    before = demo.surroundings.manifests, demo.surroundings.parts
+    run = demo.run_dag()
+    staged = (demo.surroundings.manifests, demo.surroundings.parts) != before
+    if staged and demo.choice.dsn is None:
+        raise ServiceError(f"there was nothing new, and yet something was staged: {run}")
+    if staged:
+        print("    others wrote to your server in between: what they did was read, and passed over")
+    elif run.skipped:
+        count = len(demo.surroundings.manifests)
+        print(f"    the sensor skipped the run, and nothing was staged: still {count} manifests")
+    return demo.compare(run)
+
+
+def _execute(demo: Demo, *commands: str) -> None:
+    with connect(demo.surroundings.dsn) as connection, connection.cursor() as cursor:
+        cursor.execute(f"USE {demo.choice.database}")
+        for command in commands:
+            cursor.execute(command)

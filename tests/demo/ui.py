@@ -1,0 +1,130 @@
+"""Airflow's UI over the demo's home: the DAG runs every minute, and the shop goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import sys
+import sysconfig
+import time
+import urllib.request
+from contextlib import ExitStack
+
+from tests.demo import surroundings
+from tests.demo.choice import Choice
+from tests.demo.demo import LOGS, open_shop
+from tests.demo.happenings import trickle
+from tests.demo.source import connect, make_source
+from tests.demo.surroundings import FOLDER, Surroundings
+from tests.demo.worker import start_group
+from tests.services.processes import Process, free_port
+from tests.services.progress import ServiceError, step
+
+_USUAL_PORT = 8080
+_PASSWORDS = FOLDER / "airflow" / "simple_auth_manager_passwords.json.generated"
+_PAUSE_SECONDS = 3.0
+_START_SECONDS = 180.0
+
+
+def show_ui(wanted: Choice | None) -> None:
+    """Run Airflow and the shop until Ctrl-C, on the last demo or, without one, on a new shop.
+
+    Args:
+        wanted: What the user chose; None goes on with whatever there is.
+    """
+    last = surroundings.maybe_last()
+    goes_on = last is not None and last.dsn is None and wanted in (None, last)
+    choice = last if goes_on and last is not None else wanted or Choice()
+    if not goes_on:
+        surroundings.clear()
+    with ExitStack() as stack:
+        source = make_source(choice, FOLDER / "server")
+        stack.callback(source.stop)
+        store = surroundings.open_store(choice)
+        if store is not None:
+            stack.callback(store.stop)
+        if goes_on:
+            source.start()
+            # There is a checkpoint, so that this is not looked at.
+            start = "earliest"
+        else:
+            start = open_shop(source, choice)
+        port = _choose_port()
+        environment = _environment(Surroundings(choice, source.dsn, store), port, start)
+        with step("airflow standalone: start"):
+            program = sysconfig.get_path("scripts") + "/airflow"
+            airflow = start_group(
+                (sys.executable, program, "standalone"),
+                folder=LOGS,
+                name="standalone",
+                env=environment,
+            )
+            stack.callback(airflow.stop)
+            _await_health(airflow, port)
+        password = json.loads(_PASSWORDS.read_text())["admin"]
+        print(f"\n  http://127.0.0.1:{port}/dags/binlog_shop   user admin   password {password}")
+        print(f"  The DAG runs every minute; what Airflow says goes to {airflow.log}.")
+        print("  Ctrl-C stops Airflow and the server.\n", flush=True)
+        _let_happen(choice, source.dsn, airflow)
+
+
+def _environment(around: Surroundings, port: int, start: str) -> dict[str, str]:
+    url = f"http://127.0.0.1:{port}"
+    # standalone finds its own parts, `airflow scheduler` and so on, on the PATH.
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+    return around.airflow_environment(
+        PATH=path,
+        AIRFLOW__API__BASE_URL=url,
+        AIRFLOW__API__HOST="127.0.0.1",
+        AIRFLOW__API__PORT=str(port),
+        AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/",
+        AIRFLOW__CORE__PARALLELISM="4",
+        AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT=str(free_port()),
+        AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT=str(free_port()),
+        BINLOG_SHOP_SCHEDULE="* * * * *",
+        BINLOG_SHOP_START=start,
+    )
+
+
+def _choose_port() -> int:
+    try:
+        socket.create_server(("127.0.0.1", _USUAL_PORT)).close()
+    except OSError:
+        return free_port()
+    return _USUAL_PORT
+
+
+def _await_health(airflow: Process, port: int) -> None:
+    url = f"http://127.0.0.1:{port}/api/v2/monitor/health"
+    deadline = time.monotonic() + _START_SECONDS
+    while not _healthy(url):
+        if not airflow.alive:
+            raise ServiceError(airflow.failure("it ended"))
+        if time.monotonic() > deadline:
+            raise ServiceError(airflow.failure(f"not healthy after {_START_SECONDS:.0f} s"))
+        time.sleep(0.5)
+
+
+def _healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            parts = json.loads(answer.read())
+    except (OSError, ValueError):
+        return False
+    return all(parts[name]["status"] == "healthy" for name in ("scheduler", "dag_processor"))
+
+
+def _let_happen(choice: Choice, dsn: str, airflow: Process) -> None:
+    """Write a little every few seconds, until Airflow or the user ends it."""
+    chance = random.Random()
+    with connect(dsn) as connection, connection.cursor() as cursor:
+        cursor.execute(f"USE {choice.database}")
+        while airflow.alive:
+            what = trickle(cursor, chance)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r\033[K  {time.strftime('%H:%M:%S')} {what}")
+                sys.stderr.flush()
+            time.sleep(_PAUSE_SECONDS)
+    raise ServiceError(airflow.failure("it ended"))

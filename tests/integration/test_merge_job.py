@@ -1,0 +1,121 @@
+"""The job as it is submitted, and on an object store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.session_conf import (
+    delta_conf,
+    iceberg_conf,
+    join_confs,
+    s3a_conf,
+)
+from airflow_provider_binlog.staging.object_store import open_store
+from tests.unit.spark.history import INT, TEXT
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace, report_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fixtures.spark import SparkEnvironment
+    from tests.services.s3 import S3Server
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_everything_on_s3(
+    format_: str, spark_environment: SparkEnvironment, s3_server: S3Server
+) -> None:
+    spark = shared_session(spark_environment)
+    conf = s3a_conf(
+        endpoint=s3_server.endpoint,
+        access_key=s3_server.access_key,
+        secret_key=s3_server.secret_key,
+    )
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in conf.items():
+        hadoop.set(name.removeprefix("spark.hadoop."), value)
+    folder = f"lake/{uuid4().hex}"
+    store = open_store(
+        f"s3://{folder}/staging",
+        key=s3_server.access_key,
+        secret=s3_server.secret_key,
+        endpoint_url=s3_server.endpoint,
+    )
+    place = Workplace(spark, format_, f"s3a://{folder}", store, catalog="s3lake")
+    source = place.new_source()
+    table = source.create(place.database, "a/b", {"id": INT, "from": TEXT}, ("id",))
+    for id_ in range(9):
+        table.insert(**{"id": id_, "from": "new"})
+    source.seal()
+    place.merge()
+    table.swap(1, 2, 99)
+    table.delete(3)
+    source.seal()
+
+    place.merge(verify_parts=True)
+
+    place.check(table)
+    assert place.merge().tables == []
+
+
+def test_the_job_is_submitted_and_reports(
+    spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    source = place.new_source()
+    table = source.create("shop", "orders", {"id": INT, "note": TEXT}, ("id",))
+    log = source.create("shop", "log", {"note": TEXT})
+    table.insert(id=1, note="one")
+    log.insert(note="one")
+    source.seal()
+    conf = join_confs(
+        spark_environment.conf, delta_conf(), iceberg_conf("own", f"{tmp_path}/warehouse")
+    )
+    command = [str(spark_environment.submit), "--master", "local[2]"]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--py-files", str(build_py_files(tmp_path)), str(APPLICATION)]
+    command += ["--staging", f"{place.root}/staging", "--source", place.source]
+    report = tmp_path / "report.json"
+
+    def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, "--report", str(report), *arguments],
+            cwd=tmp_path,
+            env=os.environ | spark_environment.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = submit("--format", "iceberg", "--lake", "own", "--keys", "shop.log=note")
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    printed = report_of(done.stdout.splitlines()[-1])
+    assert printed == json.loads(report.read_text())
+    assert {each["table"]: each["rows"]["inserted"] for each in printed["tables"]} == {
+        "shop.log": 1,
+        "shop.orders": 1,
+    }
+
+    failed = submit("--format", "delta", "--lake", f"{place.root}/lake", "--through", "2")
+
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stdout + failed.stderr
+    *_, line, last = failed.stdout.splitlines()
+    assert line.startswith("merge failed: a manifest is missing")
+    assert "0000000000000002.json" in line
+    assert report_of(last) == json.loads(report.read_text())
+    assert report_of(last)["status"] == "failed"

@@ -1,0 +1,40 @@
+"""Fuzzing: what once was answered wrongly, and a short run of every decoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.fuzz.__main__ import TARGETS
+from tests.fuzz.mutate import mutate
+from tests.fuzz.targets import Target, execute
+from tests.fuzz.worker import CRASHERS, limited
+
+BY_NAME = {target.name: target for target in TARGETS}
+SAVED = sorted(path for path in CRASHERS.glob("*/*") if path.is_file())
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_was_found_stays_fixed(path: Path) -> None:
+    with limited():
+        execute(BY_NAME[path.parent.name], path.read_bytes())
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_damaged_input_gives_a_value_or_an_error_of_our_tree(target: Target) -> None:
+    random = Random(target.name)
+    corpus = tuple(target.seeds())
+    for data in [*corpus, *(target.mutate(random, corpus[n % len(corpus)], corpus) for n in range(40))]:
+        with limited():
+            execute(target, data)
+
+
+def test_a_seed_repeats_the_damage() -> None:
+    def damage(seed: int) -> list[bytes]:
+        random = Random(seed)
+        return [mutate(random, bytes(range(64)), [b"other"]) for _ in range(200)]
+
+    assert damage(1) == damage(1)
+    assert damage(1) != damage(2)
