@@ -1,8 +1,8 @@
 """The manifest: what one staged range holds, and the only thing that makes its parts visible.
 
 A manifest is written once, after all of its parts, and never rewritten. Capture writes it, the
-merge and every other reader believe nothing that it does not name. It is JSON; `docs/staged-format.md`
-describes it for readers in other languages.
+merge and every other reader believe nothing that it does not name. It is JSON, described for
+readers in other languages in `docs/staged-format.md`.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ class Manifest:
         start: The first change of the range begins here or later.
         stop: The range ends before this position; the next manifest starts here.
         before_images: Which before-images of updates the parts hold.
+        include, exclude: Globs of `database.table` that say which tables were captured.
         tables: The tables with changes, by database and table.
         statements: In log order.
         events: Events read, by type name; the skipped ones included.
@@ -158,6 +159,8 @@ class Manifest:
     start: Position
     stop: Position
     before_images: BeforeImages
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
     tables: tuple[TableChanges, ...]
     statements: tuple[Statement, ...]
     events: dict[str, int]
@@ -180,6 +183,8 @@ class Manifest:
             "start": self.start.to_json(),
             "stop": self.stop.to_json(),
             "before_images": self.before_images.value,
+            "include": list(self.include),
+            "exclude": list(self.exclude),
             "tables": [_table_to_json(table) for table in self.tables],
             "statements": [_statement_to_json(statement) for statement in self.statements],
             "events": self.events,
@@ -194,7 +199,7 @@ class Manifest:
         """Read what `encode` wrote.
 
         Raises:
-            ManifestError: The bytes are no manifest, or one of a version this package does not read.
+            ManifestError: The bytes are no manifest, or one of another version.
         """
         try:
             value = json.loads(data)
@@ -212,6 +217,8 @@ class Manifest:
                 start=Position.from_json(value["start"]),
                 stop=Position.from_json(value["stop"]),
                 before_images=BeforeImages(value["before_images"]),
+                include=tuple(value["include"]),
+                exclude=tuple(value["exclude"]),
                 tables=tuple(_table_from_json(table) for table in value["tables"]),
                 statements=tuple(_statement_from_json(each) for each in value["statements"]),
                 events=dict(value["events"]),

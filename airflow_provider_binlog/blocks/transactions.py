@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.gtid_events import GtidEvent
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import COMPLETED_XA, PREPARED_XA, STANDALONE
+from airflow_provider_binlog.binlog.mariadb_events import (
+    COMPLETED_XA,
+    PREPARED_XA,
+    STANDALONE,
+    MariadbGtid,
+)
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
 
@@ -38,9 +42,12 @@ NO_NAME = -1
 """In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
 
 _STARTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID)
-_INNER = (*ROWS, EventType.TABLE_MAP, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS)
+_CHANGES = (*ROWS, EventType.TABLE_MAP)
+_INNER = (*_CHANGES, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS)
 _IS_START = np.zeros(256, dtype=bool)
 _IS_START[[int(each) for each in _STARTS]] = True
+_IS_CHANGE = np.zeros(256, dtype=bool)
+_IS_CHANGE[[int(each) for each in _CHANGES]] = True
 _IS_INNER = np.zeros(256, dtype=bool)
 _IS_INNER[[int(each) for each in _INNER]] = True
 
@@ -53,6 +60,7 @@ _TIMESTAMP_MASK = np.uint64((1 << 55) - 1)
 
 # MariaDB's: | 19 header | 8 sequence | 4 domain | 1 flags |
 _SEQUENCE, _DOMAIN, _FLAGS = 19, 27, 31
+_SEQUENCE_MAX = (1 << 63) - 1
 _MARIADB_END = 32
 
 # QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
@@ -212,6 +220,8 @@ class TransactionReader:
     def _read_mariadb(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
         number = overlapping(block.data, "<i8")[at + _SEQUENCE]
+        if (number < 0).any():
+            _refuse_sequence(block, int(begin[np.flatnonzero(number < 0)[0]]))
         domain = overlapping(block.data, "<u4")[at + _DOMAIN].astype(np.uint64)
         names = domain << np.uint64(32) | block.server_id[begin]
         prefix = self._index(names, lambda value: f"{int(value) >> 32}-{int(value) & 0xFFFFFFFF}-")
@@ -248,16 +258,18 @@ class TransactionReader:
         """Feed the events from `first` up to `last` to the plain scanner."""
         if first == last:
             return
-        inner = _IS_INNER[block.type[first:last]]
-        others = np.flatnonzero(~inner).tolist()
-        at = first
+        kind = block.type[first:last]
+        others = np.flatnonzero(~_IS_INNER[kind]).tolist()
+        changes = np.flatnonzero(_IS_CHANGE[kind])
+        at = 0
         for other in [*others, last - first]:
-            # Changes in an open transaction: the first one says as much as all of them.
-            if at < first + other:
-                self._feed(block, at, found, scanned)
+            # Of changes one after another, the first says as much as all of them.
+            place = int(np.searchsorted(changes, at))
+            if place < len(changes) and changes[place] < other:
+                self._feed(block, first + int(changes[place]), found, scanned)
             if other < last - first:
                 self._feed(block, first + other, found, scanned)
-            at = first + other + 1
+            at = other + 1
 
     def _feed(
         self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
@@ -270,6 +282,8 @@ class TransactionReader:
             error.context |= {"file": block.file, "offset": int(block.position[index])}
             raise
         if seen.gtid is not None:
+            if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
+                _refuse_sequence(block, index)
             found.add(index, *self._name(seen.gtid, header))
         if seen.end is not None or seen.query is not None or seen.place is Place.BEGIN:
             scanned[index] = seen
@@ -284,6 +298,14 @@ class TransactionReader:
             return NO_NAME, 0, timestamp
         tagged = f"{gtid.uuid}:{gtid.tag}:" if gtid.tag else f"{gtid.uuid}:"
         return self._prefix(tagged), gtid.number, timestamp
+
+
+def _refuse_sequence(block: EventBlock, event: int) -> NoReturn:
+    raise UnsupportedError(
+        "a GTID's sequence number of 2**63 or more: a session set gtid_seq_no so",
+        file=block.file,
+        offset=int(block.position[event]),
+    )
 
 
 def _joined(

@@ -157,6 +157,8 @@ def capture_range(
         start=start,
         stop=replace(stop, gtid=gtids.text),
         before_images=before_images,
+        include=tuple(tables.include),
+        exclude=tuple(tables.exclude),
         tables=parts.finish(),
         statements=tuple(statements),
         events={event_name(code): count for code, count in sorted(events.items()) if count},

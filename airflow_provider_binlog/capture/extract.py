@@ -6,12 +6,14 @@ the same start, and stages only what follows.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at
 from airflow_provider_binlog.capture.limits import Limits
-from airflow_provider_binlog.errors import ConflictError
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.errors import ConfigurationError, ConflictError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -75,16 +76,21 @@ def extract(
         on_progress: Called every few seconds.
 
     Raises:
-        ConflictError: Another run staged another range under the same number meanwhile.
+        ConflictError: A manifest of the next number starts elsewhere.
+        ConfigurationError: What an earlier try staged lacks tables, or before-images, that are
+            captured now.
         BinlogError: As `capture_range`.
     """
     log = ManifestLog(store, source_name)
-    adopted: list[Manifest] = []
+    staged: list[Manifest] = []
     at, sequence = checkpoint_position, next_sequence
-    while (found := log.adopt(sequence, identity, at)) is not None:
-        adopted.append(found)
-        at, sequence = found.stop, sequence + 1
-    if at.place < stop.place:
+    while True:
+        while (found := log.adopt(sequence, identity, at)) is not None:
+            _check_captures(found, tables, before_images)
+            staged.append(found)
+            at, sequence = found.stop, sequence + 1
+        if at.place >= stop.place:
+            return Extracted(tuple(staged), checkpoint_position, at)
         if at.gtid is None:
             at = replace(at, gtid=executed_at(source, identity, at))
         manifest = capture_range(
@@ -102,25 +108,22 @@ def extract(
             bytes_total=bytes_total,
             on_progress=on_progress,
         )
-        adopted.append(_seal(log, manifest))
-    last = adopted[-1].stop if adopted else checkpoint_position
-    return Extracted(tuple(adopted), checkpoint_position, last)
+        # Another run may have sealed this number meanwhile: then theirs is adopted, and what it
+        # does not reach is staged behind it.
+        with suppress(ConflictError):
+            log.seal(manifest)
 
 
-def _seal(log: ManifestLog, manifest: Manifest) -> Manifest:
-    """Seal the manifest; if another run sealed the same range first, theirs is the truth.
-
-    Both wrote the same parts, byte for byte, if they captured the same tables up to the same stop.
-    """
-    try:
-        log.seal(manifest)
-    except ConflictError:
-        other = log.adopt(manifest.sequence, manifest.identity, manifest.start)
-        if (
-            other is None
-            or replace(other, created_at=manifest.created_at, created_by=manifest.created_by)
-            != manifest
-        ):
-            raise
-        return other
-    return manifest
+def _check_captures(manifest: Manifest, tables: TableFilter, before_images: BeforeImages) -> None:
+    """Refuse to adopt a manifest that holds less than this run is to stage."""
+    added = [each for each in tables.include if each not in manifest.include]
+    added += [each for each in manifest.exclude if each not in tables.exclude]
+    images = before_images is BeforeImages.ALL and manifest.before_images is not BeforeImages.ALL
+    if added or images:
+        raise ConfigurationError(
+            "an earlier try staged this range with fewer tables or before-images: let a run with "
+            "the former settings finish first, then add to them",
+            sequence=manifest.sequence,
+            range=f"{manifest.start} to {manifest.stop}",
+            added=added or "before_images",
+        )

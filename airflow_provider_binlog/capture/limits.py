@@ -23,8 +23,8 @@ class Limits:
             there are more, the tables that hold the most become parts early.
     """
 
-    part_bytes_max: int = 32 * _MEBIBYTE
-    pending_bytes_max: int = 64 * _MEBIBYTE
+    part_bytes_max: int = 16 * _MEBIBYTE
+    pending_bytes_max: int = 48 * _MEBIBYTE
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -84,11 +84,13 @@ def _gtids(events: RowsColumns, prefixes: Sequence[str], event: npt.NDArray[np.i
     np.logical_or(prefix[1:] != prefix[:-1], number[1:] != number[:-1], out=begins[1:])
     transaction = np.cumsum(begins, dtype=np.int32) - 1
     first = prefix[begins]
-    starts: Array = pa.array(first, mask=first == NO_NAME)
+    starts: Array = pa.array(np.maximum(first, 0))
     ends: Array = pa.array(number[begins])
-    named: Array = pa.array(prefixes, pa.string()).take(starts)
+    # A prefix for those without a name, where no transaction has one.
+    named: Array = pa.array([*prefixes, ""], pa.string()).take(starts)
     texts: Array = pc.binary_join_element_wise(named, ends.cast(pa.string()), "")  # type: ignore[call-overload]
-    index: Array = pa.array(transaction[event])
+    # Parquet takes no dictionary with a null in it.
+    index: Array = pa.array(transaction[event], mask=(first == NO_NAME)[transaction[event]])
     if len(texts) * 2 > len(index):
         return texts.take(index)
     return _dictionary(index, texts)

@@ -4,7 +4,7 @@ Tasks may not do that, and go by the Task SDK; a command line has no task around
 `airflow.models`, which ruff takes for an oversight.
 """
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

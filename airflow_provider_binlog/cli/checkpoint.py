@@ -1,6 +1,6 @@
 """`checkpoint show` and `checkpoint set`."""
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

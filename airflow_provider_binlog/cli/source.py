@@ -1,6 +1,6 @@
 """What SOURCE means: binlog files, the address of a server, or an Airflow connection."""
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Airflow connection to a server whose log is read."""
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

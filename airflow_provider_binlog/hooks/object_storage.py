@@ -1,6 +1,6 @@
 """Where the staged files lie: one location, opened by tasks and named for Spark."""
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Nothing of Airflow is used here, so that the command line can open a DSN without it.
 """
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

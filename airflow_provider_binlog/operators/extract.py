@@ -1,6 +1,6 @@
 """Stage one bounded range of the log."""
 
-# ruff: noqa: PLC0415  -- what is heavy, or may be missing, is imported where it is used
+
 
 from __future__ import annotations
 

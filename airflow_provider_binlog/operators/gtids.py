@@ -22,7 +22,7 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
         ForeignPositionError: The set is not of this server's history.
     """
     # Here, because it loads NumPy, which parsing a DAG must not.
-    from airflow_provider_binlog.transport.live import LiveSource  # noqa: PLC0415
+    from airflow_provider_binlog.transport.live import LiveSource
 
     with closing(settings.connect()) as connection:
         flavor = questions.identify(connection).flavor

@@ -37,14 +37,15 @@ _UNREACHABLE = re.compile(
 _TEXT_SIZE_MAX = 500
 
 
-def explain(error: Exception, *, table: str, target: str) -> BinlogError:
-    """Return our error for whatever the merge of one table raised."""
+def explain(error: Exception, **where: str) -> BinlogError:
+    """Return our error for whatever a merge raised; `where` becomes part of its context."""
     if isinstance(error, BinlogError):
-        error.context.setdefault("table", table)
+        if "table" in where:
+            error.context.setdefault("table", where["table"])
         return error
     causes = list(_causes(error))
     cause = _shorten(causes[0][1] if causes else f"{type(error).__name__}: {error}")
-    context = {"table": table, "target": target, "cause": cause}
+    context = where | {"cause": cause}
     for name, text in causes:
         if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
             return TargetConflictError("another writer committed to the target first", **context)

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         report = merge_all(spark, options)
     except Exception as error:  # noqa: BLE001  One clear line instead of two stacks.
-        known = explain(error, table=options.source, target=options.lake)
+        known = explain(error, source=options.source, lake=options.lake)
         report = Report(
             options.source,
             options.through or 0,

@@ -137,10 +137,14 @@ def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) ->
     counts = list(board.counts)
     number = board.number
     found: set[str] = set()
-    for target, corpus in zip(targets, corpora, strict=True):
+    for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
+        for path in sorted(CRASHERS.glob(f"{target.name}/*")):
+            board.begin(number, index, data := path.read_bytes())
+            if (error := failure(target, data)) is not None:
+                found.add(bug := f"{target.name}: {signature(error)}")
+                print(f"\n{bug}: not fixed yet\n  {path}", flush=True)
         for data in corpus:
-            target_index = targets.index(target)
-            board.begin(number, target_index, data)
+            board.begin(number, index, data)
             _judge(target, data, found)
     while time.monotonic() < deadline:
         for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
@@ -165,7 +169,7 @@ def _judge(target: Target, data: bytes, found: set[str]) -> None:
         return
     found.add(bug)
     path = save(target, shrink(target, data, error))
-    print(f"\n{bug}: {error}\n  saved as {path}", flush=True)
+    print(f"\n{bug}: {str(error)[:500]}\n  saved as {path}", flush=True)
 
 
 def shrink(target: Target, data: bytes, error: BaseException) -> bytes:

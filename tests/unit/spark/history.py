@@ -236,6 +236,8 @@ class Source:
             start=Position(LOG, self._start),
             stop=Position(LOG, stop),
             before_images=self.before_images,
+            include=("*.*",),
+            exclude=(),
             tables=tuple(tables),
             statements=tuple(self._statements),
             events={},

@@ -1,0 +1,143 @@
+"""One measurement in a process of its own: `python -m tests.bench.measure NAME '{"arguments": …}'`.
+
+Prints a JSON object: seconds by the clock and of the processor, row images, bytes of the log, and the
+peak of resident memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, float]
+
+
+def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
+    """Decode a file into staged columns, CRC32s verified, up to where Parquet would be written."""
+    from airflow_provider_binlog.capture import part_maker
+    from airflow_provider_binlog.staging.part_writer import WrittenPart
+    from airflow_provider_binlog.transport.files import FileSource
+
+    def not_written(*_: Any) -> WrittenPart:
+        return WrittenPart(0, "")
+
+    part_maker.write_part = not_written
+    with tempfile.TemporaryDirectory() as staging:
+        return _capture(FileSource([Path(folder, file)]), file=file, size=size, staging=staging)
+
+
+def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
+    """Stage a file of a server's log on the local disk."""
+    import pymysql
+
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.live import LiveSource
+
+    source = LiveSource(
+        lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),
+        flavor=Flavor.MYSQL,
+    )
+    with tempfile.TemporaryDirectory() as staging:
+        return _capture(source, file=file, size=size, staging=staging)
+
+
+def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
+    import numpy as np
+    import pyarrow as pa
+
+    from airflow_provider_binlog.capture import TableFilter, extract
+    from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+    from airflow_provider_binlog.staging.object_store import open_store
+
+    store = open_store(f"file://{staging}")
+    # Starting up is not measured, of no reader: Arrow's first look at an array loads pandas if that
+    # is installed, for 0.3 s.
+    pa.array(np.zeros(1))
+    began, busy = time.perf_counter(), time.process_time()
+    extracted = extract(
+        source,
+        identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
+        checkpoint_position=Position(file, FIRST_OFFSET, ""),
+        next_sequence=1,
+        stop=Position(file, size),
+        tables=TableFilter(["bench.*"]),
+        store=store,
+        source_name="bench",
+        # Both images of an update, as the peer gives them.
+        before_images=BeforeImages.ALL,
+        created_by="bench",
+    )
+    seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+    images = sum(manifest.rows for manifest in extracted.manifests)
+    staged = sum(path.stat().st_size for path in Path(staging).rglob("*.parquet"))
+    return {"seconds": seconds, "cpu": cpu, "images": images, "staged": staged}
+
+
+def mysql_replication(*, port: int, file: str, images: int, **_: Any) -> Result:
+    """Read the first rows of a server's log with mysql-replication, which verifies no checksums.
+
+    The clock starts with the first rows event: connecting costs it nothing here.
+    """
+    from pymysqlreplication import BinLogStreamReader
+    from pymysqlreplication.row_event import UpdateRowsEvent, WriteRowsEvent
+
+    stream = BinLogStreamReader(
+        connection_settings={"host": "127.0.0.1", "port": port, "user": "root", "passwd": ""},
+        server_id=4_000_000_000,
+        resume_stream=True,
+        log_file=file,
+        log_pos=4,
+        only_events=[WriteRowsEvent, UpdateRowsEvent],
+    )
+    began, busy, found = 0.0, 0.0, 0
+    for event in stream:
+        if not found:
+            began, busy = time.perf_counter(), time.process_time()
+        for row in event.rows:
+            found += 2 if "before_values" in row else 1
+        if found >= images:
+            break
+    seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+    stream.close()
+    return {"seconds": seconds, "cpu": cpu, "images": found}
+
+
+def mysqlbinlog(*, port: int, file: str, size: int, program: list[str], **_: Any) -> Result:
+    """Copy a file of a server's log as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        command = [*program, "--read-from-remote-server", "--raw", f"--result-file={folder}/"]
+        address = ["--host=127.0.0.1", f"--port={port}", "--user=root", file]
+        process = subprocess.Popen([*command, *address])
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        copied = Path(folder, file).stat().st_size
+    if status or copied != size:
+        sys.exit(f"mysqlbinlog: status {status}, {copied} of {size} bytes")
+    cpu = usage.ru_utime + usage.ru_stime
+    return {"seconds": seconds, "cpu": cpu, "images": 0, "peak_bytes": usage.ru_maxrss * 1024}
+
+
+MEASURES: dict[str, Callable[..., Result]] = {
+    each.__name__: each
+    for each in (file_to_arrow, server_to_parquet, mysql_replication, mysqlbinlog)
+}
+
+
+def peak_bytes() -> int:
+    """Return this process's peak of resident memory; `getrusage` would count its parent's too."""
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
+
+
+if __name__ == "__main__":
+    measured = MEASURES[sys.argv[1]](**json.loads(sys.argv[2]))
+    print(json.dumps({"peak_bytes": peak_bytes()} | measured))
