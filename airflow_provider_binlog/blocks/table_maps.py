@@ -17,7 +17,7 @@ from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.binlog.rows_event import RowsHeader
 from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import FormatError, TableMapMissingError
+from airflow_provider_binlog.errors import BinlogError, FormatError, TableMapMissingError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,6 +59,7 @@ class TableMapReader:
 
         Raises:
             FormatError: A TABLE_MAP breaks the format.
+            UnsupportedError: A TABLE_MAP has a column of a type that is not known.
             TableMapMissingError: A rows event's transaction has no TABLE_MAP of its table.
         """
         mapped = np.flatnonzero(block.type == EventType.TABLE_MAP)
@@ -68,7 +69,7 @@ class TableMapReader:
                 self._open = {}
             return rows, rows
         shortest = HEADER_SIZE + 8 + block.format.checksum_size
-        if (block.size[mapped] < shortest).any() or (block.size[rows] < shortest).any():
+        if (block.size[mapped] <= shortest).any() or (block.size[rows] <= shortest).any():
             raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
         ids = overlapping(block.data, "<u8")
         mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
@@ -131,7 +132,7 @@ class TableMapReader:
         """Return which of `table_maps` each of these events is, decoding what is new."""
         result = np.empty(len(mapped), dtype=np.int64)
         # Behind the table's id and the flags, which say nothing of the table's shape.
-        head = HEADER_SIZE + block.format.post_header_length(EventType.TABLE_MAP)
+        head = HEADER_SIZE + 8
         start = block.start[mapped] + head
         size = block.size[mapped] - head - block.format.checksum_size
         for each in np.unique(size).tolist():
@@ -153,7 +154,7 @@ class TableMapReader:
         if known is None:
             try:
                 table_map = TableMap.parse(block.body(event), block.format)
-            except FormatError as error:
+            except BinlogError as error:
                 error.context |= {"file": block.file, "offset": int(block.position[event])}
                 raise
             known = self._known[shape] = len(self.table_maps)

@@ -115,6 +115,13 @@ class _Columns:
         ):
             column.append(np.atleast_1d(np.asarray(values, dtype=np.int64)))
 
+    def in_order(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """Return the columns in the order of the log."""
+        start = np.concatenate(self.start)
+        order = np.argsort(start)
+        rest = (self.prefix, self.number, self.commit_ts)
+        return start[order], *(np.concatenate(column)[order] for column in rest)
+
 
 class TransactionReader:
     """Follows the transactions of a log, block after block, from a transaction boundary on.
@@ -155,15 +162,12 @@ class TransactionReader:
         at = 0
         for first, last in zip(*_joined(begin, end), strict=True):
             self._scan(block, at, first, found, scanned)
+            if not self._scanner.at_boundary:
+                self._feed(block, first, found, scanned)  # raises: it begins inside another
             at = last
         self._scan(block, at, len(block), found, scanned)
 
-        start = np.concatenate(found.start)
-        order = np.argsort(start)
-        start = start[order]
-        prefix = np.concatenate(found.prefix)[order]
-        number = np.concatenate(found.number)[order]
-        commit_ts = np.concatenate(found.commit_ts)[order]
+        start, prefix, number, commit_ts = found.in_order()
         self._last = (int(prefix[-1]), int(number[-1]), int(commit_ts[-1]))
         return Transactions(
             of_event=np.searchsorted(start, np.arange(len(block)), side="right") - 1,
@@ -174,6 +178,26 @@ class TransactionReader:
             scanned=scanned,
             ends_open=not self._scanner.at_boundary,
         )
+
+    def read_names(
+        self, block: EventBlock
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return prefix and number of the transactions that begin in a block.
+
+        Only the GTIDs are looked at: nothing is refused, and nothing is remembered.
+
+        Raises:
+            FormatError: A GTID ends early, or is none.
+        """
+        found = _Columns()
+        found.add([], [], [], [])
+        self._read_columns(block, np.flatnonzero(_IS_START[block.type]), found)
+        for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
+            header = EventHeader.parse(block.event(event))
+            gtid = GtidEvent.parse(header.type, block.body(event), block.format)
+            found.add(event, *self._name(gtid, header))
+        _, prefix, number, _ = found.in_order()
+        return prefix, number
 
     def _plain_transactions(
         self, block: EventBlock
@@ -190,7 +214,7 @@ class TransactionReader:
         if mariadb.any():
             plain &= ~mariadb | _opens_transaction(block, begin)
         if not mariadb.all():
-            plain &= mariadb | (_has_timestamp(block, begin) & _is_begin(block, begin, end))
+            plain &= mariadb | (_is_complete(block, begin) & _is_begin(block, begin, end))
             first_inner = np.where(mariadb, first_inner, first_inner + 1)
         # Nothing but changes between.
         inner = np.concatenate([[0], np.cumsum(_IS_INNER[kind])])
@@ -210,12 +234,12 @@ class TransactionReader:
 
     def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
-        number = overlapping(block.data, "<i8")[at + _NUMBER]
+        named = block.type[begin] == EventType.GTID
+        number = np.where(named, overlapping(block.data, "<i8")[at + _NUMBER], 0)
         committed = overlapping(block.data, "<u8")[at + _COMMITTED] & _TIMESTAMP_MASK
         servers = overlapping(block.data, "V16")[at + _UUID]
         prefix = self._index(servers, lambda value: f"{uuid.UUID(bytes=value.tobytes())}:")
-        prefix = np.where(block.type[begin] == EventType.ANONYMOUS_GTID, NO_NAME, prefix)
-        return prefix, number, committed.astype(np.int64)
+        return np.where(named, prefix, NO_NAME), number, committed.astype(np.int64)
 
     def _read_mariadb(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
@@ -330,13 +354,16 @@ def _opens_transaction(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.N
     return long_enough & opens
 
 
-def _has_timestamp(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each GTID has a commit timestamp: servers before MySQL 8.0 write none."""
-    long_enough: npt.NDArray[np.bool_] = (
+def _is_complete(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each GTID has a commit timestamp, which MySQL writes since 8.0, and a number."""
+    complete: npt.NDArray[np.bool_] = (
         block.size[begin] >= _COMMITTED_END + block.format.checksum_size
     )
-    clocked: npt.NDArray[np.bool_] = block.data[block.start[begin] + _CLOCK_TYPE] == _LOGICAL_CLOCK
-    return long_enough & clocked
+    at = block.start[begin]
+    complete &= block.data[at + _CLOCK_TYPE] == _LOGICAL_CLOCK
+    number = overlapping(block.data, "<i8")[at + _NUMBER]
+    complete &= (number > 0) | (block.type[begin] != EventType.GTID)
+    return complete
 
 
 def _is_begin(

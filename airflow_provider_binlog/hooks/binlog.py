@@ -54,8 +54,9 @@ class BinlogHook(BaseHook):
 
         try:
             with closing(self.get_conn()) as connection:
-                identity = questions.identify(connection)
+                # First, since a server without a log cannot be told from others.
                 questions.check_setup(connection)
+                identity = questions.identify(connection)
                 end = questions.log_end(connection)
         except BinlogError as error:
             return False, str(error)

@@ -144,9 +144,13 @@ class Surroundings:
             "spark.jars": ",".join(str(jar) for jar in spark_jars()),
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.driver.bindAddress": "127.0.0.1",
+            # Two minutes of work on few rows: compiling well costs more than it saves.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(FOLDER / "spark"),
             "spark.log.level": "WARN",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.codegen.wholeStage": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",

@@ -58,7 +58,14 @@ schemas = st.builds(
 )
 parts = st.builds(
     Part,
-    path=st.builds(part_path, text, text, st.integers(1, 10**16 - 1), st.integers(0, 10**6 - 1)),
+    path=st.builds(
+        part_path,
+        text,
+        text,
+        st.integers(1, 10**16 - 1),
+        st.integers(0, 10**6 - 1),
+        st.binary(min_size=6, max_size=6).map(bytes.hex),
+    ),
     schema=st.integers(0, 2),
     rows=st.integers(1, 2**40),
     bytes=st.integers(1, 2**40),
@@ -96,6 +103,8 @@ manifests = st.builds(
     start=positions,
     stop=positions,
     before_images=st.sampled_from(BeforeImages),
+    include=st.lists(text, max_size=2).map(tuple),
+    exclude=st.lists(text, max_size=2).map(tuple),
     tables=st.lists(tables, max_size=2).map(tuple),
     statements=st.lists(statements, max_size=2).map(tuple),
     events=counts,

@@ -1,0 +1,183 @@
+"""The staged changes applied one after another in plain dicts, and the result beside SELECT."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW, ChangeType
+from airflow_provider_binlog.manifest import Manifest, Schema, TableChanges
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import open_store
+from airflow_provider_binlog.staging.paths import part_key
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+class DifferenceError(Exception):
+    """The staged changes are not what happened."""
+
+
+@dataclass
+class Table:
+    """A table as the changes make it: rows by key, or counted where it has no key."""
+
+    rows: dict[Key, Row] = field(default_factory=dict)
+    counted: Counter[Key] = field(default_factory=Counter)
+
+    def apply(self, change: ChangeType, row: Row, key: tuple[str, ...]) -> None:
+        """Apply one change.
+
+        Raises:
+            DifferenceError: It does not fit the rows that are there.
+        """
+        if not key:
+            self._count(change, row)
+            return
+        own = tuple(row[name] for name in key)
+        match change:
+            case ChangeType.INSERT if own in self.rows:
+                raise DifferenceError(f"inserted twice: {own}")
+            case ChangeType.UPDATE_PREIMAGE | ChangeType.DELETE:
+                known = self.rows.pop(own, None)
+                if known != row:
+                    raise DifferenceError(f"{change}: {row}, but the row was {known}")
+            case _:
+                self.rows[own] = row
+
+    def _count(self, change: ChangeType, row: Row) -> None:
+        values = tuple(row.items())
+        if change in (ChangeType.INSERT, ChangeType.UPDATE_POSTIMAGE):
+            self.counted[values] += 1
+            return
+        if not self.counted[values]:
+            raise DifferenceError(f"{change} of a row that is not there: {row}")
+        self.counted[values] -= 1
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self.rows.clear()
+        self.counted.clear()
+
+    def add_columns(self, names: list[str]) -> None:
+        """Give every row the columns that it lacks, as NULL."""
+        for row in self.rows.values():
+            for name in names:
+                row.setdefault(name, None)
+
+    def contents(self) -> Counter[Key]:
+        """Return the rows, counted: values in the order of their columns' names."""
+        found = Counter(_values(row) for row in self.rows.values())
+        for values, count in self.counted.items():
+            if count:
+                found[_values(dict(values))] += count
+        return found
+
+
+@dataclass
+class Replayed:
+    """What the manifests say.
+
+    Attributes:
+        tables: By name.
+        manifests, parts, changes: How many there were.
+        unnamed: Parts that no manifest names: those of processes that were killed.
+    """
+
+    tables: dict[str, Table]
+    manifests: int = 0
+    parts: int = 0
+    changes: int = 0
+    unnamed: int = 0
+
+
+def replay(folder: Path, source: str) -> Replayed:
+    """Apply everything that is staged below `folder`, in order.
+
+    Raises:
+        DifferenceError: A change does not fit, or a part is not as its manifest says.
+    """
+    log = ManifestLog(open_store(f"file://{folder}"), source)
+    replayed = Replayed({})
+    for manifest in log.after(0):
+        replayed.manifests += 1
+        replayed.parts += sum(len(table.parts) for table in manifest.tables)
+        for place, name, step in sorted(_steps(folder, source, manifest), key=lambda each: each[0]):
+            table = replayed.tables.setdefault(name, Table())
+            if step is None:
+                table.clear()
+                continue
+            change, row, schema = step
+            table.add_columns([column.name for column in schema.columns])
+            try:
+                table.apply(change, row, schema.key)
+            except DifferenceError as error:
+                raise DifferenceError(
+                    f"{name}, manifest {manifest.sequence}, _row {place}: {error}"
+                ) from error
+            replayed.changes += 1
+    replayed.unnamed = len(list(folder.rglob("*.parquet"))) - replayed.parts
+    return replayed
+
+
+_Step = tuple[int, str, tuple[ChangeType, Row, Schema] | None]
+
+
+def _steps(folder: Path, source: str, manifest: Manifest) -> Iterator[_Step]:
+    """Yield every change of a manifest, and None in its place for a table that is emptied."""
+    for statement in manifest.statements:
+        if statement.kind == "TRUNCATE TABLE":
+            yield statement.row, statement.tables[0][1], None
+    for table in manifest.tables:
+        yield from _changes(folder, source, table)
+
+
+def _changes(folder: Path, source: str, table: TableChanges) -> Iterator[_Step]:
+    for part in table.parts:
+        path = folder / part_key(source, part.path)
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != part.sha256 or len(data) != part.bytes:
+            raise DifferenceError(f"{path} is not the file that the manifest names")
+        rows = pq.ParquetFile(path).read().to_pylist()
+        if len(rows) != part.rows:
+            raise DifferenceError(f"{path} has {len(rows)} rows, not {part.rows}")
+        schema = table.schemas[part.schema]
+        for row in rows:
+            values = {name: plain(row[name]) for name in row if name not in CHANGE_COLUMNS}
+            yield row[ROW], table.table, (ChangeType(row[CHANGE_TYPE]), values, schema)
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the one form in which Arrow's and PyMySQL's can be compared."""
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * 1_000_000)
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return value
+
+
+def select(cursor: Any, table: str) -> Counter[Key]:
+    """Return what the server holds, as `Table.contents` does."""
+    # A number of 50 digits is staged as its text.
+    cursor.execute(f"SHOW COLUMNS FROM {table}")
+    columns = {row[0]: str(row[1]) for row in cursor.fetchall()}
+    shown = [
+        f"CAST({name} AS CHAR) AS {name}" if kind == "decimal(50,10)" else name
+        for name, kind in columns.items()
+    ]
+    cursor.execute(f"SELECT {', '.join(shown)} FROM {table}")
+    rows = (dict(zip(columns, map(plain, row), strict=True)) for row in cursor.fetchall())
+    return Counter(_values(row) for row in rows)
+
+
+def _values(row: Row) -> Key:
+    """Return the values that are not NULL: a column added without changes is in no image."""
+    return tuple(sorted((name, value) for name, value in row.items() if value is not None))
