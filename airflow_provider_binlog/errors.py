@@ -16,6 +16,7 @@ BinlogError
 |   +-- ServerSetupError      a server variable is not what capture needs
 +-- StagingError              the object store, or a file in it
 |   +-- StoreUnavailableError the store failed a read or a write; retryable
+|   +-- ObjectMissingError    nothing is stored under the key
 |   +-- ManifestError         a manifest is unreadable, or leaves a gap
 |   +-- ConflictError         someone else wrote the key first
 +-- CheckpointError           the saved position
@@ -116,6 +117,10 @@ class StoreUnavailableError(StagingError):
     """The object store failed a read or a write that may succeed later."""
 
     retryable = True
+
+
+class ObjectMissingError(StagingError):
+    """Nothing is stored under the key."""
 
 
 class ManifestError(StagingError):

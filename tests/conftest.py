@@ -12,7 +12,12 @@ from hypothesis import settings
 
 from tests.services.processes import RUN_FOLDER
 
-pytest_plugins = ["tests.fixtures.mysql", "tests.fixtures.store", "tests.fixtures.spark"]
+pytest_plugins = [
+    "tests.fixtures.airflow",
+    "tests.fixtures.mysql",
+    "tests.fixtures.spark",
+    "tests.fixtures.store",
+]
 
 _FOLDER = RUN_FOLDER / "tests" / str(os.getpid())
 

@@ -8,6 +8,7 @@ Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::d
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.errors import BinlogError, FormatError, TableMapMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
@@ -152,11 +155,8 @@ class TableMapReader:
     def _decode(self, block: EventBlock, event: int, shape: bytes) -> int:
         known = self._known.get(shape)
         if known is None:
-            try:
+            with _placed(block, event):
                 table_map = TableMap.parse(block.body(event), block.format)
-            except BinlogError as error:
-                error.context |= {"file": block.file, "offset": int(block.position[event])}
-                raise
             known = self._known[shape] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known
@@ -182,5 +182,16 @@ class TableMapReader:
 
 def _is_dummy(block: EventBlock, event: int) -> bool:
     """Whether it only ends a statement: MariaDB and NDB write such an event about no table."""
-    header = RowsHeader.parse(int(block.type[event]), block.body(event), block.format)
+    with _placed(block, event):
+        header = RowsHeader.parse(int(block.type[event]), block.body(event), block.format)
     return header.is_dummy
+
+
+@contextmanager
+def _placed(block: EventBlock, event: int) -> Iterator[None]:
+    """Tell an error where its event stands."""
+    try:
+        yield
+    except BinlogError as error:
+        error.context |= {"file": block.file, "offset": int(block.position[event])}
+        raise

@@ -179,9 +179,7 @@ class TransactionReader:
             ends_open=not self._scanner.at_boundary,
         )
 
-    def read_names(
-        self, block: EventBlock
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def read_names(self, block: EventBlock) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return prefix and number of the transactions that begin in a block.
 
         Only the GTIDs are looked at: nothing is refused, and nothing is remembered.

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from airflow_provider_binlog import __version__
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
@@ -26,14 +26,13 @@ from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.pending import RowsColumns
 from airflow_provider_binlog.capture.progress import Progress
-from airflow_provider_binlog.capture.statements import describe
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
     UnsupportedError,
 )
-from airflow_provider_binlog.manifest import Manifest, Statement
+from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.statement_events import Query
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
@@ -123,17 +121,17 @@ def capture_range(
         limits=limits,
         prefixes=transactions.prefixes,
     )
-    captured = _Captured(tables)
-    statements: list[Statement] = []
+    captured, statements = _Captured(tables), StatementReader(tables)
     events: Counter[int] = Counter()
-    report = _Reporter(parts, bytes_total, on_progress)
+    report = _Reporter(parts, start, bytes_total, on_progress)
     at = start
     for block in _bounded(source.blocks(start, stop), stop):
         if block.file not in parts.files:
             parts.files.append(block.file)
         read = transactions.read(block)
         events.update(dict(enumerate(np.bincount(block.type).tolist())))
-        gtids.read(block, read, transactions.prefixes)
+        # The first entry began in an earlier block.
+        gtids.read(block, read.prefix[1:], read.number[1:], transactions.prefixes)
         rows, table = table_maps.read(block, read.of_event, ends_open=read.ends_open)
         chosen = captured.of(table, table_maps)
         rows, table = rows[chosen], table[chosen]
@@ -144,7 +142,7 @@ def capture_range(
             _rows_columns(block, read, rows, table, file_index),
             table_maps.table_maps,
         )
-        statements += _statements(block, read, tables, file_index)
+        statements.read(block, read, file_index)
         at = Position(block.file, block.next_position)
         report(at, events)
     if at.place < stop.place and not _is_next_file(at, stop):
@@ -160,7 +158,7 @@ def capture_range(
         include=tuple(tables.include),
         exclude=tuple(tables.exclude),
         tables=parts.finish(),
-        statements=tuple(statements),
+        statements=tuple(statements.found),
         events={event_name(code): count for code, count in sorted(events.items()) if count},
         skipped_events=dict(sorted(transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -190,6 +188,8 @@ def _range_id(
         (list(tables.include), list(tables.exclude)),
         before_images.value,
         vars(limits),
+        # Another release of Arrow may write the same rows in other bytes.
+        pa.__version__,
     )
     return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
 
@@ -197,24 +197,27 @@ def _range_id(
 def executed_at(source: BinlogSource, identity: SourceIdentity, position: Position) -> str | None:
     """Return the GTIDs executed before a position, by reading its file up to there.
 
-    None where the log does not say: it was written before the server had GTIDs.
+    None where the log does not say: it was written before the server had GTIDs. Nor does it for the
+    beginning of a file, whose first events say it when the range itself is read.
+
+    Raises:
+        ForeignPositionError: No event begins at the position.
+        BinlogError: As `capture_range`, but no event is refused: the position may have been chosen
+            to leave those behind.
     """
+    if position.offset == FIRST_OFFSET:
+        return None
     transactions, gtids = TransactionReader(), ExecutedGtids(identity.flavor, None)
-    start = Position(position.file, FIRST_OFFSET)
-    # At the very beginning of a file its first events say it.
-    stop = position if position.offset > FIRST_OFFSET else None
-    for block in source.blocks(start, stop):
-        bounded = _cut(block, position) if stop is not None else block
-        gtids.read(bounded, transactions.read(bounded), transactions.prefixes)
-        if stop is None:
-            break
-    return gtids.text if stop is not None else None
+    for block in _bounded(source.blocks(Position(position.file, FIRST_OFFSET), position), position):
+        prefix, number = transactions.read_names(block)
+        gtids.read(block, prefix, number, transactions.prefixes)
+    return gtids.text
 
 
 def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
     """Yield the blocks up to `stop`, the last one cut there."""
     for block in blocks:
-        if (Position(block.file, FIRST_OFFSET)).place >= stop.place:
+        if Position(block.file, FIRST_OFFSET).place >= stop.place:
             return
         bounded = _cut(block, stop)
         if len(bounded):
@@ -228,8 +231,8 @@ def _cut(block: EventBlock, stop: Position) -> EventBlock:
     if block.file != stop.file or block.next_position <= stop.offset:
         return block
     count = int(np.searchsorted(block.position, stop.offset))
-    if int(block.position[count]) != stop.offset:
-        raise ForeignPositionError("no event begins at the stop of the range", stop=stop)
+    if count == len(block) or int(block.position[count]) != stop.offset:
+        raise ForeignPositionError("no event begins at this position", position=stop)
     part = slice(count)
     return replace(
         block,
@@ -280,7 +283,7 @@ class _Captured:
                 continue
             transaction = int(read.of_event[event])
             carried = transaction == 0 and self._open_has_rows
-            if carried or (of_rows == transaction).any():
+            if carried or (of_rows[rows < event] == transaction).any():
                 raise UnsupportedError(
                     reason, file=block.file, offset=int(block.position[event]), xid=seen.xid
                 )
@@ -315,51 +318,13 @@ def _rows_columns(
     )
 
 
-def _statements(
-    block: EventBlock, read: Transactions, tables: TableFilter, file_index: int
-) -> Iterator[Statement]:
-    """Yield the statements of a block that act on captured tables as a whole."""
-    begins_nothing = False
-    for event, seen in sorted(read.scanned.items()):
-        if seen.gtid is not None:
-            begins_nothing = isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
-        if seen.query is None or seen.kind is not StatementKind.DDL or begins_nothing:
-            continue
-        position = int(block.position[event])
-        statement = _statement(seen.query, tables, block.file, position)
-        if statement is not None:
-            yield replace(statement, row=(file_index << ROW_FILE_SHIFT) + position)
-
-
-def _statement(query: Query, tables: TableFilter, file: str, position: int) -> Statement | None:
-    if query.error:
-        # The statement failed on the server part of the way; what it did is not in the log.
-        context = {"file": file, "offset": position, "statement": query.sql[:200]}
-        described = describe(query)
-        if described and any(_concerns(tables, *each) for each in described.tables):
-            raise UnsupportedError(
-                "a statement on a captured table failed half-way on the server: take a new "
-                "snapshot of it",
-                error=query.error,
-                **context,
-            )
-        return None
-    described = describe(query)
-    if described is None or not any(_concerns(tables, *each) for each in described.tables):
-        return None
-    return Statement(file, position, 0, described.kind, described.tables, query.sql)
-
-
-def _concerns(tables: TableFilter, database: str, table: str) -> bool:
-    return tables.matches(database, table) if table else tables.may_match_in(database)
-
-
 class _Reporter:
     """Tells now and then how far the range has come."""
 
     def __init__(
         self,
         parts: PartMaker,
+        start: Position,
         bytes_total: int | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
@@ -368,12 +333,11 @@ class _Reporter:
         self._on_progress = on_progress
         self._began = self._told = time.monotonic()
         self._read = 0
-        self._last: Position | None = None
+        self._last = start
 
     def __call__(self, at: Position, events: Counter[int]) -> None:
         """Take note of where the range has come to."""
-        same_file = self._last is not None and self._last.file == at.file
-        self._read += at.offset - (self._last.offset if self._last and same_file else 0)
+        self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
         self._last = at
         now = time.monotonic()
         if self._on_progress is None or now - self._told < _PROGRESS_SECONDS:

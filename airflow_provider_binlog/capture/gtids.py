@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
 
 
 class ExecutedGtids:
@@ -35,8 +34,10 @@ class ExecutedGtids:
     def __init__(self, flavor: Flavor, text: str | None) -> None:
         self._set: GtidSet | None = None
         self._last: MariadbGtidPosition | None = None
+        self._before = GtidSet()
         if text is not None and flavor is Flavor.MYSQL:
-            self._set = GtidSet.parse(text)
+            self._before = GtidSet.parse(text)
+            self._set = self._before.copy()
         elif text is not None:
             self._last = MariadbGtidPosition.parse(text)
 
@@ -46,19 +47,30 @@ class ExecutedGtids:
         executed = self._set if self._set is not None else self._last
         return None if executed is None else str(executed)
 
-    def read(self, block: EventBlock, transactions: Transactions, prefixes: list[str]) -> None:
+    def read(
+        self,
+        block: EventBlock,
+        prefix: npt.NDArray[np.int64],
+        number: npt.NDArray[np.int64],
+        prefixes: list[str],
+    ) -> None:
         """Add the transactions that begin in the next block.
+
+        Args:
+            block: The next block.
+            prefix: Of each transaction, in the order of the log: see `Transactions`.
+            number: The same.
+            prefixes: The reader's.
 
         Raises:
             ForeignPositionError: One of them was executed before the place where it stands.
         """
         for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
-            self._set = GtidSet.decode(bytes(block.body(event)))
+            # A server that was made from a backup executed more than any of its files says.
+            self._set = GtidSet.decode(bytes(block.body(event))).union(self._before)
         for event in np.flatnonzero(block.type == EventType.MARIADB_GTID_LIST).tolist():
             listed = MariadbGtidList.parse(block.body(event), block.format)
             self._last = MariadbGtidPosition.of(listed.gtids)
-        # The first entry began in an earlier block.
-        prefix, number = transactions.prefix[1:], transactions.number[1:]
         if self._last is not None:
             # The newest transaction of each server, in the order of the log.
             used, behind = np.unique(prefix[::-1], return_index=True)
@@ -77,13 +89,14 @@ class ExecutedGtids:
     ) -> None:
         """Add the transactions of one server and tag: `uuid:` or `uuid:tag:` is the prefix."""
         server, _, tag = prefix.rstrip(":").partition(":")
-        breaks = np.flatnonzero(np.diff(numbers) > 1)
+        steps = np.diff(numbers)
+        breaks = np.flatnonzero(steps > 1)
         firsts = numbers[np.concatenate([[0], breaks + 1])].tolist()
         lasts = numbers[np.concatenate([breaks, [len(numbers) - 1]])].tolist()
         fresh = GtidSet()
         for first, last in zip(firsts, lasts, strict=True):
             fresh.add_interval(server, tag, first, last)
-        if executed.intersects(fresh):
+        if (steps == 0).any() or executed.intersects(fresh):
             raise ForeignPositionError(
                 "a transaction in the log was executed before the position: the log was reset, "
                 "or the position is another server's; take a new snapshot",

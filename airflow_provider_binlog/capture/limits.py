@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from airflow_provider_binlog.errors import ConfigurationError
 
 _MEBIBYTE = 1 << 20
+_DECODED_FACTOR = 4
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,19 @@ class Limits:
 
     Attributes:
         part_bytes_max: A table's rows events that go into one part. The part's file is smaller, as
-            a rule a third; decoded, the rows take about twice as much.
+            a rule a third; decoded, the rows take about twice as much. Rows of few bytes, with
+            narrow columns or NULLs, take more: their part ends at four times as much.
         pending_bytes_max: Rows events of all tables that wait for their part to fill up. When
             there are more, the tables that hold the most become parts early.
     """
 
     part_bytes_max: int = 16 * _MEBIBYTE
     pending_bytes_max: int = 48 * _MEBIBYTE
+
+    @property
+    def decoded_bytes_max(self) -> int:
+        """Decoded rows that are held before they are written."""
+        return _DECODED_FACTOR * self.part_bytes_max
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

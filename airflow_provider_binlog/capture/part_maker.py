@@ -2,12 +2,14 @@
 
 A part ends where the bytes of its table's events since the last part reach a bound, or where those
 of all tables do. Both are counted event by event in the order of the log, so that parts end at the
-same events however the log was cut into blocks.
+same events however the log was cut into blocks. What is then decoded is decoded slice by slice, and
+becomes several parts where its rows take much more room than they did in the log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,16 +20,25 @@ from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW, BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Part, Schema, TableChanges
-from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.staging.object_store import ObjectStore
+
+
+# Of each row: its columns of change, and what the decoder keeps of where it is.
+_CHANGE_BYTES = 64
+# Of each value of variable width, without its text.
+_TEXT_BYTES = 16
 
 
 @dataclass
@@ -119,7 +130,8 @@ class PartMaker:
                 table=table.table,
                 schemas=tuple(table.schemas),
                 images=tuple(table.images),
-                parts=tuple(table.parts),
+                # A shape of few rows may have been written behind one that came later.
+                parts=tuple(sorted(table.parts, key=lambda part: part.first_row)),
                 unrepresentable=dict(sorted(table.unrepresentable.items())),
             )
             for _, table in sorted(self._tables.items())
@@ -130,13 +142,15 @@ class PartMaker:
         """Return how many of the events go in before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
+        tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
+        total = np.bincount(group, weights=columns.size)
         # In the order of their first events: shapes are numbered by it.
-        tables, first = np.unique(columns.table, return_index=True)
-        for each in tables[np.argsort(first)].tolist():
-            own = np.flatnonzero(columns.table == each)
-            left = self._limits.part_bytes_max - self._shape(each, table_maps).pending.bytes
-            full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
-            if full < len(own):
+        for each in np.argsort(first).tolist():
+            pending = self._shape(int(tables[each]), table_maps).pending.bytes
+            left = self._limits.part_bytes_max - pending
+            if total[each] >= left:
+                own = np.flatnonzero(group == each)
+                full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
                 count = min(count, int(own[full]) + 1)
         return min(count, len(columns))
 
@@ -176,6 +190,20 @@ class PartMaker:
             return
         self._pending_bytes -= shape.pending.bytes
         events, columns = shape.pending.take()
+        pieces: list[DecodedRows] = []
+        begin = held = 0
+        for first, last in _slices(shape.layout, events, self._limits.decoded_bytes_max):
+            rows = self._decode(
+                shape, events.slice(first, last), columns.choose(slice(first, last))
+            )
+            pieces.append(replace(rows, event=rows.event + np.int32(first - begin)))
+            held += _memory(rows)
+            if held >= self._limits.decoded_bytes_max:
+                self._write_part(shape, pieces, columns.choose(slice(begin, last)))
+                pieces, begin, held = [], last, 0
+        self._write_part(shape, pieces, columns.choose(slice(begin, None)))
+
+    def _decode(self, shape: _Shape, events: RowsEvents, columns: RowsColumns) -> DecodedRows:
         try:
             rows = decode(shape.layout, events, before_images=self._before_images)
         except BinlogError as error:
@@ -189,20 +217,21 @@ class PartMaker:
         counted = shape.table.unrepresentable
         for column, count in rows.unrepresentable.items():
             counted[column] = counted.get(column, 0) + count
-        if not len(rows):
+        return rows
+
+    def _write_part(self, shape: _Shape, pieces: list[DecodedRows], columns: RowsColumns) -> None:
+        if not any(map(len, pieces)):
             return
+        change = np.concatenate([rows.change for rows in pieces])
+        changes = np.bincount(change, minlength=len(CHANGE_TYPES)).tolist()
         table = build_part_table(
             shape.layout,
-            rows,
+            pieces,
             columns,
             files=self.files,
             prefixes=self._prefixes,
             image=shape.image,
         )
-        changes = np.bincount(rows.change, minlength=len(CHANGE_TYPES)).tolist()
-        self._store_part(shape, table, changes)
-
-    def _store_part(self, shape: _Shape, table: pa.Table, changes: list[int]) -> None:
         name = shape.table
         path = part_path(name.database, name.table, self._sequence, self.parts, self._range_id)
         schema = name.schemas[shape.schema]
@@ -227,6 +256,28 @@ class PartMaker:
         name.parts.append(part)
         self.parts += 1
         self.rows += part.rows
+
+
+def _slices(
+    layout: RowLayout, events: RowsEvents, decoded_bytes_max: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of events whose rows, were they as short as rows can be, fit when decoded."""
+    least = layout.route.null_bytes
+    decoded = _CHANGE_BYTES
+    for column in layout.columns:
+        plan = column.plan
+        decoded += plan.size or _TEXT_BYTES
+        if not column.nullable:
+            least += plan.size or plan.prefix
+    size = min(GROUP_BYTES, least * max(1, decoded_bytes_max // decoded))
+    slices = (np.cumsum(events.end - events.start) - 1) // size
+    bounds = [0, *(np.flatnonzero(np.diff(slices)) + 1).tolist(), len(events)]
+    yield from itertools.pairwise(bounds)
+
+
+def _memory(rows: DecodedRows) -> int:
+    """Return the bytes that the rows take, with what is added to them."""
+    return _CHANGE_BYTES * len(rows) + sum(column.nbytes for column in rows.columns)
 
 
 def _check_names(layout: RowLayout) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ CHANGE_TYPES = tuple(ChangeType)
 
 def build_part_table(
     layout: RowLayout,
-    rows: DecodedRows,
+    pieces: Sequence[DecodedRows],
     events: RowsColumns,
     *,
     files: Sequence[str],
@@ -49,26 +49,33 @@ def build_part_table(
 
     Args:
         layout: The table's shape.
-        rows: Its decoded rows.
-        events: What is known of the events that `rows.event` counts.
+        pieces: Its decoded rows, in order: one piece at least.
+        events: What is known of the events that their `event` counts.
         files: The range's files, by `events.file`.
         prefixes: What GTIDs begin with, by `events.prefix`.
         image: The table's number for the set of columns in these rows.
     """
-    event = rows.event
+    event, offset, changes = (
+        np.concatenate([getattr(piece, name) for piece in pieces])
+        for name in ("event", "offset", "change")
+    )
+    columns: list[pa.ChunkedArray[Any]] = [
+        pa.chunked_array([piece.columns[index] for piece in pieces])
+        for index in range(len(layout.columns))
+    ]
     place = events.file << ROW_FILE_SHIFT
     place += events.position
     change = {
-        CHANGE_TYPE: _labels(rows.change.astype(np.int8), CHANGE_TYPES),
+        CHANGE_TYPE: _labels(changes.astype(np.int8), CHANGE_TYPES),
         COMMIT_TS: pa.array(events.commit_ts[event]).view(pa.timestamp("us", "UTC")),
         GTID: _gtids(events, prefixes, event),
         FILE: _labels(events.file[event].astype(np.int32), files),
         POSITION: pa.array(events.position[event]),
-        ROW: pa.array(place[event] + rows.offset),
-        IMAGE: pa.array(np.full(len(rows), image, dtype=np.int32)),
+        ROW: pa.array(place[event] + offset),
+        IMAGE: pa.array(np.full(len(event), image, dtype=np.int32)),
     }
     return pa.Table.from_arrays(
-        [*rows.columns, *(change[name] for name in CHANGE_COLUMNS)],
+        [*columns, *(change[name] for name in CHANGE_COLUMNS)],
         names=[*layout.schema.names, *CHANGE_COLUMNS],
     )
 

@@ -29,7 +29,7 @@ class Progress:
     seconds: float
 
     def __str__(self) -> str:
-        """Return `binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 2 parts, 34 567 rows, 3 s`."""
+        """Return `binlog.000007:1048576, 12.3 MB of 80.0 MB (15 %), 900 events, 77 rows in ...`."""
         share = ""
         if self.bytes_total:
             percent = 100 * self.bytes // self.bytes_total

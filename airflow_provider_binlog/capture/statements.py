@@ -1,27 +1,39 @@
 """What a logged statement does to which tables: its kind, and the names in it.
 
-Only statements that act on whole tables or databases matter here. Reading SQL is sqlglot's work;
-a statement of such a kind in which no table is found is refused, since it may be about any.
+Only statements that act on whole tables or databases matter here. One of such a kind that cannot
+be read to its end is refused, since it may be about any table.
+
+Source: mysql-server, sql/sql_yacc.yy; MariaDB documentation, Data Definition.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]  # re-exported
-
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.statements import StatementKind
+from airflow_provider_binlog.capture.words import Reader, split_words
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.manifest import Statement
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.statement_events import Query
+    from collections.abc import Iterator
 
-_VERBS = ("ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE")
-_OBJECTS = ("TABLE", "TABLES", "DATABASE", "SCHEMA")
+    from airflow_provider_binlog.binlog.statement_events import Query
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.position import Flavor
+
+_VERBS = ("ALTER", "CREATE", "DROP", "IMPORT", "RENAME", "TRUNCATE")
+_OBJECTS = ("TABLE", "TABLES", "SEQUENCE", "DATABASE", "SCHEMA")
 # Words between the verb and what it is about.
-_MODIFIERS = ("OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE", "TEMPORARY")
+_MODIFIERS = ("OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE", "TEMPORARY", "EXTERNAL")
 _CONDITION = ("IF", "NOT", "EXISTS")
+_SHOWN_SIZE = 200
+# What may follow the last name of DROP, RENAME and TRUNCATE.
+_ENDINGS = ("RESTRICT", "CASCADE", "DROP", "REUSE", "STORAGE")
 
 
 class Described(NamedTuple):
@@ -29,7 +41,7 @@ class Described(NamedTuple):
 
     Attributes:
         kind: Its verb and object with what changes their meaning: `ALTER TABLE`, `TRUNCATE TABLE`,
-            `CREATE OR REPLACE TABLE`, `CREATE TEMPORARY TABLE`, `DROP DATABASE`.
+            `CREATE OR REPLACE TABLE`, `DROP SEQUENCE`, `DROP DATABASE`.
         tables: (database, table) of each table it names; of a database, (database, "").
     """
 
@@ -37,120 +49,141 @@ class Described(NamedTuple):
     tables: tuple[tuple[str, str], ...]
 
 
-def describe(query: Query) -> Described | None:
+class StatementReader:
+    """Collects the statements of a log that act on captured tables as a whole.
+
+    Attributes:
+        found: In the order of the log.
+    """
+
+    def __init__(self, tables: TableFilter) -> None:
+        self.found: list[Statement] = []
+        self._tables = tables
+        self._alters_nothing = False
+
+    def read(self, block: EventBlock, transactions: Transactions, file_index: int) -> None:
+        """Add those of the next block, of the file that has this index in the range.
+
+        Raises:
+            UnsupportedError: A statement failed half-way, or which tables it is about cannot be
+                made out.
+        """
+        for event, seen in sorted(transactions.scanned.items()):
+            if seen.gtid is not None:
+                # It speaks of the statement that follows, be that in the next block.
+                self._alters_nothing = (
+                    isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
+                )
+            if seen.query is None or seen.kind is not StatementKind.DDL or self._alters_nothing:
+                continue
+            position = int(block.position[event])
+            try:
+                described = self._captured(seen.query, block.format.flavor)
+            except UnsupportedError as error:
+                error.context |= {"file": block.file, "offset": position}
+                raise
+            if described is not None:
+                row = (file_index << ROW_FILE_SHIFT) + position
+                self.found.append(
+                    Statement(block.file, position, row, *described, text=seen.query.sql)
+                )
+
+    def _captured(self, query: Query, flavor: Flavor) -> Described | None:
+        described = describe(query, flavor)
+        if described is None or not any(self._concerns(*each) for each in described.tables):
+            return None
+        if query.error:
+            # What it did before it failed is not in the log.
+            raise UnsupportedError(
+                "a statement on a captured table failed half-way on the server: take a new "
+                "snapshot of it",
+                error=query.error,
+                statement=query.sql[:_SHOWN_SIZE],
+            )
+        return described
+
+    def _concerns(self, database: str, table: str) -> bool:
+        if not table:
+            return self._tables.may_match_in(database)
+        return self._tables.matches(database, table)
+
+
+def describe(query: Query, flavor: Flavor) -> Described | None:
     """Return what a statement does to tables or databases as a whole; None if it does nothing.
 
-    Temporary tables are nothing: no row of theirs is ever logged.
+    Temporary tables are nothing: no row of theirs is ever logged. Nor is `ALTER DATABASE`: it
+    changes only what later statements leave out.
 
     Raises:
-        UnsupportedError: It is about tables, and their names cannot be made out.
+        UnsupportedError: It is about tables, and which ones cannot be made out.
     """
-    words = _Words(_tokenize(query))
-    verb = words.take(_VERBS)
-    if verb is None:
+    try:
+        readings = {_read(Reader(each), query.database) for each in split_words(query.sql, flavor)}
+    except UnsupportedError as error:
+        error.context["statement"] = query.sql[:_SHOWN_SIZE]
+        raise
+    if len(readings) != 1:
+        raise UnsupportedError(
+            "a statement that reads in more than one way, or in none: begin behind it, with a new "
+            "snapshot of the tables, and report it",
+            statement=query.sql[:_SHOWN_SIZE],
+        )
+    return readings.pop()
+
+
+def _read(words: Reader, default_database: str) -> Described | None:
+    if words.take("SET") and not (words.take("STATEMENT") and words.seek("FOR")):
+        return None  # what MariaDB writes `SET STATEMENT variable = value FOR` before does count
+    verb = words.take(*_VERBS)
+    if verb == "IMPORT":
+        raise UnsupportedError(
+            "IMPORT TABLE brought tables whose rows are not in the log: take a new snapshot"
+        )
+    modifiers = words.take_all(*_MODIFIERS)
+    about = words.take(*_OBJECTS)
+    if verb is None or (about is None and verb != "TRUNCATE") or "TEMPORARY" in modifiers:
         return None
-    modifiers = words.take_all(_MODIFIERS)
-    about = words.take(_OBJECTS)
-    if about is None and verb != "TRUNCATE":
-        return None
-    if "TEMPORARY" in modifiers:
-        return None
-    words.take_all(_CONDITION)
+    words.take_all(*_CONDITION)
     kind = f"{verb} OR REPLACE" if "REPLACE" in modifiers else verb
     if about in ("DATABASE", "SCHEMA"):
-        database = words.name()
-        return Described(f"{kind} DATABASE", ((database or query.database, ""),))
-    tables = [words.table(query.database)]
-    if verb in ("DROP", "RENAME"):
-        while words.take((",", "TO")) is not None:
-            tables.append(words.table(query.database))
-    elif verb == "ALTER":
-        tables += words.tables_behind_rename_or_exchange(query.database)
-    if None in tables:
-        raise UnsupportedError(
-            "the tables of a statement cannot be made out: leave the range out, or report it",
-            statement=query.sql[:200],
-        )
-    return Described(f"{kind} TABLE", tuple(table for table in tables if table is not None))
+        return None if verb == "ALTER" else Described(f"{kind} DATABASE", ((words.name(), ""),))
+    thing = "SEQUENCE" if about == "SEQUENCE" else "TABLE"
+    return Described(f"{kind} {thing}", tuple(_tables(verb, words, default_database)))
 
 
-def _tokenize(query: Query) -> list[Token]:
-    try:
-        tokens = sqlglot.tokenize(query.sql, read="mysql")
-        if len(tokens) == 2 and tokens[0].token_type is TokenType.RENAME:
-            # What sqlglot does not read is one string to it, behind the verb.
-            return [tokens[0], *sqlglot.tokenize(tokens[1].text, read="mysql")]
-    except SqlglotError as error:
-        raise UnsupportedError(
-            "a statement that cannot be read", statement=query.sql[:200]
-        ) from error
-    return tokens
+def _tables(verb: str, words: Reader, default_database: str) -> Iterator[tuple[str, str]]:
+    """Yield the tables that a statement names, behind its verb and object."""
+    yield words.table(default_database)
+    if verb == "ALTER":
+        yield from _tables_of_alter(words, default_database)
+    if verb in ("ALTER", "CREATE"):
+        return
+    _pass_wait(words)
+    # DROP a, b and RENAME a TO b, c TO d.
+    while words.take(",", "TO"):
+        yield words.table(default_database)
+        _pass_wait(words)
+    words.take_all(*_ENDINGS)
+    words.end()
 
 
-class _Words:
-    """Tokens, read from the left."""
+def _tables_of_alter(words: Reader, default_database: str) -> Iterator[tuple[str, str]]:
+    """Yield the tables that the rest of ALTER TABLE names.
 
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
-        self._at = 0
-
-    def _word(self, at: int) -> str:
-        """Return a token as a keyword or sign; quoted names are none."""
-        if at >= len(self._tokens) or self._tokens[at].token_type in _QUOTED:
-            return ""
-        return self._tokens[at].text.upper()
-
-    def take(self, wanted: tuple[str, ...]) -> str | None:
-        """Return the next word if it is one of these."""
-        word = self._word(self._at)
-        if word not in wanted:
-            return None
-        self._at += 1
-        return word
-
-    def take_all(self, wanted: tuple[str, ...]) -> list[str]:
-        """Return the next words as long as they are of these."""
-        taken = []
-        while (word := self.take(wanted)) is not None:
-            taken.append(word)
-        return taken
-
-    def name(self) -> str | None:
-        """Return the next token as a name; None at the end or at a sign."""
-        if self._at >= len(self._tokens):
-            return None
-        token = self._tokens[self._at]
-        if token.token_type not in _QUOTED and not token.text.replace("$", "_").isidentifier():
-            digits_first = token.text[:1].isdigit() and token.text.replace("$", "_").isalnum()
-            if not digits_first:
-                return None
-        self._at += 1
-        return token.text
-
-    def table(self, default_database: str) -> tuple[str, str] | None:
-        """Return the next tokens as a table's name."""
-        first = self.name()
-        if first is None or self.take((".",)) is None:
-            return None if first is None else (default_database, first)
-        second = self.name()
-        return None if second is None else (first, second)
-
-    def tables_behind_rename_or_exchange(
-        self, default_database: str
-    ) -> list[tuple[str, str] | None]:
-        """Return the tables of `RENAME [TO | AS] t` and `EXCHANGE PARTITION p WITH TABLE t`."""
-        tables = []
-        while self._at < len(self._tokens):
-            if self.take(("RENAME",)) is not None:
-                if self._word(self._at) not in ("COLUMN", "INDEX", "KEY"):
-                    self.take(("TO", "AS", "="))
-                    tables.append(self.table(default_database))
-            elif self._word(self._at) == "WITH" and self._word(self._at + 1) == "TABLE":
-                self._at += 2
-                tables.append(self.table(default_database))
-            else:
-                self._at += 1
-        return tables
+    `RENAME [TO | AS | =] t`, `EXCHANGE PARTITION p WITH TABLE t`, MariaDB's
+    `CONVERT PARTITION p TO TABLE t` and `CONVERT TABLE t TO PARTITION p`: both words are reserved,
+    and mean nothing else there.
+    """
+    while (word := words.seek("RENAME", "TABLE")) is not None:
+        if word == "RENAME":
+            if words.take("COLUMN", "INDEX", "KEY"):
+                continue
+            words.take("TO", "AS", "=")
+        yield words.table(default_database)
 
 
-_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+def _pass_wait(words: Reader) -> None:
+    """Go behind MariaDB's `WAIT seconds` and `NOWAIT`."""
+    if words.take("WAIT"):
+        words.name()
+    words.take("NOWAIT")

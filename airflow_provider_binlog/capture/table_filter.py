@@ -51,5 +51,9 @@ class TableFilter:
         )
 
     def may_match_in(self, database: str) -> bool:
-        """Whether a table of this database may be captured."""
-        return any(fnmatchcase(database, each.partition(".")[0]) for each in self.include)
+        """Whether a table of this database may be captured; never False for one that is."""
+        # Names may hold dots, and wildcards match dots: any front of a glob may be the database's.
+        name = f"{database}."
+        return any(
+            fnmatchcase(name, each[:size]) for each in self.include for size in range(len(each) + 1)
+        )

@@ -4,8 +4,6 @@ Tasks may not do that, and go by the Task SDK; a command line has no task around
 `airflow.models`, which ruff takes for an oversight.
 """
 
-
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """`checkpoint show` and `checkpoint set`."""
 
-
-
 from __future__ import annotations
 
 import getpass

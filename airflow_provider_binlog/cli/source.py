@@ -1,7 +1,5 @@
 """What SOURCE means: binlog files, the address of a server, or an Airflow connection."""
 
-
-
 from __future__ import annotations
 
 import os

@@ -6,6 +6,8 @@ imports, and its arguments.
 
 from __future__ import annotations
 
+from tempfile import gettempdir
+
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, task
 
@@ -22,7 +24,7 @@ STAGING = "s3://lake_s3@lake/staging"
 @task
 def build_zip() -> str:
     """Write what the merge imports where the next task finds it, and return the path."""
-    return str(build_py_files("/tmp"))  # noqa: S108  on one worker; else a folder they share
+    return str(build_py_files(gettempdir()))  # on one worker; else a folder they share
 
 
 with DAG("binlog_plain_spark_submit", schedule="@hourly", catchup=False, max_active_runs=1):

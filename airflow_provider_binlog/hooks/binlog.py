@@ -1,7 +1,5 @@
 """The Airflow connection to a server whose log is read."""
 
-
-
 from __future__ import annotations
 
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Where the staged files lie: one location, opened by tasks and named for Spark."""
 
-
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

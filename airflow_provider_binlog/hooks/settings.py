@@ -3,8 +3,6 @@
 Nothing of Airflow is used here, so that the command line can open a DSN without it.
 """
 
-
-
 from __future__ import annotations
 
 import ssl

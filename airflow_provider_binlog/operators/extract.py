@@ -1,7 +1,5 @@
 """Stage one bounded range of the log."""
 
-
-
 from __future__ import annotations
 
 import json

@@ -33,9 +33,10 @@ def _padded(values: Values, *, width: int) -> Array:
     if values.length is None:
         raise TypeError("values of fixed width have no lengths")
     count = len(values)
-    words = np.empty((count, (width + 7) // 8), dtype=np.uint64)
-    for number in range(words.shape[1]):
+    word_count = (width + 7) // 8
+    words = np.empty((count, word_count), dtype=np.uint64)
+    for number in range(word_count):
         words[:, number] = values.memory.word(values.place, values.length, number)
-    data = words.view(np.uint8).reshape(count, -1)[:, :width].reshape(-1)
+    data = words.view(np.uint8).reshape(count, 8 * word_count)[:, :width].reshape(-1)
     offsets = np.arange(count + 1, dtype=np.int64) * width
     return Bytes(offsets.astype(np.int32), data).array(pa.binary(), values.null)

@@ -181,12 +181,18 @@ def _raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
         ) from error
 
 
+def _nothing(arrow_type: pa.DataType) -> Array:
+    """Return no values; `pa.array` knows no unions, which is what may be text or not is read as."""
+    array: Array = pa.nulls(0, arrow_type)  # type: ignore[call-overload]  # of any type
+    return array
+
+
 def _join(layout: RowLayout, pieces: list[DecodedRows]) -> DecodedRows:
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
         return DecodedRows(
-            columns=[pa.array([], column.arrow_type) for column in layout.columns],
+            columns=[_nothing(column.arrow_type) for column in layout.columns],
             event=np.zeros(0, dtype=np.int32),
             offset=np.zeros(0, dtype=np.int64),
             change=np.zeros(0, dtype=np.uint8),

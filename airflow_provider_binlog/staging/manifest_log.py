@@ -10,15 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ConflictError, ManifestError
+from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.staging.object_store import ObjectMissingError, ObjectStore
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
 class ManifestLog:

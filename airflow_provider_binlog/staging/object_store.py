@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from airflow_provider_binlog.errors import ConflictError, StagingError, StoreUnavailableError
+from airflow_provider_binlog.errors import (
+    ConflictError,
+    ObjectMissingError,
+    StagingError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-class ObjectMissingError(StagingError):
-    """Nothing is stored under the key."""
 
 
 class ObjectStore(Protocol):

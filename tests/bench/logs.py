@@ -23,9 +23,9 @@ _VERSION = 1
 _STATEMENT_ROWS = 50_000
 _ACCOUNTS = 20_000
 
-_COLUMNS = """id bigint unsigned NOT NULL PRIMARY KEY, quantity int, name varchar(40), mail varchar(100),
-    amount decimal(12,2), level tinyint, changed datetime(6), seen timestamp(3) NULL, note text,
-    score double, state enum('new','paid','sent')"""
+_COLUMNS = """id bigint unsigned NOT NULL PRIMARY KEY, quantity int, name varchar(40),
+    mail varchar(100), amount decimal(12,2), level tinyint, changed datetime(6),
+    seen timestamp(3) NULL, note text, score double, state enum('new','paid','sent')"""
 _ROW = """n, CRC32(n) DIV 3, CONCAT('customer ', n), CONCAT('customer.', n, '@example.com',
     REPEAT('x', n % 20)), CRC32(n * 7) DIV 100 / 100, n % 100,
     '2024-01-01' + INTERVAL n * 1000003 MICROSECOND, FROM_UNIXTIME(1700000000 + n % 10000000),
@@ -83,8 +83,9 @@ def _write(server: Server) -> list[Log]:
 
         def insert(table: str, first: int, count: int) -> None:
             cursor.execute(
-                f"INSERT INTO bench.{table} WITH RECURSIVE numbers (n) AS (SELECT {first} UNION ALL "
-                f"SELECT n + 1 FROM numbers WHERE n < {first + count - 1}) SELECT {_ROW} FROM numbers"
+                f"INSERT INTO bench.{table} WITH RECURSIVE numbers (n) AS (SELECT {first} "
+                f"UNION ALL SELECT n + 1 FROM numbers WHERE n < {first + count - 1}) "
+                f"SELECT {_ROW} FROM numbers"
             )
 
         def end_file() -> tuple[str, int]:

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_binlog.errors import ConflictError
-from airflow_provider_binlog.staging.object_store import ObjectMissingError, ObjectStore
+from airflow_provider_binlog.errors import ConflictError, ObjectMissingError
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import encode_name
 
 RACERS = 8

@@ -24,35 +24,51 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # A shell's `&` leaves it ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
     try:
-        with hold():
-            return _run(chosen)
+        return _COMMANDS[chosen.command](chosen)
     except (ServiceError, BinlogError, pymysql.MySQLError) as error:
         sys.stderr.write(f"\nThe demo cannot go on: {error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nStopped, and all that was started with it.\n")
-        return _INTERRUPTED
+        sys.stderr.write("Stopped, and all that was started with it.\n")
+        # Of the UI it is the ordinary end.
+        return 0 if chosen.command == "ui" else _INTERRUPTED
 
 
-def _run(chosen: argparse.Namespace) -> int:
-    choice = read_choice(os.environ)
-    if chosen.command == "ui":
-        from tests.demo.ui import show_ui
-
-        show_ui(choice if says_anything(os.environ) else None)
-        return 0
-    if chosen.command == "sql":
-        from tests.demo.query import show_query
-
-        show_query(chosen.query)
-        return 0
+def _demo(chosen: argparse.Namespace) -> int:
     from tests.demo.demo import show_demo
 
-    return show_demo(choice, spoil=chosen.spoil)
+    with hold():
+        return show_demo(read_choice(os.environ), spoil=chosen.spoil)
+
+
+def _ui(_: argparse.Namespace) -> int:
+    from tests.demo.ui import show_ui
+
+    choice = read_choice(os.environ)
+    with hold():
+        show_ui(choice if says_anything(os.environ) else None)
+    return 0
+
+
+def _sql(chosen: argparse.Namespace) -> int:
+    from tests.demo.query import show_query
+
+    show_query(chosen.query)
+    return 0
+
+
+_COMMANDS = {None: _demo, "ui": _ui, "sql": _sql}
+
+
+def _stop(*_: object) -> None:
+    """Leave at the first signal; one more while everything is being ended changes nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    sys.stderr.write("\nStopping …\n")
+    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:

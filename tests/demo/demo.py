@@ -13,11 +13,11 @@ from tests.demo.compare import Table, compare, read_tables, select
 from tests.demo.happenings import HAPPENINGS, SPOILING, statements
 from tests.demo.next_steps import what_next
 from tests.demo.report import Outcome, differences, table
-from tests.demo.runs import Run, read_run
+from tests.demo.runs import Run, Watch, read_run
 from tests.demo.source import Source, connect, make_source
 from tests.demo.surroundings import FOLDER, Surroundings
 from tests.demo.worker import Worker
-from tests.services.progress import ServiceError, step
+from tests.services.progress import ServiceError, say, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,13 @@ class Demo:
         Raises:
             ServiceError: The run failed.
         """
-        with step("the DAG binlog_shop in Airflow: changes >> stage >> merge >> checkpoint"):
-            run_id, state = self.airflow.call("run_dag", self.start)
-        run = read_run(_HOME, run_id)
-        print(f"    {run}", flush=True)
+        say("the DAG binlog_shop, in Airflow:")
+        watch = Watch(_HOME)
+        run_id, state = self.airflow.call("run_dag", self.start, meanwhile=watch.look)
+        watch.look()
         if state != "success":
             raise ServiceError(self.airflow.process.failure(f"the run of the DAG: {state}"))
-        return run
+        return read_run(_HOME, run_id)
 
     def compare(self, run: Run) -> bool:
         """Compare every table, and print how it came out; return whether all are equal."""
@@ -184,13 +184,12 @@ def _nothing_new(demo: Demo, *, spoil: bool) -> bool:
     before = demo.surroundings.manifests, demo.surroundings.parts
     run = demo.run_dag()
     staged = (demo.surroundings.manifests, demo.surroundings.parts) != before
-    if staged and demo.choice.dsn is None:
-        raise ServiceError(f"there was nothing new, and yet something was staged: {run}")
-    if staged:
-        print("    others wrote to your server in between: what they did was read, and passed over")
-    elif run.skipped:
-        count = len(demo.surroundings.manifests)
-        print(f"    the sensor skipped the run, and nothing was staged: still {count} manifests")
+    if demo.choice.dsn is None and (staged or not run.skipped):
+        raise ServiceError("there was nothing new, and yet the DAG found something to do")
+    if run.skipped:
+        print(f"    the sensor skipped the run; there are still {len(before[0])} manifests")
+    else:
+        print("    others wrote to your server in between: that was read, and passed over")
     return demo.compare(run)
 
 

@@ -14,6 +14,8 @@ from tests.services.progress import ServiceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tests.demo.choice import Choice
+
 _ROWS_SHOWN = 40
 _WIDTH_MAX = 40
 
@@ -25,7 +27,7 @@ def show_query(query: str) -> None:
         ServiceError: There was no demo, or Spark refuses the query.
     """
     choice = surroundings.maybe_last()
-    if choice is None:
+    if choice is None or not (tables := _tables(choice)):
         raise ServiceError("there are no tables yet: make demo")
     with ExitStack() as stack:
         store = surroundings.open_store(choice)
@@ -39,11 +41,14 @@ def show_query(query: str) -> None:
             env=around.spark_environment(),
         )
         stack.callback(lake.stop)
-        folder = around.files / "lake" / choice.database
-        names = sorted(path.name for path in folder.iterdir() if path.is_dir())
-        for name in names:
+        for name in tables:
             lake.call("name", name, around.relation(name))
         print(_lines(lake.call("read", f"({query.strip().rstrip(';')})")))
+
+
+def _tables(choice: Choice) -> list[str]:
+    folder = Surroundings(choice, "").files / "lake" / choice.database
+    return sorted(path.name for path in folder.glob("*") if path.is_dir())
 
 
 def _lines(found: pa.Table) -> str:

@@ -66,4 +66,4 @@ def differences(outcome: Outcome) -> str:
     """Return the first differences of a table as lines of text."""
     count = len(outcome.differences)
     first = [f"      {each}" for each in outcome.differences[:DIFFERENCES_SHOWN]]
-    return "\n".join([f"    {outcome.table}: {count:,} differences, the first:", *first])
+    return "\n".join([f"    {outcome.table} differs in {count:,} places; the first:", *first])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import socket
 import sys
 import sysconfig
 import time
 import urllib.request
 from contextlib import ExitStack
+from pathlib import Path
 
 from tests.demo import surroundings
 from tests.demo.choice import Choice
@@ -23,6 +25,12 @@ from tests.services.processes import Process, free_port
 from tests.services.progress import ServiceError, step
 
 _USUAL_PORT = 8080
+_AIRFLOW = f"{sysconfig.get_path('scripts')}/airflow"
+_PROGRAM = """\
+#!/bin/sh
+case "$1" in scheduler | triggerer) set -- "$@" --skip-serve-logs ;; esac
+exec AIRFLOW "$@"
+"""
 _PASSWORDS = FOLDER / "airflow" / "simple_auth_manager_passwords.json.generated"
 _PAUSE_SECONDS = 3.0
 _START_SECONDS = 180.0
@@ -54,9 +62,8 @@ def show_ui(wanted: Choice | None) -> None:
         port = _choose_port()
         environment = _environment(Surroundings(choice, source.dsn, store), port, start)
         with step("airflow standalone: start"):
-            program = sysconfig.get_path("scripts") + "/airflow"
             airflow = start_group(
-                (sys.executable, program, "standalone"),
+                (_AIRFLOW, "standalone"),
                 folder=LOGS,
                 name="standalone",
                 env=environment,
@@ -72,8 +79,7 @@ def show_ui(wanted: Choice | None) -> None:
 
 def _environment(around: Surroundings, port: int, start: str) -> dict[str, str]:
     url = f"http://127.0.0.1:{port}"
-    # standalone finds its own parts, `airflow scheduler` and so on, on the PATH.
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+    path = f"{_make_program()}{os.pathsep}{os.environ.get('PATH', '')}"
     return around.airflow_environment(
         PATH=path,
         AIRFLOW__API__BASE_URL=url,
@@ -81,11 +87,22 @@ def _environment(around: Surroundings, port: int, start: str) -> dict[str, str]:
         AIRFLOW__API__PORT=str(port),
         AIRFLOW__CORE__EXECUTION_API_SERVER_URL=f"{url}/execution/",
         AIRFLOW__CORE__PARALLELISM="4",
-        AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT=str(free_port()),
-        AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT=str(free_port()),
         BINLOG_SHOP_SCHEDULE="* * * * *",
         BINLOG_SHOP_START=start,
     )
+
+
+def _make_program() -> Path:
+    """Make the `airflow` that standalone finds on the PATH; return its folder.
+
+    It leaves out two servers that would listen on every interface of the machine, for logs that
+    lie in files beside the one who reads them.
+    """
+    program = FOLDER / "bin" / "airflow"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(_PROGRAM.replace("AIRFLOW", shlex.quote(_AIRFLOW)))
+    program.chmod(0o755)
+    return program.parent
 
 
 def _choose_port() -> int:
@@ -109,7 +126,7 @@ def _await_health(airflow: Process, port: int) -> None:
 
 def _healthy(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  Our own http://
             parts = json.loads(answer.read())
     except (OSError, ValueError):
         return False

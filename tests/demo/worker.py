@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _ADDRESS = "BINLOG_DEMO_ADDRESS"
 _TOKEN = "BINLOG_DEMO_TOKEN"
 _TOKEN_SIZE = 32
+_LOOK_SECONDS = 0.2
+
+
+def _rest() -> None:
+    """Do nothing meanwhile."""
 
 
 def start_group(
@@ -42,7 +47,7 @@ class Worker:
         """Start it; it gets ready while the caller does other things."""
         self._token = secrets.token_bytes(_TOKEN_SIZE)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(0.2)
+        self._listener.settimeout(_LOOK_SECONDS)
         self._connection: Connection[Any, Any] | None = None
         mine = {
             _ADDRESS: str(self._listener.getsockname()[1]),
@@ -53,8 +58,13 @@ class Worker:
         argv = (sys.executable, "-m", module)
         self.process = start_group(argv, folder=folder, name=name, env=dict(env) | mine)
 
-    def call(self, function: str, *arguments: Any) -> Any:
+    def call(self, function: str, *arguments: Any, meanwhile: Callable[[], None] = _rest) -> Any:
         """Return what a function of the worker returns; the first call waits until it is ready.
+
+        Args:
+            function: Its name.
+            arguments: What it takes.
+            meanwhile: Called now and then while it works.
 
         Raises:
             ServiceError: It raised, or the process ended; the text holds the end of its log.
@@ -62,6 +72,8 @@ class Worker:
         try:
             connection = self._connect()
             connection.send((function, arguments))
+            while not connection.poll(_LOOK_SECONDS):
+                meanwhile()
             done, value = connection.recv()
         except (EOFError, ConnectionError) as error:
             raise ServiceError(self.process.failure("it ended")) from error

@@ -18,10 +18,11 @@ from tests.fuzz.seeds import SEEDS
 from tests.services.servers import Server
 
 _COLUMNS = """id int unsigned PRIMARY KEY AUTO_INCREMENT, i1 tinyint, i2 smallint unsigned,
-    i3 mediumint, i8 bigint unsigned, f float, d double, n1 decimal(10,2), n2 decimal(65,30), b bit(10),
-    y year, d1 date, d2 datetime(6), d3 timestamp(3) NULL, t time(2), c char(10), v varchar(300),
-    k char(4) CHARACTER SET gbk, u varchar(20) CHARACTER SET ucs2, x binary(5), w varbinary(40),
-    p text, q mediumblob, e enum('new','grün',''), s set('a','b','grün')"""
+    i3 mediumint, i8 bigint unsigned, f float, d double, n1 decimal(10,2), n2 decimal(65,30),
+    b bit(10), y year, d1 date, d2 datetime(6), d3 timestamp(3) NULL, t time(2), c char(10),
+    v varchar(300), k char(4) CHARACTER SET gbk, u varchar(20) CHARACTER SET ucs2,
+    x binary(5), w varbinary(40), p text, q mediumblob, e enum('new','grün',''),
+    s set('a','b','grün')"""
 _ROW = """(DEFAULT, -7, 65535, -8388608, 18446744073709551615, 1.5, -0.1, 12345678.90,
     -1234567890.123456789, b'1000000001', 2024, '2024-02-29', '9999-12-31 23:59:59.987654',
     '2024-05-06 07:08:09.123', '-838:59:58.25', 'é日', REPEAT('ab', 40), '日本', '日本é', x'0102',

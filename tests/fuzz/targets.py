@@ -172,6 +172,18 @@ def _server_error(data: bytes) -> None:
     told(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
 
 
+_MANIFEST = b"""{"format": "airflow-provider-binlog/manifest", "version": 1, "sequence": 1,
+"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
+"start": {"file": "binlog.000001", "offset": 4, "gtid": null},
+"stop": {"file": "binlog.000002", "offset": 99, "gtid": ""}, "before_images": "all",
+"tables": [{"database": "d", "table": "t", "schemas": [{"columns": [{"name": "a",
+"mysql_type": "int", "arrow_type": "int32", "nullable": true, "charset": null}], "key": ["a"]}],
+"images": [["a"]], "parts": [{"path": "d/t/1.parquet", "schema": 0, "rows": 1, "bytes": 9,
+"sha256": "00", "first_row": 1, "last_row": 1, "first_commit": 1, "last_commit": 1,
+"changes": {"insert": 1}}], "unrepresentable": {}}], "statements": [{"file": "binlog.000001",
+"offset": 7, "row": 1, "kind": "DROP TABLE", "tables": [["d", "t"]], "text": "DROP TABLE t"}],
+"events": {"XID": 1}, "skipped_events": {}, "created_at": "x", "created_by": "y"}"""
+
 _TAGGED = GtidSet.parse(f"{builder.SERVER_UUID}:1-5:9:tag:1-3:7, {builder.SERVER_UUID[:-1]}f:8")
 _STATEMENTS = (
     b"XA START X'6162',X'',1",
@@ -217,9 +229,7 @@ EVENT_TARGETS = (
     _event("mariadb_gtid", _mariadb_gtid, EventType.MARIADB_GTID),
     _event("mariadb_gtid_list", mariadb_events.MariadbGtidList.parse, EventType.MARIADB_GTID_LIST),
     Target("mariadb_gtid_text", _mariadb_gtid_text, lambda: (b"", b"0-1-7,3-9-18446744073709551")),
-    _event(
-        "binlog_checkpoint", mariadb_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT
-    ),
+    _event("binlog_checkpoint", mariadb_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT),
     _event("table_map", _table_map, EventType.TABLE_MAP),
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
@@ -230,16 +240,3 @@ EVENT_TARGETS = (
 
 def _gtid_sets() -> Sequence[bytes]:
     return seeds.bodies(EventType.PREVIOUS_GTIDS)
-
-
-_MANIFEST = b"""{"format": "airflow-provider-binlog/manifest", "version": 1, "sequence": 1,
-"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
-"start": {"file": "binlog.000001", "offset": 4, "gtid": null},
-"stop": {"file": "binlog.000002", "offset": 99, "gtid": ""}, "before_images": "all",
-"tables": [{"database": "d", "table": "t", "schemas": [{"columns": [{"name": "a",
-"mysql_type": "int", "arrow_type": "int32", "nullable": true, "charset": null}], "key": ["a"]}],
-"images": [["a"]], "parts": [{"path": "d/t/1.parquet", "schema": 0, "rows": 1, "bytes": 9,
-"sha256": "00", "first_row": 1, "last_row": 1, "first_commit": 1, "last_commit": 1,
-"changes": {"insert": 1}}], "unrepresentable": {}}], "statements": [{"file": "binlog.000001",
-"offset": 7, "row": 1, "kind": "DROP TABLE", "tables": [["d", "t"]], "text": "DROP TABLE t"}],
-"events": {"XID": 1}, "skipped_events": {}, "created_at": "x", "created_by": "y"}"""

@@ -282,6 +282,23 @@ def test_all_before_images_change_nothing(quick_place: Workplace) -> None:
     quick_place.check(table)
 
 
+def test_tables_of_a_catalog(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "a_b", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="one")
+    source.seal()
+    template = "cdc.{database}_{table}"
+    place.merge(table_name=template)
+    table.update(1, note="two")
+    source.seal()
+
+    (report,) = place.merge(table_name=template).tables
+
+    prefix = "`lake`." if place.format == "iceberg" else ""
+    assert report.target == f"{prefix}`cdc`.`{place.database}_a_b`"
+    assert place.spark.table(report.target).collect()[0]["note"] == "two"
+
+
 def test_a_large_table_is_searched_in_the_range_of_the_changes(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

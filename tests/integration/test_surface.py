@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +22,10 @@ from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from airflow_provider_binlog.transport import questions
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 from tests.fixtures import mysql
+from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
-    from tests.services.servers import Server
 
 CONNECTION = "AIRFLOW_CONN_BINLOG_DEFAULT"
 CHECKPOINT = "AIRFLOW_VAR_BINLOG_CHECKPOINT_SHOP"
@@ -75,6 +76,23 @@ def test_a_connection_that_lacks_privileges_says_which(
     assert not ready
     assert "REPLICATION CLIENT" in text
     assert "REPLICATION SLAVE" in text
+
+
+def test_a_server_without_a_log_says_all_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server.create("mysql97", tmp_path / "server")
+    server.start({"skip_log_bin": 1, "binlog_row_metadata": "MINIMAL"})
+    monkeypatch.setenv(CONNECTION, f"binlog://root@{server.host}:{server.port}")
+
+    try:
+        ready, text = BinlogHook().test_connection()
+    finally:
+        server.stop()
+
+    assert not ready
+    assert "(1) the server writes no binary log: put log_bin=binlog under" in text
+    assert "SET PERSIST binlog_row_metadata = FULL;" in text
 
 
 @pytest.mark.parametrize(

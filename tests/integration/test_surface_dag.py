@@ -3,158 +3,167 @@
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import subprocess
-import sys
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from deltalake import DeltaTable
 
-from airflow_provider_binlog.spark.session_conf import delta_conf
-from tests.fixtures import mysql
+from airflow_provider_binlog.transport import questions
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fixtures.airflow import Airflow
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
+
+pytestmark = pytest.mark.filterwarnings(
+    # Of the Spark session that reads the lake.
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
 
 ROOT = Path(__file__).parents[2]
 DAG_ID = "binlog_shop"
 
-RUN = """
-import sys
-from airflow.dag_processing.dagbag import DagBag
-run = DagBag(sys.argv[1]).dags[sys.argv[2]].test()
-sys.exit(run.state != "success")
-"""
+# Every format on every store, and every server with both.
+COMBINATIONS = [
+    ("mysql97", "delta", "file"),
+    ("mariadb1011", "iceberg", "file"),
+    ("mariadb1011", "delta", "s3"),
+    ("mysql97", "iceberg", "s3"),
+]
+
+FIRST_CHANGES = (
+    """CREATE TABLE orders (
+        id INT PRIMARY KEY, customer BIGINT UNSIGNED, total DECIMAL(12,2), note VARCHAR(40),
+        state ENUM('new', 'paid', 'sent'), flags SET('gift', 'fragile'), paid BIT(1),
+        weight DOUBLE, placed DATETIME(6), changed TIMESTAMP(3) NULL, due DATE, picked TIME(2),
+        document BLOB)""",
+    """CREATE TABLE items (
+        `order` INT, line TINYINT, sku CHAR(8) NOT NULL, PRIMARY KEY (`order`, line))""",
+    """INSERT INTO orders VALUES
+        (1, 18446744073709551615, 1.50, 'é漢😀', 'paid', 'gift,fragile', b'1', 0.1,
+         '2026-11-20 01:02:03.456789', '2026-11-20 01:02:03.456', '2026-12-24',
+         '-12:34:56.78', X'00FF'),
+        (2, 0, -20, '', 'new', '', b'0', -1e300,
+         '1000-01-01 00:00:00', NULL, '9999-12-31', '00:00:00', ''),
+        (3, 7, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
+    "INSERT INTO items VALUES (1, 1, 'a'), (1, 2, 'b'), (2, 1, 'a')",
+)
+MORE_CHANGES = (
+    "UPDATE orders SET note = 'changed', changed = '2026-11-21 00:00:00.5' WHERE id = 2",
+    "DELETE FROM orders WHERE id = 3",
+    "INSERT INTO orders (id, note) VALUES (3, 'again'), (5, 'short-lived')",
+    "DELETE FROM orders WHERE id = 5",
+    # The key of one row goes to the other, and back comes what it was.
+    "BEGIN",
+    "UPDATE orders SET id = 4 WHERE id = 1",
+    "UPDATE orders SET id = 1 WHERE id = 2",
+    "UPDATE orders SET id = 2 WHERE id = 4",
+    "COMMIT",
+    "BEGIN",
+    "INSERT INTO orders (id, note) VALUES (9, 'rolled back')",
+    "ROLLBACK",
+    "BEGIN",
+    "INSERT INTO orders (id, total) VALUES (6, 6.66)",
+    "INSERT INTO items VALUES (6, 1, 'c'), (6, 2, 'd')",
+    "DELETE FROM items WHERE `order` = 2",
+    "COMMIT",
+    "CREATE TABLE visits (id BIGINT UNSIGNED PRIMARY KEY, page VARCHAR(20)) CHARACTER SET latin1",
+    "INSERT INTO visits VALUES (18446744073709551615, 'größe')",
+)
 
 
-@dataclass(frozen=True)
-class Airflow:
-    """An Airflow on SQLite in a folder of its own."""
-
-    home: Path
-    environment: dict[str, str]
-
-    def run(self, program: str, *arguments: str | Path) -> None:
-        """Run Python under it, and show what it printed if it fails."""
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | self.environment,
-            cwd=self.home,
-        )
-        assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]
-
-    def run_dag(self) -> dict[str, str]:
-        """Run the DAG once; return the state of each task."""
-        self.run(RUN, ROOT / "dags", DAG_ID)
-        return dict(
-            self.query(
-                "SELECT task_id, state FROM task_instance WHERE run_id ="
-                " (SELECT run_id FROM dag_run ORDER BY id DESC LIMIT 1)"
-            )
-        )
-
-    def returned(self, task_id: str) -> Any:
-        """Return what a task of the last run returned."""
-        ((value,),) = self.query(
-            "SELECT value FROM xcom WHERE key = 'return_value' AND task_id = ?"
-            " ORDER BY dag_run_id DESC LIMIT 1",
-            task_id,
-        )
-        return json.loads(value)
-
-    def checkpoint(self) -> Any:
-        """Return the source's checkpoint."""
-        ((value,),) = self.query("SELECT val FROM variable WHERE key = 'binlog_checkpoint_shop'")
-        return json.loads(value)
-
-    def query(self, statement: str, *arguments: str) -> list[Any]:
-        """Ask Airflow's database."""
-        with sqlite3.connect(self.home / "airflow.db") as connection:
-            return connection.execute(statement, arguments).fetchall()
+@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def combination(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    found: tuple[str, str, str] = request.param
+    return found
 
 
 @pytest.fixture
-def airflow(database: Database, spark_environment: SparkEnvironment, tmp_path: Path) -> Airflow:
-    """An Airflow whose DAG captures the test's database into Delta tables in `tmp_path`."""
+def database(
+    combination: tuple[str, str, str],
+    request: pytest.FixtureRequest,
+    create_database: Callable[..., Database],
+) -> Database:
+    return create_database(request.getfixturevalue(combination[0]))
+
+
+@pytest.fixture
+def lake(combination: tuple[str, str, str], request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    _, format_, store = combination
+    if store == "s3":
+        return Lake.on_s3(format_, request.getfixturevalue("s3_server"))
+    return Lake.in_folder(format_, tmp_path)
+
+
+@pytest.fixture
+def airflow(
+    create_airflow: Callable[..., Airflow],
+    database: Database,
+    lake: Lake,
+    spark_environment: SparkEnvironment,
+) -> Airflow:
+    return create_shop_airflow(create_airflow, database, lake, spark_environment)
+
+
+def create_shop_airflow(
+    create_airflow: Callable[..., Airflow],
+    database: Database,
+    lake: Lake,
+    environment: SparkEnvironment,
+) -> Airflow:
+    """Return an Airflow whose DAG captures the database from now on into the lake."""
     server = database.server
     binlog = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
-    home = tmp_path / "airflow"
-    home.mkdir()
-    environment = {
-        **spark_environment.variables,
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW_CONN_BINLOG_DEFAULT": json.dumps(binlog),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    with closing(database.connect()) as connection:
         # The log of a server that tests share holds what no capture may pass over.
-        "BINLOG_SHOP_START": "{}:{}".format(*mysql.query(server, "SHOW BINARY LOG STATUS")[0]),
-        "BINLOG_SHOP_TABLES": f"{database.name}.*",
-        "BINLOG_SHOP_STAGING": f"file://{tmp_path}/staging",
-        "BINLOG_SHOP_LAKE": f"file://{tmp_path}/lake",
-        "BINLOG_SHOP_SPARK": json.dumps({"conf": spark_environment.conf | delta_conf()}),
-    }
-    made = Airflow(home, environment)
-    made.run("from airflow.utils.db import initdb; initdb()")
-    return made
-
-
-@pytest.mark.parametrize("server", ["mysql97"], indirect=True)
-def test_three_runs(airflow: Airflow, database: Database, tmp_path: Path) -> None:
-    database.execute(
-        "CREATE TABLE orders (id INT PRIMARY KEY, total DECIMAL(10,2), note VARCHAR(40))",
-        "INSERT INTO orders VALUES (1, 1.50, 'é漢😀'), (2, 20, NULL), (3, -3, '')",
+        start = questions.log_end(connection)
+    return create_airflow(
+        **environment.variables,
+        **lake.connections,
+        AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
+        AIRFLOW_CONN_BINLOG_DEFAULT=json.dumps(binlog),
+        AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        BINLOG_SHOP_START=f"{start.file}:{start.offset}",
+        BINLOG_SHOP_TABLES=f"{database.name}.*",
+        BINLOG_SHOP_STAGING=lake.staging,
+        BINLOG_SHOP_FORMAT=lake.format,
+        BINLOG_SHOP_LAKE=lake.location,
+        BINLOG_SHOP_SPARK=json.dumps({"conf": lake.spark_conf(environment)}),
     )
 
-    states = airflow.run_dag()
 
-    assert set(states.values()) == {"success"}
-    assert read_lake(tmp_path, database, "orders") == select(database, "orders")
+@pytest.mark.spark
+def test_three_runs(
+    airflow: Airflow, database: Database, lake: Lake, spark_environment: SparkEnvironment
+) -> None:
+    database.execute(*FIRST_CHANGES)
+
+    states = airflow.run_dag(DAG_ID)
+
+    assert set(states.values()) == {"success"}, states
+    assert lake.differences(spark_environment, database) == []
     staged = airflow.returned("stage")
-    assert staged["changes"] == {"insert": 3}
-    assert staged["tables"] == {f"{database.name}.orders": 3}
-    (merged,) = airflow.returned("merge")["tables"]
-    assert merged["rows"]["inserted"] == 3
+    assert staged["changes"] == {"insert": 6}
+    assert staged["tables"] == {f"{database.name}.items": 3, f"{database.name}.orders": 3}
+    merged = airflow.returned("merge")["tables"]
+    assert {each["table"]: each["rows"]["inserted"] for each in merged} == staged["tables"]
     assert airflow.checkpoint()["position"]["offset"] == staged["stop"]["offset"]
 
-    database.execute(
-        "BEGIN",
-        "UPDATE orders SET id = 4 WHERE id = 1",
-        "DELETE FROM orders WHERE id = 2",
-        "COMMIT",
-        "BEGIN",
-        "INSERT INTO orders VALUES (9, 9, 'rolled back')",
-        "ROLLBACK",
-        "CREATE TABLE visits (id BIGINT UNSIGNED PRIMARY KEY)",
-        "INSERT INTO visits VALUES (18446744073709551615)",
-    )
+    database.execute(*MORE_CHANGES)
 
-    states = airflow.run_dag()
+    states = airflow.run_dag(DAG_ID)
 
-    assert set(states.values()) == {"success"}
-    for table in ("orders", "visits"):
-        assert read_lake(tmp_path, database, table) == select(database, table)
-    assert airflow.checkpoint()["sequence"] == airflow.returned("stage")["last_sequence"]
+    assert set(states.values()) == {"success"}, states
+    assert lake.differences(spark_environment, database) == []
+    assert airflow.checkpoint()["sequence"] == airflow.returned("stage")["last_sequence"] == 2
 
-    before = airflow.checkpoint()
-    states = airflow.run_dag()
+    before, files = airflow.checkpoint(), lake.staged_files()
+    states = airflow.run_dag(DAG_ID)
 
-    assert set(states.values()) == {"skipped"}
+    assert set(states.values()) == {"skipped"}, states
     assert airflow.checkpoint() == before
-
-
-def select(database: Database, table: str) -> list[tuple[Any, ...]]:
-    return sorted(database.query(f"SELECT * FROM {table}"))
-
-
-def read_lake(folder: Path, database: Database, table: str) -> list[tuple[Any, ...]]:
-    rows = DeltaTable(f"{folder}/lake/{database.name}/{table}").to_pyarrow_table().to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
+    assert lake.staged_files() == files

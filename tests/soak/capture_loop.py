@@ -2,7 +2,8 @@
 
     python -m tests.soak.capture_loop FOLDER PORT FLAVOR
 
-Ends when `FOLDER/last` exists and everything up to its position is staged.
+Makes `FOLDER/ready` when it begins. Ends behind a range that was begun when `FOLDER/last` existed:
+by then nothing is written any more.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
 
     checkpoints = FolderStore(folder)
     source = LiveSource(connect, flavor=flavor)
+    (folder / "ready").touch()
     while True:
         last = folder / "last"
         final = last.exists()

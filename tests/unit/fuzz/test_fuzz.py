@@ -26,7 +26,10 @@ def test_what_was_found_stays_fixed(path: Path) -> None:
 def test_damaged_input_gives_a_value_or_an_error_of_our_tree(target: Target) -> None:
     random = Random(target.name)
     corpus = tuple(target.seeds())
-    for data in [*corpus, *(target.mutate(random, corpus[n % len(corpus)], corpus) for n in range(40))]:
+    for data in [
+        *corpus,
+        *(target.mutate(random, corpus[n % len(corpus)], corpus) for n in range(40)),
+    ]:
         with limited():
             execute(target, data)
 

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 from airflow.providers_manager import ProvidersManager
 

@@ -262,6 +262,24 @@ def test_no_events_give_empty_columns() -> None:
         assert [len(array) for array in decoded.columns] == [0] * 5
 
 
+def test_no_rows_of_every_kind_of_column() -> None:
+    columns = [
+        *(wire.char(size, collation=wire.BINARY) for size in (0, 1, 8, 255)),
+        wire.column(ColumnType.VARCHAR, b"\x28\x00", collation=None),  # text or bytes: who knows
+        wire.varchar(40, collation=wire.BINARY),
+        wire.column(ColumnType.SET, b"\x01", set_labels=(b"a",)),
+        wire.column(ColumnType.BIT, b"\x02\x01"),
+        wire.column(ColumnType.NEWDECIMAL, b"\x41\x1e"),
+    ]
+    layout = compile_layout(wire.table(*columns), unnamed_ok=True)
+    nothing = wire.rows_events(wire.event(INSERT, len(columns), b""))
+
+    for events in (nothing, nothing.slice(0, 0)):
+        decoded = decode(layout, events)
+        assert [array.type for array in decoded.columns] == layout.schema.types
+        assert [len(array) for array in decoded.columns] == [0] * len(columns)
+
+
 def test_spare_bytes_may_be_missing() -> None:
     layout = compile_layout(SHAPE)
     events = wire.rows_events(wire.event(INSERT, 5, ROW), slack=0)

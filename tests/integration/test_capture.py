@@ -1,0 +1,644 @@
+"""What is staged of a real server's log: the same from everywhere, and equal to SELECT."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count, pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
+from airflow_provider_binlog.binlog.gtid_set import GtidSet
+from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ForeignPositionError,
+    ServerSetupError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.live import LiveSource
+from airflow_provider_binlog.transport.questions import (
+    check_position,
+    gtid_at,
+    gtid_executed,
+    identify,
+    log_end,
+)
+from tests.fixtures.mysql import Database, connect, execute, query
+from tests.services.servers import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from airflow_provider_binlog.manifest import TableChanges
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+pytestmark = pytest.mark.server
+
+Row = dict[str, Any]
+_numbers = count()
+
+# ------------------------------------------------------------------- a range, and what is staged
+
+
+@dataclass(frozen=True)
+class Range:
+    """What happened on a server between two moments."""
+
+    database: Database
+    start: Position
+    stop: Position
+
+    @property
+    def server(self) -> Server:
+        return self.database.server
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a range was staged as."""
+
+    manifest: Manifest
+    store: FsspecStore
+
+    def rows(self, table: TableChanges) -> list[Row]:
+        """Return the change rows of a table, by `_row`."""
+        rows: list[Row] = []
+        for part in table.parts:
+            rows += pq.read_table(io.BytesIO(self.store.read(f"shop/{part.path}"))).to_pylist()
+        return sorted(rows, key=lambda row: int(row["_row"]))
+
+
+def end_of(server: Server) -> Position:
+    with closing(connect(server)) as connection:
+        return log_end(connection)
+
+
+def happen(database: Database, *statements: str) -> Range:
+    start = end_of(database.server)
+    database.execute(*statements)
+    return Range(database, start, end_of(database.server))
+
+
+def live(server: Server, **options: Any) -> LiveSource:
+    flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
+    return LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
+
+
+def files(server: Server, **options: Any) -> FileSource:
+    return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
+
+
+def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
+    with closing(connect(happened.server)) as connection:
+        identity = identify(connection)
+    store = open_store(f"memory://captured{next(_numbers)}")
+    defaults: dict[str, Any] = {
+        "identity": identity,
+        "checkpoint_position": happened.start,
+        "next_sequence": 1,
+        "stop": happened.stop,
+        "tables": TableFilter([f"{happened.database.name}.*"]),
+        "source_name": "shop",
+        "before_images": BeforeImages.KEY_CHANGES,
+        "created_by": "a test",
+    }
+    (manifest,) = extract(source, store=store, **(defaults | arguments)).manifests
+    return Staged(replace(manifest, created_at=""), store)
+
+
+# ------------------------------------------------------------------- the same as SELECT
+
+
+def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Return the tables after all changes, one after another; statements in their places."""
+    changes: list[tuple[int, int, TableChanges | None, Any]] = [
+        (int(row["_row"]), 1, table, row)
+        for table in staged.manifest.tables
+        for row in staged.rows(table)
+    ]
+    # A statement applies behind the rows with a smaller place.
+    changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
+    tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
+    for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
+        if table is None:
+            if change.kind.startswith(("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE")):
+                for _, name in change.tables:
+                    tables.pop(name, None)
+            continue
+        content = tables.setdefault(table.table, {})
+        key = table.schemas[-1].key
+        values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
+        row = Counter([values])
+        place = tuple(change[name] for name in key)
+        kind = change["_change_type"]
+        if key and kind in ("insert", "update_postimage"):
+            content[place] = row
+        elif key:
+            del content[place]
+        elif kind in ("insert", "update_postimage"):
+            content[place] = content.get(place, Counter()) + row
+        else:
+            assert content[place][values] > 0
+            content[place] = content[place] - row
+    return {
+        name: sum(content.values(), start=Counter()) for name, content in tables.items() if content
+    }
+
+
+def select(database: Database) -> dict[str, Counter[tuple[Any, ...]]]:
+    names = [name for (name,) in database.query("SHOW TABLES")]
+    found = {name: Counter(database.query(f"SELECT * FROM `{name}`")) for name in names}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def plain(value: Any) -> Any:
+    """Return a staged value as PyMySQL returns it."""
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def assert_equal_to_select(staged: Staged, database: Database) -> None:
+    applied = {
+        name: Counter({tuple(map(plain, row)): count for row, count in rows.items() if count})
+        for name, rows in apply(staged).items()
+    }
+    assert {name: rows for name, rows in applied.items() if rows} == select(database)
+
+
+CREATE = [
+    """CREATE TABLE kinds (
+        id INT PRIMARY KEY, small TINYINT, big BIGINT UNSIGNED, price DECIMAL(12,3),
+        name VARCHAR(60) NOT NULL, note TEXT, day DATE, at DATETIME(6), seen TIMESTAMP(3) NULL,
+        state ENUM('new','grün','done'), tags SET('a','b','c'), raw BLOB, ratio DOUBLE)""",
+    "CREATE TABLE visits (page VARCHAR(20), hits INT)",
+    "CREATE TABLE pairs (a INT, b VARCHAR(10), c INT, PRIMARY KEY (b, a))",
+    "CREATE TABLE parents (id INT PRIMARY KEY, name VARCHAR(20))",
+    "CREATE TABLE audit (id INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(40))",
+    """CREATE TRIGGER logs AFTER INSERT ON pairs FOR EACH ROW
+        INSERT INTO audit (what) VALUES (CONCAT(NEW.b, NEW.a))""",
+]
+KINDS = [
+    """(1, -128, 18446744073709551615, '-123456789.125', 'plain', NULL, '2024-02-29',
+    '9999-12-31 23:59:59.999999', '2038-01-19 03:14:07.999', 'grün', 'a,c', x'00ff', 0.1)""",
+    """(2, 127, 0, '0.001', 'é日本😀', REPEAT('long ', 3000), '1000-01-01', '1000-01-01',
+    '1970-01-01 00:00:01', 'new', '', '', -1.5e300)""",
+    "(3, NULL, NULL, NULL, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+]
+CHANGES = [
+    f"INSERT INTO kinds VALUES {', '.join(KINDS)}",
+    "INSERT INTO visits VALUES ('a', 1), ('a', 1), ('b', NULL), (NULL, NULL)",
+    "FLUSH BINARY LOGS",
+    "INSERT INTO pairs VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', NULL)",
+    "INSERT INTO parents SELECT id, name FROM kinds",
+    # Several tables in one transaction, and in one statement.
+    "BEGIN",
+    "UPDATE kinds SET small = 5, note = 'changed' WHERE id = 1",
+    "DELETE FROM visits WHERE page = 'a' LIMIT 1",
+    "INSERT INTO pairs VALUES (9, 'z', 9)",
+    """UPDATE kinds, parents SET kinds.name = 'both', parents.name = 'both'
+    WHERE kinds.id = parents.id AND kinds.id < 3""",
+    "COMMIT",
+    # Keys that move, and one row on another's former place.
+    "UPDATE pairs SET a = a + 1 WHERE b = 'x' ORDER BY a DESC",
+    "UPDATE kinds SET id = id + 10 ORDER BY id DESC",
+    "INSERT INTO kinds VALUES (1, 1, 1, 1, 'again', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1)",
+    "FLUSH BINARY LOGS",
+    "REPLACE INTO parents VALUES (1, 'replaced'), (7, 'new')",
+    "INSERT INTO parents VALUES (1, 'x'), (8, 'y') ON DUPLICATE KEY UPDATE name = 'updated'",
+    "REPLACE INTO pairs VALUES (9, 'z', 10)",
+    # What was rolled back is not there.
+    "BEGIN",
+    "INSERT INTO parents VALUES (50, 'rolled back')",
+    "ROLLBACK",
+    "BEGIN",
+    "INSERT INTO parents VALUES (60, 'kept')",
+    "SAVEPOINT s",
+    "INSERT INTO parents VALUES (61, 'rolled back')",
+    "ROLLBACK TO s",
+    "INSERT INTO parents VALUES (62, 'kept')",
+    "COMMIT",
+    "DELETE FROM kinds WHERE id = 13",
+    "UPDATE visits SET hits = 2",
+    # Tables as a whole.
+    "CREATE TABLE copied (PRIMARY KEY (id)) AS SELECT id, name FROM parents",
+    "CREATE TABLE short (id INT PRIMARY KEY)",
+    "INSERT INTO short VALUES (1), (2)",
+    "/*!50000 TRUNCATE */ TABLE short",
+    "INSERT INTO short VALUES (3)",
+    "FLUSH BINARY LOGS",
+    "CREATE TABLE gone (id INT PRIMARY KEY)",
+    "INSERT INTO gone VALUES (1)",
+    "DROP TABLE gone",
+    "ALTER TABLE short ADD extra VARCHAR(5)",
+    "DELETE FROM short",
+    "INSERT INTO short VALUES (4, 'four')",
+]
+KINDS_OF_STATEMENTS = [
+    *["CREATE TABLE"] * 7,
+    "TRUNCATE TABLE",
+    "CREATE TABLE",
+    "DROP TABLE",
+    "ALTER TABLE",
+]
+
+
+@pytest.fixture
+def happened(database: Database, tmp_path: Path) -> Range:
+    """A range with changes of every kind, over several files."""
+    return happen(database, *CREATE, *CHANGES, *_more(database, tmp_path))
+
+
+def _more(database: Database, folder: Path) -> Iterator[str]:
+    path = folder / "visits.csv"
+    path.write_text("loaded\t1\nloaded\t\\N\n")
+    yield f"LOAD DATA INFILE '{path}' INTO TABLE visits"
+    if database.server.name == "mysql97":
+        # What a foreign key does to other tables: MySQL logs it since 9.6.
+        yield (
+            "CREATE TABLE children (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent)"
+            " REFERENCES parents (id) ON DELETE CASCADE ON UPDATE CASCADE)"
+        )
+        yield "INSERT INTO children VALUES (1, 1), (2, 7), (3, 7)"
+        yield "DELETE FROM parents WHERE id = 7"
+        yield "UPDATE parents SET id = 100 WHERE id = 1"
+        yield "SET gtid_next = 'AUTOMATIC:tagged'"
+        yield "INSERT INTO parents VALUES (200, 'tagged')"
+
+
+def test_changes_applied_in_order_equal_select(happened: Range) -> None:
+    staged = stage(live(happened.server), happened)
+
+    assert_equal_to_select(staged, happened.database)
+    kinds = [statement.kind for statement in staged.manifest.statements]
+    assert kinds[: len(KINDS_OF_STATEMENTS)] == KINDS_OF_STATEMENTS
+    assert {table.database for table in staged.manifest.tables} == {happened.database.name}
+    assert len({row["_file"] for table in staged.manifest.tables for row in staged.rows(table)}) > 3
+
+
+def test_every_source_and_block_size_gives_the_same_bytes(happened: Range) -> None:
+    expected = stage(live(happened.server), happened)
+    sources: list[BinlogSource] = [
+        files(happened.server),
+        files(happened.server, block_bytes=1),
+        files(happened.server, block_bytes=3000),
+        live(happened.server, block_bytes=700),
+    ]
+
+    for source in sources:
+        found = stage(source, happened)
+        assert found.manifest == expected.manifest
+        for table in expected.manifest.tables:
+            for part in table.parts:
+                key = f"shop/{part.path}"
+                assert found.store.read(key) == expected.store.read(key)
+
+
+def test_all_before_images_are_there_when_asked_for(happened: Range) -> None:
+    staged = stage(files(happened.server), happened, before_images=BeforeImages.ALL)
+
+    assert_equal_to_select(staged, happened.database)
+    for table in staged.manifest.tables:
+        assert table.changes.get("update_preimage") == table.changes.get("update_postimage")
+
+
+def test_small_limits_change_only_the_parts(happened: Range) -> None:
+    limits = Limits(part_bytes_max=300, pending_bytes_max=1000)
+    staged = stage(files(happened.server), happened, limits=limits)
+    whole = stage(files(happened.server), happened)
+
+    assert sum(len(table.parts) for table in staged.manifest.tables) > sum(
+        len(table.parts) for table in whole.manifest.tables
+    )
+    for table, expected in zip(staged.manifest.tables, whole.manifest.tables, strict=True):
+        assert staged.rows(table) == whole.rows(expected)
+
+
+def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) -> None:
+    source = files(happened.server)
+    whole = stage(source, happened)
+    boundaries = [
+        Position(block.file, int(block.position[index]))
+        for block in source.blocks(happened.start, happened.stop)
+        for index, kind in enumerate(block.type.tolist())
+        if kind in GROUP_STARTS and happened.start.place < (
+            Position(block.file, int(block.position[index])).place
+        ) < happened.stop.place
+    ]  # fmt: skip
+
+    found: dict[str, list[Row]] = {}
+    at = happened.start
+    for start, stop in pairwise([happened.start, *boundaries, happened.stop]):
+        piece = stage(source, replace(happened, start=at, stop=stop))
+        assert piece.manifest.start.place == start.place
+        for table in piece.manifest.tables:
+            found.setdefault(table.table, []).extend(piece.rows(table))
+        at = piece.manifest.stop
+    assert at == whole.manifest.stop
+    for table in whole.manifest.tables:
+        # Both count from the beginning of their own range.
+        own = {"_row": 0, "_image": 0}
+        rows = [row | own for row in found.pop(table.table)]
+        assert rows == [row | own for row in whole.rows(table)]
+    assert not found
+
+
+def test_the_gtids_of_the_stop_are_those_of_the_server(happened: Range) -> None:
+    stop = stage(live(happened.server), happened).manifest.stop
+
+    assert stop.gtid is not None
+    with closing(connect(happened.server)) as connection:
+        if happened.server.name == "mysql97":
+            assert GtidSet.parse(stop.gtid) == GtidSet.parse(gtid_executed(connection))
+        else:
+            assert stop.gtid == gtid_at(connection, happened.stop)
+        check_position(connection, identify(connection), stop)
+
+
+def test_a_stop_inside_a_transaction_is_refused(database: Database) -> None:
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    happened = happen(database, "INSERT INTO t VALUES (1)")
+    source = files(database.server)
+    inside = [
+        int(position)
+        for block in source.blocks(happened.start, happened.stop)
+        for position in block.position[1:]
+    ]
+
+    assert len(inside) >= 3
+    for offset in inside:
+        for each in (source, live(database.server)):
+            with pytest.raises(ForeignPositionError, match="inside a transaction"):
+                stage(each, replace(happened, stop=replace(happened.stop, offset=offset)))
+            with pytest.raises(ForeignPositionError, match="no event begins"):
+                stage(each, replace(happened, stop=replace(happened.stop, offset=offset + 1)))
+
+
+# ------------------------------------------------------------------- what is refused
+
+
+def refused(
+    database: Database, *statements: str, kind: type[BinlogError] = UnsupportedError, **options: Any
+) -> BinlogError:
+    """Return how a range with these statements is refused, from the server and from its files."""
+    happened = happen(database, *statements)
+    with pytest.raises(kind) as raised:
+        stage(live(database.server), happened, **options)
+    with pytest.raises(kind) as by_files:
+        stage(files(database.server), happened, **options)
+    assert str(by_files.value) == str(raised.value)
+    assert raised.value.context["file"] == happened.stop.file
+    return raised.value
+
+
+TABLE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(500), b INT)"
+
+
+def test_a_prepared_transaction_is_refused(database: Database) -> None:
+    prepared = ["XA START 'x'", "INSERT INTO t (a) VALUES ('x')", "XA END 'x'", "XA PREPARE 'x'"]
+
+    error = refused(database, TABLE, *prepared, "XA ROLLBACK 'x'")
+
+    assert "XA COMMIT ... ONE PHASE" in str(error)
+
+
+def test_a_prepared_transaction_on_other_tables_is_not(database: Database) -> None:
+    prepared = ["XA START 'x'", "INSERT INTO t (a) VALUES ('x')", "XA END 'x'", "XA PREPARE 'x'"]
+    happened = happen(database, TABLE, *prepared, "XA COMMIT 'x'")
+
+    staged = stage(live(database.server), happened, tables=TableFilter(["other.*"]))
+
+    assert staged.manifest.tables == ()
+
+
+def test_a_transaction_of_one_phase_has_stayed(database: Database) -> None:
+    one = [
+        "XA START 'x'",
+        "INSERT INTO t (a) VALUES ('x')",
+        "XA END 'x'",
+        "XA COMMIT 'x' ONE PHASE",
+    ]
+    happened = happen(database, TABLE, *one)
+
+    assert_equal_to_select(stage(live(database.server), happened), database)
+
+
+def test_a_logged_statement_is_refused_with_its_text(database: Database) -> None:
+    statement = "INSERT INTO t (a) VALUES ('as a statement')"
+
+    error = refused(database, TABLE, "SET SESSION binlog_format = STATEMENT", statement)
+
+    assert error.context["statement"] == statement
+
+
+def test_a_logged_statement_is_refused_whatever_its_default_database(database: Database) -> None:
+    # It says nothing of the tables that it changes: `USE other; INSERT INTO shop.t ...`.
+    statements = ["SET SESSION binlog_format = STATEMENT", "INSERT INTO t (a) VALUES ('x')"]
+
+    refused(database, TABLE, *statements, tables=TableFilter(["other.*"]))
+
+
+def test_partial_images_are_refused(database: Database) -> None:
+    minimal = ["SET SESSION binlog_row_image = MINIMAL", "UPDATE t SET b = 2"]
+
+    error = refused(database, TABLE, "INSERT INTO t VALUES (1, 'x', 1)", *minimal)
+
+    assert "binlog_row_image=FULL" in str(error)
+    assert error.context["table"] == f"{database.name}.t"
+
+
+def test_a_log_without_names_is_refused(database: Database) -> None:
+    (before,) = database.query("SELECT @@GLOBAL.binlog_row_metadata")
+    execute(database.server, "SET GLOBAL binlog_row_metadata = MINIMAL")
+    try:
+        happened = happen(database, TABLE, "INSERT INTO t VALUES (1, 'x', 1)")
+    finally:
+        execute(database.server, f"SET GLOBAL binlog_row_metadata = {before[0]}")
+
+    with pytest.raises(ServerSetupError, match="binlog_row_metadata=FULL"):
+        stage(live(database.server), happened)
+
+
+def test_a_compressed_transaction_is_refused(
+    mysql97: Server, create_database: Callable[[Server], Database]
+) -> None:
+    database = create_database(mysql97)
+    compress = "SET SESSION binlog_transaction_compression = ON"
+
+    error = refused(database, TABLE, compress, "INSERT INTO t VALUES (1, REPEAT('x', 400), 1)")
+
+    assert "SET GLOBAL binlog_transaction_compression=OFF" in str(error)
+
+
+def test_what_was_refused_before_the_start_does_not_matter(
+    mysql97: Server, create_database: Callable[[Server], Database]
+) -> None:
+    database = create_database(mysql97)
+    compress = "SET SESSION binlog_transaction_compression = ON"
+    happen(database, TABLE, compress, "INSERT INTO t VALUES (1, REPEAT('x', 400), 1)")
+    happened = happen(database, "INSERT INTO t VALUES (2, 'y', 1)")
+
+    staged = stage(live(mysql97), happened)
+
+    assert staged.manifest.rows == 1
+    assert GtidSet.parse(staged.manifest.stop.gtid or "") == GtidSet.parse(
+        query(mysql97, "SELECT @@GLOBAL.gtid_executed")[0][0]
+    )
+
+
+# A statement on an InnoDB table, whose trigger writes to a MyISAM table.
+MIXED = [
+    "CREATE TABLE t (id INT PRIMARY KEY)",
+    "CREATE TABLE loose (id INT) ENGINE=MyISAM",
+    "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO loose VALUES (NEW.id)",
+]
+
+
+BEGUN = ["BEGIN", "SAVEPOINT s", "INSERT INTO t VALUES (1)"]
+
+
+def test_a_rollback_to_a_savepoint_that_left_something_is_refused(
+    mariadb1011: Server, create_database: Callable[[Server], Database]
+) -> None:
+    error = refused(create_database(mariadb1011), *MIXED, *BEGUN, "ROLLBACK TO s", "COMMIT")
+
+    assert "use InnoDB alone" in str(error)
+
+
+def test_what_a_rollback_left_is_there(
+    mariadb1011: Server, create_database: Callable[[Server], Database]
+) -> None:
+    # In row format the server logs what cannot be rolled back by itself.
+    database = create_database(mariadb1011)
+    happened = happen(database, *MIXED, *BEGUN, "ROLLBACK")
+
+    assert_equal_to_select(stage(live(mariadb1011), happened), database)
+    assert database.query("SELECT COUNT(*) FROM loose") == [(1,)]
+
+
+# ------------------------------------------------------------------- servers of their own
+
+
+def test_transactions_without_names(run_folder: Path) -> None:
+    server = Server.create("mysql97", run_folder / "unnamed")
+    server.start({"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"})
+    try:
+        execute(server, "CREATE DATABASE shop")
+        database = Database(server, "shop")
+        happened = happen(database, TABLE, "INSERT INTO t VALUES (1, 'x', 1), (2, NULL, 2)")
+        staged = stage(live(server), happened)
+        assert_equal_to_select(staged, database)
+        assert {row["_gtid"] for row in staged.rows(staged.manifest.tables[0])} == {None}
+        assert stage(files(server), happened).manifest == staged.manifest
+
+        for name, end in (("rolled", ["ROLLBACK"]), ("partly", ["ROLLBACK TO s", "COMMIT"])):
+            execute(server, f"CREATE DATABASE {name}")
+            happened = happen(Database(server, name), *MIXED, *BEGUN, *end)
+            assert_equal_to_select(stage(live(server), happened), happened.database)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("name", ["mysql97", "mariadb1011"])
+def test_a_log_that_was_reset_and_has_grown_again_is_refused(name: str, run_folder: Path) -> None:
+    server = Server.create(name, run_folder / f"reset-{name}")
+    server.start()
+    reset = "RESET BINARY LOGS AND GTIDS" if name == "mysql97" else "RESET MASTER"
+    try:
+        execute(server, "CREATE DATABASE shop")
+        database = Database(server, "shop")
+        rows = ["INSERT INTO t (b) VALUES (1)"] * 10
+        happened = happen(database, TABLE, *rows, "FLUSH BINARY LOGS", *rows)
+        stop = stage(live(server), happened).manifest.stop
+        # Where the position was there is a boundary again, with fewer transactions before it.
+        execute(server, reset, "CREATE DATABASE other", "FLUSH BINARY LOGS")
+        database.execute(*rows, *rows)
+        end = end_of(server)
+        assert stop.file == end.file
+        assert stop.offset < end.offset
+
+        with (
+            closing(connect(server)) as connection,
+            pytest.raises(ForeignPositionError, match="log was reset"),
+        ):
+            check_position(connection, identify(connection), stop)
+        if name == "mysql97":
+            for source in (live(server), files(server)):
+                with pytest.raises(ForeignPositionError, match="the log was reset"):
+                    stage(source, replace(happened, start=stop, stop=end))
+    finally:
+        server.stop()
+
+
+# ------------------------------------------------------------------- memory
+
+_CHILD = """
+import resource, sys
+from tests.integration.test_capture import *
+name, folder, port, database, file, start, stop, stop_file = sys.argv[1:]
+import pymysql
+source = LiveSource(
+    lambda: pymysql.connect(host="127.0.0.1", port=int(port), user="root", ssl_disabled=True),
+    flavor=Flavor.MARIADB if name.startswith("mariadb") else Flavor.MYSQL,
+)
+from airflow_provider_binlog.position import SourceIdentity
+extracted = extract(
+    source,
+    identity=SourceIdentity(source._flavor, "x", "binlog"),
+    checkpoint_position=Position(file, int(start), ""),
+    next_sequence=1,
+    stop=Position(stop_file, int(stop)),
+    tables=TableFilter([f"{database}.*"]),
+    store=open_store(f"file://{folder}"),
+    source_name="shop",
+    before_images=BeforeImages.KEY_CHANGES,
+    created_by="a test",
+)
+(manifest,) = extracted.manifests
+print(manifest.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def test_a_transaction_larger_than_a_part_passes_in_bounded_memory(
+    mysql97: Server, create_database: Callable[[Server], Database], tmp_path: Path
+) -> None:
+    database = create_database(mysql97)
+    database.execute(
+        "CREATE TABLE numbers (n INT PRIMARY KEY)",
+        f"INSERT INTO numbers VALUES {','.join(f'({n})' for n in range(1000))}",
+        "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(200), b INT)",
+    )
+    happened = happen(
+        database,
+        "INSERT INTO t SELECT x.n * 1000 + y.n, REPEAT('0123456789', 9), y.n"
+        " FROM numbers x, numbers y WHERE x.n < 400",
+    )
+    assert happened.stop.offset - happened.start.offset > 40_000_000
+
+    arguments = (
+        *(mysql97.name, tmp_path, mysql97.port, database.name, happened.start.file),
+        *(happened.start.offset, happened.stop.offset, happened.stop.file),
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", _CHILD, *map(str, arguments)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    rows, mebibytes = map(int, ran.stdout.split())
+    assert rows == 400_000
+    assert mebibytes < 350

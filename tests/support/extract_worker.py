@@ -1,0 +1,175 @@
+"""Extracts and checkpoints of the operators, each in a process that may be killed on its way.
+
+A fork of this process is ready at once, with Airflow and the engine loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow.parquet
+import s3fs
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+import airflow_provider_binlog.capture
+from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.operators import checkpoint, extract
+from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from tests.demo.worker import serve
+
+_LOADED = (pyarrow.parquet, s3fs, airflow_provider_binlog.capture.extract)
+"""What an extract would load when it runs: each fork has it already."""
+
+Answer = tuple[str, Any]
+"""`done` and what the operator returned; `skipped` or `failed` and why; or `killed`."""
+
+
+@dataclass(frozen=True)
+class Extract:
+    """One try of an extract task.
+
+    Attributes:
+        variables: The folder that stands for Airflow's Variables.
+        environment: Airflow's connections.
+        arguments: The operator's.
+        kill_after: How many writes to the store it lives to see; None for all.
+    """
+
+    variables: Path
+    environment: Mapping[str, str]
+    arguments: Mapping[str, Any]
+    kill_after: int | None = None
+
+
+@dataclass
+class _Variables:
+    """Airflow's Variables, as files."""
+
+    folder: Path
+
+    def get(self, key: str) -> str | None:
+        path = self.folder / key
+        return path.read_text() if path.exists() else None
+
+    def set(self, key: str, value: str) -> None:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / key).write_text(value)
+
+
+class _MortalStore:
+    """A store whose process dies when so much has been written."""
+
+    def __init__(self, store: ObjectStore, kill_after: int | None, starts: Barrier | None) -> None:
+        self._store = store
+        self._left = kill_after
+        self._starts = starts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, key: str, data: bytes) -> None:
+        self._die_if_due()
+        self._store.write(key, data)
+        self._count()
+
+    def create(self, key: str, data: bytes) -> None:
+        self._die_if_due()
+        if self._starts is not None:
+            # The first one of each: who loses here creates another later, alone.
+            self._starts.wait(timeout=60)
+            self._starts = None
+        self._store.create(key, data)
+        self._count()
+
+    def _count(self) -> None:
+        if self._left is not None:
+            self._left -= 1
+            self._die_if_due()
+
+    def _die_if_due(self) -> None:
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(task: Extract) -> Answer:
+    """Run one extract."""
+    return _await_end(*_start(task, None))
+
+
+def race(tasks: Sequence[Extract]) -> list[Answer]:
+    """Run extracts that all seal their first manifest at the same time."""
+    starts = multiprocessing.get_context("fork").Barrier(len(tasks))
+    started = [_start(task, starts) for task in tasks]
+    return [_await_end(*each) for each in started]
+
+
+def save(variables: Path, staged: dict[str, Any]) -> dict[str, Any]:
+    """Run the checkpoint operator."""
+    patch.object(checkpoint, "AirflowVariableStore", lambda: _Variables(variables)).start()
+    operator = BinlogCheckpointOperator(task_id="checkpoint", staged=staged)
+    return operator.execute(_context())
+
+
+def _start(task: Extract, starts: Barrier | None) -> tuple[int, int]:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        try:
+            os.write(writer, json.dumps(_extract(task, starts)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    return pid, reader
+
+
+def _await_end(pid: int, reader: int) -> Answer:
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return "killed", os.WTERMSIG(status)
+    kind, value = json.loads(answer)
+    return kind, value
+
+
+def _extract(task: Extract, starts: Barrier | None) -> Answer:
+    os.environ.update(task.environment)
+
+    def open_mortal(location: str) -> Any:
+        return _MortalStore(open_store(location), task.kill_after, starts)
+
+    patch.object(extract, "open_store", open_mortal).start()
+    patch.object(extract, "AirflowVariableStore", lambda: _Variables(task.variables)).start()
+    operator = BinlogExtractOperator(task_id="stage", **task.arguments)
+    try:
+        return "done", operator.execute(_context())
+    except AirflowSkipException as error:
+        return "skipped", str(error)
+    except AirflowFailException as error:
+        return "failed", str(error)
+    except Exception as error:  # noqa: BLE001  The test says what it expected.
+        return "raised", repr(error)
+
+
+def _context() -> Any:
+    return {"ti": SimpleNamespace(dag_id="shop", run_id=f"run {os.getpid()}", task_id="stage")}
+
+
+if __name__ == "__main__":
+    # Asks every provider for its file systems, which takes seconds.
+    ObjectStoragePath("file:///").exists()
+    serve({each.__name__: each for each in (run, race, save)})

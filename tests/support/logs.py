@@ -1,0 +1,313 @@
+"""Hypothesis strategies for whole logs, well-formed or not, and the blocks they may arrive in."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, IGNORABLE, EventType
+from airflow_provider_binlog.binlog.format_description import FormatDescription
+from airflow_provider_binlog.binlog.gtid_events import GtidEvent
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.rows_event import STATEMENT_END
+from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.blocks import scan
+from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.framing import checked_block
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.position import Flavor
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.support.table_map_builder import table_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+OTHER_SERVER = "ffffffff-e4ef-11f0-9d0c-0242ac110002"
+DUMMY_TABLE_ID = 0xFFFFFF
+STARTS = GROUP_STARTS
+MARIADB_FORMAT = builder.parsed_format(builder.MARIADB)
+
+
+@dataclass(frozen=True)
+class Made:
+    """An event in the making."""
+
+    type: int
+    body: bytes = b""
+    flags: int = 0
+    timestamp: int = 1_700_000_000
+    server_id: int = 1
+
+
+def a_table(name: str, *columns: str, database: str = "shop", table_id: int = 1) -> TableMap:
+    """Return a table of INT columns, the first of which is its key."""
+    described = tuple(
+        TableMapColumn(
+            ColumnType.LONG, b"", ColumnType.LONG, nullable=index > 0, unsigned=False, name=column
+        )
+        for index, column in enumerate(columns)
+    )
+    return TableMap(table_id, 0, database, name, described, ((0, 0),))
+
+
+TABLES = (
+    a_table("a", "id", "x"),
+    a_table("b", "id"),
+    a_table("a", "id", "x", "y"),  # the first one, altered
+    a_table("a", "id", "x", database="other"),
+)
+
+
+def insert(table: TableMap, ids: Sequence[int], *, version: int = 2, ends: bool = True) -> Made:
+    """Return WRITE_ROWS with one row per id; the other columns are twice the id, or NULL."""
+    kind = EventType.WRITE_ROWS if version == 2 else EventType.WRITE_ROWS_V1
+    others = len(table.columns) - 1
+    images = b"".join(
+        builder.row_image([struct.pack("<i", each), *_others(each, others)]) for each in ids
+    )
+    flags = STATEMENT_END if ends else 0
+    body = builder.rows(kind, table.table_id, len(table.columns), images, flags=flags)
+    return Made(kind, body)
+
+
+def _others(number: int, count: int) -> list[bytes | None]:
+    return [struct.pack("<i", 2 * number) if number % 3 else None] * count
+
+
+def maps(table: TableMap, flavor: Flavor) -> Made:
+    """Return the table's TABLE_MAP."""
+    return Made(EventType.TABLE_MAP, table_map(table, flavor))
+
+
+def query(sql: str) -> Made:
+    return Made(EventType.QUERY, builder.query(sql))
+
+
+@st.composite
+def statements(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
+    """Return what one statement logs: a note, the TABLE_MAPs, rows events of any of the tables."""
+    version = 1 if flavor is Flavor.MARIADB else 2
+    note = EventType.ANNOTATE_ROWS if flavor is Flavor.MARIADB else EventType.ROWS_QUERY
+    # Servers use an id anew after a while, for another table.
+    named = st.tuples(st.sampled_from(TABLES), st.sampled_from([1, 2, 7, 1 << 40]))
+    chosen = draw(st.lists(named, min_size=1, max_size=3, unique_by=lambda pair: pair[1]))
+    tables = [replace(table, table_id=table_id) for table, table_id in chosen]
+    events = [Made(note, b"\x05hello")] if draw(st.booleans()) else []
+    events += [maps(table, flavor) for table in tables]
+    rows = draw(st.lists(st.sampled_from(tables), min_size=1, max_size=4))
+    ids = st.lists(st.integers(0, 99), min_size=1, max_size=3)
+    for index, table in enumerate(rows):
+        ends = index == len(rows) - 1
+        events.append(insert(table, draw(ids), version=version, ends=ends))
+    if draw(st.integers(0, 5)) == 0:
+        dummy = replace(TABLES[0], table_id=DUMMY_TABLE_ID)
+        events.append(insert(dummy, [], version=version))
+    return events
+
+
+_XA_NAME = "X'61',X'62',1"
+_INSIDE = ("SAVEPOINT `s`", "ROLLBACK TO `s`", "CREATE TABLE t (a int) START TRANSACTION")
+_ALONE = ("DROP TABLE `a`", "TRUNCATE shop.a", "GRANT SELECT ON a TO b", "CREATE TABLE a (id int)")
+
+
+@st.composite
+def _changes(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
+    """Return what stands between the beginning and the end of a transaction."""
+    part = statements(flavor) | st.sampled_from(_INSIDE).map(lambda sql: [query(sql)])
+    usual = st.lists(statements(flavor), max_size=3)
+    parts = draw(usual | usual | st.lists(part, max_size=4))
+    return list(itertools.chain.from_iterable(parts))
+
+
+_ENDS = (
+    *[Made(EventType.XID, builder.xid(1))] * 4,
+    query("COMMIT"),
+    query("ROLLBACK"),
+)
+
+
+@st.composite
+def _mysql_group(draw: st.DrawFn, number: int) -> list[Made]:
+    micros = 1_700_000_000_000_000 + number * 7
+    starts = {
+        "gtid": builder.gtid(number, commit_timestamp_us=micros),
+        "other": builder.gtid(number, server=OTHER_SERVER, commit_timestamp_us=micros),
+        "original": builder.gtid(number, commit_timestamp_us=micros, original_timestamp_us=5),
+        # As MySQL 5.7 writes it: no commit timestamp.
+        "old": builder.gtid(number)[:42],
+        "tagged": builder.gtid_tagged(number, "t", commit_timestamp_us=micros),
+        "anonymous": builder.gtid(0, server=None, commit_timestamp_us=micros),
+    }
+    kind = draw(st.sampled_from(["gtid"] * 4 + list(starts)))
+    code = {"tagged": EventType.GTID_TAGGED, "anonymous": EventType.ANONYMOUS_GTID}.get(
+        kind, EventType.GTID
+    )
+    timestamp = 1_600_000_000 + number
+    start = Made(code, starts[kind], timestamp=timestamp)
+    shape = draw(st.sampled_from(["transaction"] * 6 + ["alone", "xa", "xa end", "cut"]))
+    if shape == "alone":
+        return [start, query(draw(st.sampled_from(_ALONE)))]
+    if shape == "xa end":
+        return [start, query(f"XA {draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {_XA_NAME}")]
+    inner = draw(_changes(Flavor.MYSQL))
+    if shape == "xa":
+        prepare = builder.xa_prepare(b"a", b"b", one_phase=draw(st.booleans()))
+        xa_end = [query(f"XA END {_XA_NAME}"), Made(EventType.XA_PREPARE, prepare)]
+        return [start, query(f"XA START {_XA_NAME}"), *inner, *xa_end]
+    end = [] if shape == "cut" else [draw(st.sampled_from(_ENDS))]
+    return [start, query("BEGIN"), *inner, *end]
+
+
+@st.composite
+def _mariadb_group(draw: st.DrawFn, number: int) -> list[Made]:
+    shape = draw(st.sampled_from(["transaction"] * 6 + ["alone", "alter", "xa", "xa end", "cut"]))
+    flags = {"alone": 0x29, "alter": 0x29, "xa": 0x4C, "xa end": 0x8D}.get(shape, 0x0C)
+    xa = (1, b"a", b"b") if shape.startswith("xa") else None
+    extra = bytes([draw(st.sampled_from([0, 2]))]) if shape == "alter" else b""
+    domain = draw(st.sampled_from([0, 0, 7]))
+    body = builder.mariadb_gtid(number, domain=domain, flags=flags, xa=xa, extra=extra)
+    server_id = draw(st.sampled_from([1, 1, 300]))
+    start = Made(
+        EventType.MARIADB_GTID, body, timestamp=1_600_000_000 + number, server_id=server_id
+    )
+    if shape == "alter":
+        return [start, query("ALTER TABLE a ADD z int")]
+    if shape == "alone":
+        return [start, query(draw(st.sampled_from(_ALONE)))]
+    if shape == "xa end":
+        return [start, query(f"XA ROLLBACK {_XA_NAME}")]
+    inner = draw(_changes(Flavor.MARIADB))
+    if shape == "xa":
+        prepare = Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b"))
+        return [start, *inner, query(f"XA END {_XA_NAME}"), prepare]
+    end = [] if shape == "cut" else [draw(st.sampled_from(_ENDS))]
+    return [start, *inner, *end]
+
+
+_GROUPS: dict[Flavor, Callable[[int], st.SearchStrategy[list[Made]]]] = {
+    Flavor.MYSQL: _mysql_group,
+    Flavor.MARIADB: _mariadb_group,
+}
+
+
+def is_open(group: Sequence[Made]) -> bool:
+    """Whether a transaction ends without its end."""
+    alone = group[-1].type == EventType.QUERY and len(group) == 2 and group[-1] != query("BEGIN")
+    return not alone and group[-1] not in _ENDS and group[-1].type != EventType.XA_PREPARE
+
+
+_IGNORED = Made(200, b"?", flags=IGNORABLE)
+
+
+@st.composite
+def group_lists(draw: st.DrawFn, flavor: Flavor) -> list[list[Made]]:
+    """Return one to three files of events behind their FORMAT_DESCRIPTION; each may end cut."""
+    numbers = itertools.count(1)
+    files = []
+    for _ in range(draw(st.integers(1, 3))):
+        events = []
+        for _ in range(draw(st.integers(0, 6))):
+            group = draw(_GROUPS[flavor](next(numbers)))
+            events += group
+            if draw(st.integers(0, 9)) == 0:
+                events.append(_IGNORED)
+            if is_open(group):
+                break  # it was cut, and so is the file
+        events += draw(st.sampled_from([[], [Made(EventType.STOP)], [Made(EventType.ROTATE)]]))
+        files.append(events)
+    return files
+
+
+@st.composite
+def broken(draw: st.DrawFn, flavor: Flavor) -> list[list[Made]]:
+    """Return files of events of which one is missing, stands twice, or stands elsewhere."""
+    files = draw(group_lists(flavor))
+    full = [events for events in files if events]
+    if not full:
+        return files
+    events = draw(st.sampled_from(full))
+    index = draw(st.integers(0, len(events) - 1))
+    place = draw(st.integers(0, len(events)))
+    match draw(st.sampled_from(["drop", "copy", "move", "refused"])):
+        case "drop":
+            events.pop(index)
+        case "copy":
+            events.insert(place, events[index])
+        case "move":
+            events.insert(min(place, len(events) - 1), events.pop(index))
+        case _:
+            refused = [Made(EventType.INTVAR, bytes(9)), Made(EventType.TRANSACTION_PAYLOAD)]
+            stray = [Made(EventType.ROWS_QUERY, b"\x05hello"), query("INSERT INTO a VALUES (1)")]
+            events.insert(place, draw(st.sampled_from(refused + stray)))
+    return files
+
+
+def write_files(files: Sequence[Sequence[Made]], flavor: Flavor) -> dict[str, BinlogFile]:
+    """Return the files by their names, each with what a server puts at its beginning."""
+    version = builder.MARIADB if flavor is Flavor.MARIADB else builder.MYSQL
+    executed, last = GtidSet(), MariadbGtidPosition({})
+    written = {}
+    for number, events in enumerate(files, start=1):
+        file = BinlogFile(version)
+        if flavor is Flavor.MYSQL:
+            file.add(EventType.PREVIOUS_GTIDS, builder.previous_gtids(executed))
+        else:
+            listed = [(domain, *each) for domain, each in last.domains.items()]
+            body = builder.mariadb_gtid_list(listed).ljust(6, b"\0")
+            file.add(EventType.MARIADB_GTID_LIST, body)
+        for made in events:
+            file.add(
+                made.type,
+                made.body,
+                flags=made.flags,
+                timestamp=made.timestamp,
+                server_id=made.server_id,
+            )
+            name = _name(made)
+            if isinstance(name, MariadbGtid):
+                last = last.update(name.domain, name.server_id, name.sequence)
+            elif name is not None and name.uuid is not None:
+                executed.add(name.uuid, name.tag, name.number)
+        written[f"binlog.{number:06}"] = file
+    return written
+
+
+def _name(made: Made) -> GtidEvent | MariadbGtid | None:
+    if made.type == EventType.MARIADB_GTID:
+        return MariadbGtid.parse(made.body, MARIADB_FORMAT, server_id=made.server_id)
+    try:
+        return GtidEvent.parse(made.type, made.body, MARIADB_FORMAT)
+    except FormatError:
+        return None
+
+
+def split_blocks(name: str, file: BinlogFile, cuts: Sequence[int] = ()) -> Iterator[EventBlock]:
+    """Yield the events of a file as blocks that begin anew at the events with these numbers."""
+    data = np.frombuffer(bytes(file.data) + bytes(SLACK), dtype=np.uint8).copy()
+    offsets = np.array([*file.offsets, len(file.data)], dtype=np.int64)
+    description = FormatDescription.parse(data.data[int(offsets[0]) : int(offsets[1])])
+    count = len(file.offsets)
+    bounds = sorted({0, count, *(cut for cut in cuts if cut < count)})
+    for first, last in itertools.pairwise(bounds):
+        begin = int(offsets[first])
+        piece = np.concatenate([data[begin : int(offsets[last])], np.zeros(SLACK, np.uint8)])
+        start = offsets[first:last] - begin
+        headers = scan.records(piece, start, scan.HEADER)
+        yield checked_block(
+            piece, start, headers, file=name, description=description, position=begin
+        )
+
+
+def cuts(file: BinlogFile) -> st.SearchStrategy[list[int]]:
+    """Return where to cut a file into blocks: nowhere, anywhere, or everywhere."""
+    count = len(file.offsets)
+    anywhere = st.lists(st.integers(1, max(1, count - 1)), max_size=6)
+    return anywhere | st.just(list(range(count)))

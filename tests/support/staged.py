@@ -1,0 +1,71 @@
+"""What is staged, read as plainly as can be, and applied as strictly: each change exactly once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.paths import part_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+Row = dict[str, Any]
+Tables = dict[str, dict[tuple[Any, ...], Row]]
+"""The rows of tables by their primary keys."""
+
+
+def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
+    """Return the manifests, and what the tables hold behind them.
+
+    Fails where a manifest is missing, a part is not the one that was written, its counts are
+    wrong, or a change comes twice or to a row that is not there.
+    """
+    tables: Tables = {}
+    manifests = list(ManifestLog(store, source).after(0))
+    for manifest in manifests:
+        for table in manifest.tables:
+            rows = tables.setdefault(table.table, {})
+            changes = list(_changes(store, source, table))
+            places = [change[ROW] for change in changes]
+            assert places == sorted(set(places))
+            before: Row | None = None
+            for change in changes:
+                _apply(rows, change, before, table.schemas[0].key)
+                before = change
+    return manifests, tables
+
+
+def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[Row]:
+    for part in table.parts:
+        data = store.read(part_key(source, part.path))
+        assert hashlib.sha256(data).hexdigest() == part.sha256, part.path
+        assert len(data) == part.bytes
+        rows = pq.read_table(io.BytesIO(data)).to_pylist()
+        assert len(rows) == part.rows == sum(part.changes.values())
+        yield from rows
+
+
+def _apply(
+    rows: dict[tuple[Any, ...], Row], change: Row, before: Row | None, key: tuple[str, ...]
+) -> None:
+    place = tuple(change[name] for name in key)
+    kind = change[CHANGE_TYPE]
+    values = {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
+    if kind in {"delete", "update_preimage"}:
+        assert place in rows, f"not there: {change}"
+        del rows[place]
+        return
+    # An update whose before-image is staged has another key now.
+    moved = before is not None and before[CHANGE_TYPE] == "update_preimage"
+    is_new = kind == "insert" or moved
+    assert (place in rows) != is_new, f"twice, or not there: {change}"
+    rows[place] = values

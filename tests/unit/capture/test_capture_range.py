@@ -1,0 +1,415 @@
+"""capture_range: bounds, transactions that may not have stayed, and what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.capture.capture_range import executed_at
+from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ConflictError,
+    ConnectionLostError,
+    ForeignPositionError,
+    FormatError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from tests.support import builder
+from tests.support.builder import SERVER_UUID
+from tests.support.logs import TABLES, Made, insert, maps, query, write_files
+from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, new_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from airflow_provider_binlog.capture.progress import Progress
+
+XID = Made(EventType.XID, builder.xid(1))
+A = TABLES[0]
+CHANGE = [maps(A, Flavor.MYSQL), insert(A, [1])]
+IDENTITY = SourceIdentity(Flavor.MYSQL, "a-server", "binlog")
+CUTS = pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
+
+
+def gtid(number: int) -> Made:
+    return Made(EventType.GTID, builder.gtid(number))
+
+
+def transaction(number: int, *events: Made, end: Made = XID) -> list[Made]:
+    return [gtid(number), query("BEGIN"), *events, end]
+
+
+def a_log(*files: Sequence[Made], flavor: Flavor = Flavor.MYSQL) -> Files:
+    return write_files(files, flavor)
+
+
+def run(files: Files, cut: Sequence[int] = (), **arguments: Any) -> Any:
+    cuts = dict.fromkeys(files, cut)
+    return capture(CutSource(files, cuts), end_of(files), **arguments)
+
+
+# ------------------------------------------------------------------- bounds
+
+
+def test_every_boundary_between_transactions_is_a_stop_and_no_other_place_is() -> None:
+    events = transaction(1, *CHANGE) + transaction(2, *CHANGE)
+    files = a_log(events)
+    (name, file), *_ = files.items()
+    ends = [*file.offsets[1:], len(file.data)]
+    boundaries = {file.offsets[1], file.offsets[2], file.offsets[7], len(file.data)}
+
+    for offset in range(FIRST_OFFSET + 1, len(file.data) + 1):
+        stop = Position(name, offset)
+        if offset in boundaries:
+            assert capture(CutSource(files, {}), stop).stop.place == stop.place
+            continue
+        where = "inside a transaction" if offset in ends else "no event begins"
+        with pytest.raises(ForeignPositionError, match=where):
+            capture(CutSource(files, {}), stop)
+
+
+def test_a_range_split_at_any_boundary_gives_the_same_rows_and_positions() -> None:
+    events = [event for number in range(1, 7) for event in transaction(number, *CHANGE)]
+    files = a_log(events[:15], events[15:])
+    whole = run(files)
+    boundaries = [
+        Position(name, offset)
+        for name, file in files.items()
+        for offset in [*file.offsets[2::5], len(file.data)]
+    ]
+
+    at, rows, counts = Position("binlog.000001", FIRST_OFFSET), 0, 0
+    for stop in boundaries:
+        if stop.place <= at.place:
+            continue
+        part = capture(file_source(files), stop, start=at)
+        assert part.start == at
+        at, rows, counts = part.stop, rows + part.rows, counts + sum(part.events.values())
+    assert (at, rows) == (whole.stop, whole.rows)
+    assert counts == sum(whole.events.values())
+
+
+def test_the_beginning_of_the_next_file_may_be_a_stop() -> None:
+    files = a_log(transaction(1, *CHANGE), transaction(2, *CHANGE))
+
+    manifest = capture(CutSource(files, {}), Position("binlog.000002", FIRST_OFFSET))
+
+    assert manifest.rows == 1
+    assert manifest.stop == Position("binlog.000002", FIRST_OFFSET, f"{SERVER_UUID}:1")
+
+
+@pytest.mark.parametrize(
+    "stop", [Position("binlog.000002", FIRST_OFFSET + 1), Position("binlog.000003", FIRST_OFFSET)]
+)
+def test_a_log_that_ends_before_the_range_is_an_error(stop: Position) -> None:
+    files = a_log(transaction(1, *CHANGE))
+
+    with pytest.raises(ConnectionLostError, match="ended before the range"):
+        capture(CutSource(files, {}), stop)
+
+
+@pytest.mark.parametrize("index", range(2, 7))
+def test_a_start_inside_a_transaction_is_refused(index: int) -> None:
+    note = Made(EventType.ROWS_QUERY, b"\x05hello")
+    files = a_log([gtid(1), query("BEGIN"), note, *CHANGE, XID])
+    start = Position("binlog.000001", files["binlog.000001"].offsets[index + 1])
+
+    with pytest.raises(FormatError, match="no transaction boundary"):
+        capture(file_source(files), end_of(files), start=start)
+
+
+# ------------------------------------------------------------------- what may not have stayed
+
+UNDECIDED: list[tuple[str, Callable[[], list[Made]]]] = [
+    ("rolled back", lambda: transaction(1, *CHANGE, end=query("ROLLBACK"))),
+    ("to a savepoint", lambda: transaction(1, *CHANGE, query("ROLLBACK TO `s`"))),
+    (
+        "prepared",
+        lambda: [
+            gtid(1),
+            query("XA START X'61',X'62',1"),
+            *CHANGE,
+            query("XA END X'61',X'62',1"),
+            Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b")),
+        ],
+    ),
+    ("ends inside a transaction", lambda: [gtid(1), query("BEGIN"), *CHANGE]),
+]
+
+
+@CUTS
+@pytest.mark.parametrize(("text", "events"), UNDECIDED)
+def test_changes_that_may_not_have_stayed_are_refused(
+    text: str, events: Callable[[], list[Made]], cut: Sequence[int]
+) -> None:
+    files = a_log(events(), transaction(2, *CHANGE))
+
+    with pytest.raises(UnsupportedError, match=text) as raised:
+        run(files, cut)
+
+    assert "offset" in raised.value.context
+
+
+@CUTS
+@pytest.mark.parametrize(("text", "events"), UNDECIDED)
+def test_the_same_of_other_tables_is_passed_over(
+    text: str, events: Callable[[], list[Made]], cut: Sequence[int]
+) -> None:
+    files = a_log(events(), transaction(2, *CHANGE))
+
+    assert run(files, cut, tables=TableFilter(["crm.*"])).rows == 0
+
+
+@CUTS
+def test_changes_behind_a_rollback_to_a_savepoint_stay(cut: Sequence[int]) -> None:
+    files = a_log(transaction(1, query("ROLLBACK TO `s`"), *CHANGE))
+
+    assert run(files, cut).rows == 1
+
+
+@CUTS
+def test_a_transaction_behind_one_that_was_rolled_back_is_not_blamed(cut: Sequence[int]) -> None:
+    files = a_log(transaction(1, end=query("ROLLBACK")) + transaction(2, *CHANGE))
+
+    assert run(files, cut).rows == 1
+
+
+def test_a_prepared_transaction_of_one_phase_has_stayed() -> None:
+    prepare = Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", one_phase=True))
+    begin, end = query("XA START X'61',X'',1"), query("XA END X'61',X'',1")
+
+    assert run(a_log([gtid(1), begin, *CHANGE, end, prepare])).rows == 1
+
+
+# ------------------------------------------------------------------- the manifest
+
+
+def test_events_are_counted_and_skipped_ones_named() -> None:
+    unknown = Made(200, b"?", flags=IGNORABLE)
+    files = a_log([unknown, *transaction(1, *CHANGE), unknown])
+
+    manifest = run(files, range(9))
+
+    assert manifest.events == {
+        "FORMAT_DESCRIPTION": 1,
+        "QUERY": 1,
+        "XID": 1,
+        "TABLE_MAP": 1,
+        "WRITE_ROWS": 1,
+        "GTID": 1,
+        "PREVIOUS_GTIDS": 1,
+        "UNKNOWN_200": 2,
+    }
+    assert manifest.skipped_events == {"UNKNOWN_200": 2}
+
+
+def test_an_unknown_event_without_the_flag_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"event=UNKNOWN_200.*file=binlog.000001, offset="):
+        run(a_log([Made(200, b"?")]))
+
+
+def test_another_range_has_other_names() -> None:
+    files = a_log(transaction(1, *CHANGE))
+    store = new_store()
+    paths = [
+        run(files, store=store, **arguments).tables[0].parts[0].path
+        for arguments in (
+            {},
+            {},
+            {"tables": TableFilter(["shop.*"])},
+            {"before_images": BeforeImages.ALL},
+            {"limits": Limits(part_bytes_max=1 << 10)},
+            {"identity": replace(IDENTITY, server="another")},
+        )
+    ]
+
+    assert paths[0] == paths[1]
+    assert len(set(paths)) == 5
+
+
+def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = a_log(transaction(1, *CHANGE), transaction(2, *CHANGE))
+    first, second = files.values()
+    start = Position("binlog.000001", first.offsets[2])
+    clock = iter(range(0, 1000, 6))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    seen: list[Progress] = []
+
+    capture(
+        file_source(files, block_bytes=60),
+        end_of(files),
+        start=start,
+        bytes_total=1000,
+        on_progress=seen.append,
+    )
+
+    read = len(first.data) - start.offset + len(second.data)
+    assert seen[-1].bytes == read
+    assert (seen[-1].file, seen[-1].offset) == ("binlog.000002", len(second.data))
+    assert seen[-1].bytes_total == 1000
+    assert [each.events for each in seen] == sorted(each.events for each in seen)
+
+
+# ------------------------------------------------------------------- GTIDs of a position
+
+
+def test_what_was_executed_before_a_position() -> None:
+    files = a_log([event for number in (1, 2, 3) for event in transaction(number, *CHANGE)])
+    file = files["binlog.000001"]
+    expected = {2: "", 7: f"{SERVER_UUID}:1", 12: f"{SERVER_UUID}:1-2"}
+
+    for block_bytes in (1, 1 << 20):
+        for index, text in expected.items():
+            position = Position("binlog.000001", file.offsets[index])
+            assert executed_at(file_source(files, block_bytes), IDENTITY, position) == text
+
+
+def test_the_beginning_of_a_file_says_it_when_the_range_is_read() -> None:
+    files = a_log(transaction(1, *CHANGE))
+    begin = Position("binlog.000001", FIRST_OFFSET)
+
+    assert executed_at(file_source(files), IDENTITY, begin) is None
+    assert run(files).stop.gtid == f"{SERVER_UUID}:1"
+
+
+def test_a_log_from_before_the_server_had_gtids_does_not_say() -> None:
+    file = builder.BinlogFile()
+    offset = file.add_transaction(0, [], server=None)
+
+    position = Position("binlog.000001", offset)
+
+    assert executed_at(file_source({"binlog.000001": file}), IDENTITY, position) is None
+
+
+def test_what_is_refused_before_the_start_is_left_behind() -> None:
+    # The server compressed transactions until somebody turned it off, and began to capture.
+    compressed = [gtid(1), Made(EventType.TRANSACTION_PAYLOAD, b"?")]
+    files = a_log(compressed + transaction(2, *CHANGE))
+    start = Position("binlog.000001", files["binlog.000001"].offsets[4])
+    store = new_store()
+
+    staged = stage(files, start, end_of(files), store)
+
+    assert staged.manifests[0].start == replace(start, gtid=f"{SERVER_UUID}:1")
+    assert staged.manifests[0].stop.gtid == f"{SERVER_UUID}:1-2"
+    assert staged.manifests[0].rows == 1
+
+
+def test_a_position_inside_an_event_has_no_gtids() -> None:
+    files = a_log(transaction(1, *CHANGE))
+    inside = Position("binlog.000001", len(files["binlog.000001"].data) - 3)
+
+    with pytest.raises(ForeignPositionError, match="no event begins"):
+        executed_at(file_source(files), IDENTITY, inside)
+
+
+# ------------------------------------------------------------------- extract
+
+
+def stage(files: Files, start: Position, stop: Position, store: Any, **arguments: Any) -> Any:
+    defaults: dict[str, Any] = {
+        "identity": IDENTITY,
+        "next_sequence": 1,
+        "tables": TableFilter(["*.*"]),
+        "source_name": "shop",
+        "before_images": BeforeImages.KEY_CHANGES,
+        "created_by": "a test",
+    }
+    return extract(
+        file_source(files),
+        checkpoint_position=start,
+        stop=stop,
+        store=store,
+        **(defaults | arguments),
+    )
+
+
+def test_nothing_to_stage() -> None:
+    files = a_log(transaction(1, *CHANGE))
+
+    staged = stage(files, end_of(files), end_of(files), new_store())
+
+    assert staged.manifests == ()
+    assert staged.start == staged.stop == end_of(files)
+
+
+def test_a_repeated_run_adopts_and_goes_on() -> None:
+    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
+    start = Position("binlog.000001", FIRST_OFFSET)
+    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
+    store = new_store()
+
+    first = stage(files, start, middle, store, created_by="one")
+    again = stage(files, start, middle, store, created_by="two")
+    further = stage(files, start, end_of(files), store, created_by="three")
+
+    assert again == first
+    assert [each.created_by for each in further.manifests] == ["one", "three"]
+    assert [each.sequence for each in further.manifests] == [1, 2]
+    assert further.manifests[1].start == first.manifests[0].stop
+    assert further.stop.place == end_of(files).place
+
+
+def test_two_runs_at_once_agree() -> None:
+    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
+    start = Position("binlog.000001", FIRST_OFFSET)
+    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
+    store = new_store()
+
+    class Racing(CutSource):
+        """While one run reads, another one stages a shorter range."""
+
+        def blocks(self, start: Position, stop: Position | None = None) -> Any:
+            if start.offset == FIRST_OFFSET:
+                stage(files, start, middle, store, created_by="the faster one")
+            return file_source(files).blocks(start, stop)
+
+    staged = extract(
+        Racing(files, {}),
+        identity=IDENTITY,
+        checkpoint_position=start,
+        next_sequence=1,
+        stop=end_of(files),
+        tables=TableFilter(["*.*"]),
+        store=store,
+        source_name="shop",
+        before_images=BeforeImages.KEY_CHANGES,
+        created_by="the slower one",
+    )
+
+    assert [each.created_by for each in staged.manifests] == ["the faster one", "the slower one"]
+    assert [each.rows for each in staged.manifests] == [1, 1]
+
+
+def test_a_number_that_another_range_has_is_refused() -> None:
+    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
+    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
+    store = new_store()
+    stage(files, Position("binlog.000001", FIRST_OFFSET), end_of(files), store)
+
+    with pytest.raises(ConflictError, match="taken by another range"):
+        stage(files, middle, end_of(files), store)
+
+
+def test_more_tables_than_were_staged_are_not_adopted() -> None:
+    files = a_log(transaction(1, *CHANGE))
+    start, store = Position("binlog.000001", FIRST_OFFSET), new_store()
+    stage(files, start, end_of(files), store, tables=TableFilter(["shop.a"]))
+
+    with pytest.raises(ConfigurationError, match="fewer tables"):
+        stage(files, start, end_of(files), store, tables=TableFilter(["shop.a", "crm.*"]))
+
+
+def test_gtid_sets_of_the_manifest_are_those_of_the_log() -> None:
+    files = a_log(transaction(1, *CHANGE), transaction(2, *CHANGE))
+
+    assert run(files).stop.gtid == f"{SERVER_UUID}:1-2"

@@ -1,0 +1,72 @@
+"""TableFilter: globs of database.table, and the server's own databases only when named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "database", "table", "captured"),
+    [
+        (["shop.*"], [], "shop", "orders", True),
+        (["shop.*"], [], "Shop", "orders", False),
+        (["shop.*"], [], "shop2", "orders", False),
+        (["shop.orders"], [], "shop", "orders", True),
+        (["shop.orders"], [], "shop", "orders_old", False),
+        (["shop.*", "crm.people"], ["*.tmp_*"], "crm", "people", True),
+        (["shop.*"], ["*.tmp_*"], "shop", "tmp_1", False),
+        (["*.*"], [], "shop", "orders", True),
+        (["*.*"], [], "mysql", "user", False),
+        (["*.*"], [], "sys", "x", False),
+        (["mysql.*"], [], "mysql", "user", True),
+        (["mysql.user"], [], "mysql", "db", False),
+        (["m*.*"], [], "mysql", "user", False),
+        (["shop.a.b"], [], "shop", "a.b", True),
+        (["shop.a.b"], [], "shop.a", "b", True),
+        (["shop.tag[12]"], [], "shop", "tag1", True),
+    ],
+)
+def test_matches(
+    include: list[str], exclude: list[str], database: str, table: str, captured: bool
+) -> None:
+    assert TableFilter(include, exclude).matches(database, table) is captured
+
+
+@pytest.mark.parametrize(
+    ("include", "database", "may"),
+    [
+        (["shop.*"], "shop", True),
+        (["shop.orders"], "shop", True),
+        (["shop.orders"], "shop2", False),
+        (["shop.*"], "sho", False),
+        (["*.orders"], "shop", True),
+        (["s*p.orders"], "shop", True),
+        (["s*p.orders"], "crm", False),
+        # A dot of the glob need not be the one between database and table.
+        (["shop.a.b"], "shop.a", True),
+        (["*a.b"], "shop", True),
+    ],
+)
+def test_may_match_in(include: list[str], database: str, may: bool) -> None:
+    assert TableFilter(include).may_match_in(database) is may
+
+
+_NAMES = st.text("ab.*", min_size=1, max_size=4)
+
+
+@given(st.builds(lambda a, b: f"{a}.{b}", _NAMES, _NAMES), _NAMES, _NAMES)
+def test_a_database_with_a_captured_table_may_match(glob: str, database: str, table: str) -> None:
+    tables = TableFilter([glob])
+
+    assert tables.may_match_in(database) or not tables.matches(database, table)
+
+
+@pytest.mark.parametrize(("include", "exclude"), [([], []), (["orders"], []), (["a.b"], ["c"])])
+def test_what_is_no_filter_is_refused(include: list[str], exclude: list[str]) -> None:
+    with pytest.raises(ConfigurationError):
+        TableFilter(include, exclude)
