@@ -139,6 +139,8 @@ class BinlogExtractOperator(BaseOperator):
             saved_by=run,
         )
         stop = resolve_start(settings, self.stop, find_gtids) if self.stop else standing.log_end
+        with closing(settings.connect()) as connection:
+            bytes_total = questions.bytes_between(connection, checkpoint.position, stop)
         self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
         flavor, server_id = standing.identity.flavor, settings.server_id
         with closing(LiveSource(settings.connect, flavor=flavor, server_id=server_id)) as source:
@@ -154,6 +156,7 @@ class BinlogExtractOperator(BaseOperator):
                 before_images=before_images,
                 created_by=run,
                 limits=limits,
+                bytes_total=bytes_total,
                 on_progress=self._log_progress,
             )
         if not extracted.manifests:

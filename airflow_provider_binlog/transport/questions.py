@@ -92,6 +92,21 @@ def binary_logs(connection: Connection) -> list[BinaryLog]:
     return [BinaryLog(str(row["Log_name"]), int(row["File_size"])) for row in rows]
 
 
+def bytes_between(connection: Connection, start: Position, stop: Position) -> int:
+    """Return how many bytes of log lie between two positions, by the sizes the files have now.
+
+    Raises:
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
+    """
+    files = (
+        log.size
+        for log in binary_logs(connection)
+        if start.file_number <= Position(log.file, FIRST_OFFSET).file_number < stop.file_number
+    )
+    return sum(files) - start.offset + stop.offset
+
+
 def first_position(connection: Connection) -> Position:
     """Return where the oldest file that the server still has begins.
 

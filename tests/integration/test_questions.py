@@ -273,6 +273,15 @@ def test_positions_of_the_log_hold(connection: Connection, gtids: str) -> None:
         questions.check_position(connection, identity, held)
 
 
+def test_the_bytes_between_positions_are_those_of_the_files(connection: Connection) -> None:
+    (first, first_size), (last, last_size) = questions.binary_logs(connection)
+    begin, end = Position(first, FIRST_OFFSET), Position(last, last_size)
+
+    assert questions.bytes_between(connection, begin, end) == first_size - 4 + last_size
+    assert questions.bytes_between(connection, end, end) == 0
+    assert questions.bytes_between(connection, Position(last, 4), end) == last_size - 4
+
+
 def test_a_position_of_another_server_is_refused(connection: Connection) -> None:
     here, end = questions.identify(connection), questions.log_end(connection)
 
