@@ -98,8 +98,10 @@ def capture_range(
     Raises:
         UnsupportedError: The range holds changes that are not decoded; the text says what to
             change.
-        ForeignPositionError: `start` or `stop` is no boundary between transactions of this log.
-        FormatError: An event is damaged, or not what its header says.
+        ForeignPositionError: `stop` is no boundary between transactions of this log, or a
+            transaction was executed before `start`.
+        FormatError: An event is damaged, or not what its header says, or transactions are missing,
+            or `start` is no boundary.
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """

@@ -14,7 +14,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtidList
 from airflow_provider_binlog.blocks.transactions import NO_NAME
-from airflow_provider_binlog.errors import ForeignPositionError
+from airflow_provider_binlog.errors import ForeignPositionError, TruncatedError
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class ExecutedGtids:
         self._set: GtidSet | None = None
         self._last: MariadbGtidPosition | None = None
         self._before = GtidSet()
+        self._file = ""
         if text is not None and flavor is Flavor.MYSQL:
             self._before = GtidSet.parse(text)
             self._set = self._before.copy()
@@ -64,13 +65,21 @@ class ExecutedGtids:
 
         Raises:
             ForeignPositionError: One of them was executed before the place where it stands.
+            TruncatedError: The file begins behind transactions that were in no file before it.
         """
         for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
+            previous = GtidSet.decode(bytes(block.body(event)))
+            if self._set is not None and block.file != self._file:
+                _refuse_gap(str(previous.subtract(self._set)), block.file)
             # A server that was made from a backup executed more than any of its files says.
-            self._set = GtidSet.decode(bytes(block.body(event))).union(self._before)
+            self._set = previous.union(self._before)
         for event in np.flatnonzero(block.type == EventType.MARIADB_GTID_LIST).tolist():
             listed = MariadbGtidList.parse(block.body(event), block.format)
-            self._last = MariadbGtidPosition.of(listed.gtids)
+            last = MariadbGtidPosition.of(listed.gtids)
+            if self._last is not None and self._file not in ("", block.file):
+                _refuse_gap(_newer(last, self._last), block.file)
+            self._last = last
+        self._file = block.file
         if self._last is not None:
             # The newest transaction of each server, in the order of the log.
             used, behind = np.unique(prefix[::-1], return_index=True)
@@ -105,3 +114,24 @@ class ExecutedGtids:
             )
         for first, last in zip(firsts, lasts, strict=True):
             executed.add_interval(server, tag, first, last)
+
+
+def _newer(listed: MariadbGtidPosition, read: MariadbGtidPosition) -> str:
+    """Return the GTIDs of a list that are newer than what was read of their domain."""
+    newer = {
+        domain: last
+        for domain, last in listed.domains.items()
+        if domain not in read.domains or last[1] > read.domains[domain][1]
+    }
+    return str(MariadbGtidPosition(newer))
+
+
+def _refuse_gap(missing: str, file: str) -> None:
+    """Refuse a file in front of which transactions are missing: where files end early, it tells."""
+    if missing:
+        raise TruncatedError(
+            "transactions are missing in front of a file: the file before it was cut when it was "
+            "copied, or the position's GTIDs are not those of its place",
+            file=file,
+            gtids=missing[:200],
+        )

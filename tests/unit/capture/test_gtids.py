@@ -12,7 +12,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.errors import ForeignPositionError
+from airflow_provider_binlog.errors import ForeignPositionError, TruncatedError
 from airflow_provider_binlog.position import Flavor
 from tests.support import builder
 from tests.support.builder import SERVER_UUID, BinlogFile
@@ -52,9 +52,15 @@ def a_mariadb_file(gtids: Sequence[tuple[int, int, int]], listed: str | None) ->
     return file
 
 
-def read(executed: ExecutedGtids, file: BinlogFile, cut: Sequence[int] = ()) -> str | None:
+def read(
+    executed: ExecutedGtids,
+    log: BinlogFile,
+    cut: Sequence[int] = (),
+    *,
+    file: str = "binlog.000001",
+) -> str | None:
     transactions = TransactionReader()
-    for block in split_blocks("binlog.000001", file, cut):
+    for block in split_blocks(file, log, cut):
         seen = transactions.read(block)
         executed.read(block, seen.prefix[1:], seen.number[1:], transactions.prefixes)
     return executed.text
@@ -103,11 +109,31 @@ def test_a_log_that_was_reset_and_has_grown_again_is_refused() -> None:
 
 
 def test_what_a_backup_brought_and_no_file_says_stays() -> None:
-    executed = ExecutedGtids(Flavor.MYSQL, f"{OTHER_SERVER}:1-9")
+    executed = ExecutedGtids(Flavor.MYSQL, f"{SERVER_UUID}:1-2,{OTHER_SERVER}:1-9")
 
     text = read(executed, a_file([(SERVER_UUID, "", 3)], GtidSet.parse(f"{SERVER_UUID}:1-2")))
 
     assert text == f"{SERVER_UUID}:1-3,{OTHER_SERVER}:1-9"
+
+
+def test_a_file_that_was_cut_between_two_transactions_is_noticed_at_the_next() -> None:
+    executed = ExecutedGtids(Flavor.MYSQL, None)
+    read(executed, a_file([(SERVER_UUID, "", 1), (SERVER_UUID, "", 2)], GtidSet()))
+
+    following = a_file([(SERVER_UUID, "", 4)], GtidSet.parse(f"{SERVER_UUID}:1-3"))
+
+    with pytest.raises(TruncatedError, match=f"missing.*gtids={SERVER_UUID}:3"):
+        read(executed, following, file="binlog.000002")
+
+
+def test_of_mariadb_too() -> None:
+    executed = ExecutedGtids(Flavor.MARIADB, None)
+    read(executed, a_mariadb_file([(0, 1, 5), (7, 1, 5)], ""))
+
+    following = a_mariadb_file([(0, 1, 7)], "0-2-6,7-1-5")
+
+    with pytest.raises(TruncatedError, match=r"missing.*gtids=0-2-6"):
+        read(executed, following, file="binlog.000002")
 
 
 def test_a_transaction_that_its_file_does_not_end_may_come_again() -> None:
@@ -116,9 +142,9 @@ def test_a_transaction_that_its_file_does_not_end_may_come_again() -> None:
     cut = a_file([(SERVER_UUID, "", 2)], GtidSet.parse(f"{SERVER_UUID}:1"))
     read(executed, cut)
 
-    text = read(executed, a_file([(SERVER_UUID, "", 2)], GtidSet.parse(f"{SERVER_UUID}:1")))
+    following = a_file([(SERVER_UUID, "", 2)], GtidSet.parse(f"{SERVER_UUID}:1"))
 
-    assert text == f"{SERVER_UUID}:1-2"
+    assert read(executed, following, file="binlog.000002") == f"{SERVER_UUID}:1-2"
 
 
 def test_unknown_until_the_log_says_it() -> None:
