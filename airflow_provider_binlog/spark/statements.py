@@ -26,6 +26,7 @@ _WHOLE_DATABASE = ("DROP DATABASE", "DROP SCHEMA")
 # Row changes that no row event shows, or another table under the name.
 _UNSEEN_CHANGE = re.compile(
     r"\b(DROP|TRUNCATE|EXCHANGE|DISCARD|IMPORT)\s+PARTITION\b"
+    r"|\bCONVERT\s+(PARTITION|TABLE)\b"
     r"|\b(DISCARD|IMPORT)\s+TABLESPACE\b"
     r"|\bRENAME\b(?!\s+(COLUMN|INDEX|KEY)\b)",
     re.IGNORECASE,

@@ -62,6 +62,7 @@ SETTINGS = (
     "log_bin",
     "log_bin_basename",
     "log_bin_compress",
+    "lower_case_table_names",
     "server_id",
     "server_uid",
     "server_uuid",

@@ -84,6 +84,12 @@ def setting_problems(of: Server, values: dict[str, str]) -> list[str]:
             "server_id is 0, and the server then sends its log to nobody: "
             + _set(of, "server_id", "1")
         )
+    if values.get("lower_case_table_names", "0") != "0":
+        problems.append(
+            "lower_case_table_names is not 0: statements in the log then write names as their "
+            "author did, and rows do not, so that a TRUNCATE could be missed. It is set for good "
+            "when a server is initialised: capture from a replica that was initialised with 0."
+        )
     for each in REQUIREMENTS:
         value = values.get(each.name)
         if value is None:

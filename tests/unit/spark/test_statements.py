@@ -96,6 +96,8 @@ def test_other_tables_statements_are_not_ours() -> None:
         ("ALTER TABLE", "ALTER TABLE orders RENAME TO old"),
         ("ALTER TABLE", "alter table orders drop  partition p0"),
         ("ALTER TABLE", "ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE x"),
+        ("ALTER TABLE", "ALTER TABLE orders CONVERT PARTITION p0 TO TABLE x"),
+        ("ALTER TABLE", "ALTER TABLE orders CONVERT TABLE x TO PARTITION p0 VALUES LESS THAN (9)"),
         ("ALTER TABLE", "ALTER TABLE orders IMPORT TABLESPACE"),
     ],
 )

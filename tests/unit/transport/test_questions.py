@@ -134,6 +134,16 @@ def test_good_settings_have_no_problems(server: Server) -> None:
         ),
         (
             MYSQL_97,
+            {"lower_case_table_names": "1"},
+            (
+                "lower_case_table_names is not 0: statements in the log then write names as their "
+                "author did, and rows do not, so that a TRUNCATE could be missed. It is set for "
+                "good when a server is initialised: capture from a replica that was initialised "
+                "with 0."
+            ),
+        ),
+        (
+            MYSQL_97,
             {"log_bin": "OFF"},
             "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it.",
         ),
