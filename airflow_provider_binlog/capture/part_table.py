@@ -91,9 +91,10 @@ def _gtids(events: RowsColumns, prefixes: Sequence[str], event: npt.NDArray[np.i
     np.logical_or(prefix[1:] != prefix[:-1], number[1:] != number[:-1], out=begins[1:])
     transaction = np.cumsum(begins, dtype=np.int32) - 1
     first = prefix[begins]
-    starts: Array = pa.array(np.maximum(first, 0))
-    ends: Array = pa.array(number[begins])
-    # A prefix for those without a name, where no transaction has one.
+    # Those without a name have a text as well, though no row shows it: always the same, because
+    # it stands in the part's bytes, and prefixes are numbered as the log was cut into blocks.
+    starts: Array = pa.array(np.where(first == NO_NAME, len(prefixes), first))
+    ends: Array = pa.array(np.where(first == NO_NAME, 0, number[begins]))
     named: Array = pa.array([*prefixes, ""], pa.string()).take(starts)
     texts: Array = pc.binary_join_element_wise(named, ends.cast(pa.string()), "")  # type: ignore[call-overload]
     # Parquet takes no dictionary with a null in it.
