@@ -68,6 +68,7 @@ def airflow(
     )
 
 
+@pytest.mark.slow  # seven Spark jobs; the main job's twin runs in test_surface_dag.py
 @pytest.mark.spark
 def test_the_examples_run(
     airflow: Airflow, shop: Database, s3_server: S3Server, spark_environment: SparkEnvironment
