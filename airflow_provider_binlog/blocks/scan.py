@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks.memory import overlapping
 
 SERVER_ID_OFFSET = 5
 """Where in its header an event has its server id."""
@@ -96,9 +97,7 @@ def records(
 
     One gather of whole records costs a fraction of one per field.
     """
-    size = dtype.itemsize
-    whole = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
-    return whole[start].view(dtype)
+    return overlapping(data, f"V{dtype.itemsize}")[start].view(dtype)
 
 
 def take(

@@ -10,10 +10,10 @@ Source: numpy, ndarray(strides=(1,)).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+
+from airflow_provider_binlog.blocks.memory import overlapping
 
 SLACK = 48
 """Bytes behind a memory's size that may be read, though they mean nothing: the widest value of
@@ -44,14 +44,10 @@ class Memory:
             data = spacious
         self.size = size
         self.u1 = np.ascontiguousarray(data)
-        self.u2: npt.NDArray[np.uint16] = self._overlapping("<u2")
-        self.u4: npt.NDArray[np.uint32] = self._overlapping("<u4")
-        self.u8: npt.NDArray[np.uint64] = self._overlapping("<u8")
-        self.i8: npt.NDArray[np.int64] = self._overlapping("<i8")
-
-    def _overlapping(self, dtype: str) -> npt.NDArray[Any]:
-        width = np.dtype(dtype).itemsize
-        return np.ndarray((len(self.u1) - width + 1,), dtype, self.u1.data, strides=(1,))
+        self.u2: npt.NDArray[np.uint16] = overlapping(self.u1, "<u2")
+        self.u4: npt.NDArray[np.uint32] = overlapping(self.u1, "<u4")
+        self.u8: npt.NDArray[np.uint64] = overlapping(self.u1, "<u8")
+        self.i8: npt.NDArray[np.int64] = overlapping(self.u1, "<i8")
 
     def big_endian(self, places: Places) -> npt.NDArray[np.uint64]:
         """Return the 8 bytes at each place read with the most significant one first."""
