@@ -24,7 +24,8 @@ GTID = "_gtid"
 transaction has none (`gtid_mode=OFF`)."""
 
 FILE = "_file"
-"""Name of the binlog file that holds the event."""
+"""Name of the binlog file that holds the event; of an XA transaction in two phases, the XA COMMIT
+that made its changes visible."""
 
 POSITION = "_pos"
 """Offset of the event in that file, in bytes: what mysqlbinlog prints after `# at`."""
@@ -63,3 +64,28 @@ class BeforeImages(StrEnum):
 
     KEY_CHANGES = "key_changes"
     ALL = "all"
+
+
+class ZeroDates(StrEnum):
+    """What becomes of dates that are none: `0000-00-00`, `2026-02-31`, a month or a day of 0.
+
+    Under `NULL` they are staged as null, and counted. Under `FAIL` they are refused. Under `TEXT`
+    every DATE, DATETIME and TIMESTAMP is staged as the text that SELECT prints.
+    """
+
+    NULL = "null"
+    FAIL = "fail"
+    TEXT = "text"
+
+
+class InvalidText(StrEnum):
+    """What becomes of bytes in a text column that are no text in its character set.
+
+    Under `FAIL` they are refused. Under `REPLACE` U+FFFD stands for every ill-formed sequence, and
+    the values are counted. Under `BINARY` every column of text is staged as the bytes that the
+    source holds, in the column's character set.
+    """
+
+    FAIL = "fail"
+    REPLACE = "replace"
+    BINARY = "binary"

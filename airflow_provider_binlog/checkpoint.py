@@ -11,13 +11,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.errors import (
     CheckpointError,
     CheckpointMissingError,
     CheckpointMovedError,
     FormatError,
 )
-from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -189,13 +190,31 @@ def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
     return Checkpoint.behind(newest, saved_at=saved_at, saved_by=saved_by)
 
 
+def _took_over(saved: Checkpoint, new: Checkpoint) -> bool:
+    """Whether manifests and GTIDs show that another server's log covers what is saved."""
+    before, now = saved.position.gtid, new.position.gtid
+    if saved.identity.flavor is not new.identity.flavor or new.sequence <= saved.sequence:
+        return False
+    if not before or not now:
+        return False
+    if new.identity.flavor is Flavor.MYSQL:
+        return GtidSet.parse(before).issubset(GtidSet.parse(now))
+    executed = MariadbGtidPosition.parse(now).domains
+    return all(
+        domain in executed and last[1] <= executed[domain][1]
+        for domain, last in MariadbGtidPosition.parse(before).domains.items()
+    )
+
+
 def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:
     if new.identity != saved.identity:
-        raise CheckpointError(
-            "the checkpoint belongs to another server",
-            saved=saved.identity.server,
-            new=new.identity.server,
-        )
+        if not _took_over(saved, new):
+            raise CheckpointError(
+                "the checkpoint belongs to another server, and the new one does not cover it",
+                saved=saved.identity.server,
+                new=new.identity.server,
+            )
+        return
     if new.sequence < saved.sequence or new.position.place < saved.position.place:
         raise CheckpointError(
             "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",

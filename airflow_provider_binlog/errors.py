@@ -14,6 +14,7 @@ BinlogError
 |   +-- PositionPurgedError   the server no longer has the position; re-snapshot
 |   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
 |   +-- ServerSetupError      a server variable is not what capture needs
+|   +-- TableLockedError      somebody holds a table that must be looked at; retryable
 +-- StagingError              the object store, or a file in it
 |   +-- StoreUnavailableError the store failed a read or a write; retryable
 |   +-- ObjectMissingError    nothing is stored under the key
@@ -107,6 +108,12 @@ class ForeignPositionError(SourceError):
 
 class ServerSetupError(SourceError):
     """A server variable is not what capture needs; the text names it and its value."""
+
+
+class TableLockedError(SourceError):
+    """Somebody holds a table that must be looked at, or is about to alter it."""
+
+    retryable = True
 
 
 class StagingError(BinlogError):

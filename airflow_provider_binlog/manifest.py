@@ -7,16 +7,30 @@ readers in other languages in `docs/staged-format.md`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import FormatError, ManifestError
 from airflow_provider_binlog.position import Position, SourceIdentity
 
 FORMAT = "airflow-provider-binlog/manifest"
 VERSION = 1
+_FINGERPRINT_SIZE = 16
+
+
+@dataclass(frozen=True)
+class ColumnDefault:
+    """What a column holds where an insert does not name it.
+
+    Attributes:
+        value: As SELECT prints it, TIMESTAMP in UTC; of binary columns their bytes in hex digits;
+            None for NULL.
+    """
+
+    value: str | None
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,7 @@ class Column:
         arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`.
         nullable: Whether the column may hold NULL.
         charset: Character set of text, ENUM and SET columns; None for the others.
+        default: What an insert leaves in the column whose image lacks it; None if not known.
     """
 
     name: str
@@ -36,6 +51,7 @@ class Column:
     arrow_type: str
     nullable: bool
     charset: str | None = None
+    default: ColumnDefault | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,12 @@ class Schema:
 
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name of the shape: the same for the same shape, in every manifest."""
+        text = json.dumps(_schema_to_json(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_SIZE]
 
 
 @dataclass(frozen=True)
@@ -89,6 +111,8 @@ class TableChanges:
         parts: In the order of their rows.
         unrepresentable: Values that no lake type holds (zero dates) and that were staged as
             NULL, counted by column; columns without any are left out.
+        invalid_text: Values in which U+FFFD was staged for bytes that are no text in the column's
+            character set, counted by column; columns without any are left out.
     """
 
     database: str
@@ -97,6 +121,7 @@ class TableChanges:
     images: tuple[tuple[str, ...], ...]
     parts: tuple[Part, ...]
     unrepresentable: dict[str, int] = field(default_factory=dict)
+    invalid_text: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -124,6 +149,9 @@ class Statement:
             `CREATE DATABASE`, `DROP DATABASE`, ...: the words it starts with.
         tables: The tables it names, as (database, table).
         text: The statement as the server logged it.
+        fingerprints: Of each of the tables, the fingerprint of the shape that its first rows have
+            behind the statement; None where no rows follow in the range before the next statement
+            on the table.
     """
 
     file: str
@@ -132,6 +160,25 @@ class Statement:
     kind: str
     tables: tuple[tuple[str, str], ...]
     text: str
+    fingerprints: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An XA transaction that is prepared: its changes are staged where it is committed, if it is.
+
+    Attributes:
+        xid: Its name as the log has it: `X'61',X'62',1`.
+        gtid: The GTID under which it was prepared; None where it has none.
+        file, offset: Where that GTID's event starts: its changes are behind it.
+        tables: Those it changes, as (database, table).
+    """
+
+    xid: str
+    gtid: str | None
+    file: str
+    offset: int
+    tables: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -152,6 +199,10 @@ class Manifest:
             flag, by type name.
         created_at: When the manifest was made, ISO 8601 in UTC.
         created_by: The run that made it.
+        prepared: The XA transactions that are prepared before `stop`, and neither committed nor
+            rolled back there; the next range begins with them. None in manifests of releases that
+            did not know.
+        zero_dates, invalid_text: How the range was staged where values are no dates, or no text.
     """
 
     sequence: int
@@ -167,6 +218,9 @@ class Manifest:
     skipped_events: dict[str, int]
     created_at: str
     created_by: str
+    prepared: tuple[Prepared, ...] | None = None
+    zero_dates: ZeroDates = ZeroDates.NULL
+    invalid_text: InvalidText = InvalidText.FAIL
 
     @property
     def rows(self) -> int:
@@ -183,6 +237,8 @@ class Manifest:
             "start": self.start.to_json(),
             "stop": self.stop.to_json(),
             "before_images": self.before_images.value,
+            "zero_dates": self.zero_dates.value,
+            "invalid_text": self.invalid_text.value,
             "include": list(self.include),
             "exclude": list(self.exclude),
             "tables": [_table_to_json(table) for table in self.tables],
@@ -192,6 +248,8 @@ class Manifest:
             "created_at": self.created_at,
             "created_by": self.created_by,
         }
+        if self.prepared is not None:
+            value["prepared"] = [_prepared_to_json(each) for each in self.prepared]
         return json.dumps(value, ensure_ascii=False, indent=1).encode()
 
     @classmethod
@@ -225,6 +283,9 @@ class Manifest:
                 skipped_events=dict(value["skipped_events"]),
                 created_at=value["created_at"],
                 created_by=value["created_by"],
+                prepared=_prepared_from_json(value.get("prepared")),
+                zero_dates=ZeroDates(value.get("zero_dates", ZeroDates.NULL)),
+                invalid_text=InvalidText(value.get("invalid_text", InvalidText.FAIL)),
             )
         except (AttributeError, FormatError, KeyError, TypeError, ValueError) as error:
             raise ManifestError("not a manifest", cause=repr(error)) from error
@@ -234,13 +295,11 @@ def _table_to_json(table: TableChanges) -> dict[str, Any]:
     return {
         "database": table.database,
         "table": table.table,
-        "schemas": [
-            {"columns": [vars(column) for column in schema.columns], "key": list(schema.key)}
-            for schema in table.schemas
-        ],
+        "schemas": [_schema_to_json(schema) for schema in table.schemas],
         "images": [list(image) for image in table.images],
         "parts": [vars(part) for part in table.parts],
         "unrepresentable": table.unrepresentable,
+        "invalid_text": table.invalid_text,
     }
 
 
@@ -249,13 +308,36 @@ def _table_from_json(value: dict[str, Any]) -> TableChanges:
         database=value["database"],
         table=value["table"],
         schemas=tuple(
-            Schema(tuple(Column(**column) for column in schema["columns"]), tuple(schema["key"]))
+            Schema(tuple(map(_column_from_json, schema["columns"])), tuple(schema["key"]))
             for schema in value["schemas"]
         ),
         images=tuple(tuple(image) for image in value["images"]),
         parts=tuple(Part(**part) for part in value["parts"]),
         unrepresentable=dict(value["unrepresentable"]),
+        invalid_text=dict(value.get("invalid_text", {})),
     )
+
+
+def _schema_to_json(schema: Schema) -> dict[str, Any]:
+    return {
+        "columns": [_column_to_json(column) for column in schema.columns],
+        "key": list(schema.key),
+    }
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    value = dict(vars(column))
+    if column.default is None:
+        del value["default"]
+    else:
+        value["default"] = vars(column.default)
+    return value
+
+
+def _column_from_json(value: dict[str, Any]) -> Column:
+    default = value.get("default")
+    known = None if default is None else ColumnDefault(**default)
+    return Column(**(value | {"default": known}))
 
 
 def _statement_to_json(statement: Statement) -> dict[str, Any]:
@@ -266,6 +348,7 @@ def _statement_to_json(statement: Statement) -> dict[str, Any]:
         "kind": statement.kind,
         "tables": [list(table) for table in statement.tables],
         "text": statement.text,
+        "fingerprints": list(statement.fingerprints),
     }
 
 
@@ -277,4 +360,24 @@ def _statement_from_json(value: dict[str, Any]) -> Statement:
         kind=value["kind"],
         tables=tuple((database, table) for database, table in value["tables"]),
         text=value["text"],
+        fingerprints=tuple(value.get("fingerprints", ())),
+    )
+
+
+def _prepared_to_json(prepared: Prepared) -> dict[str, Any]:
+    return {**vars(prepared), "tables": [list(table) for table in prepared.tables]}
+
+
+def _prepared_from_json(value: list[dict[str, Any]] | None) -> tuple[Prepared, ...] | None:
+    if value is None:
+        return None
+    return tuple(
+        Prepared(
+            xid=each["xid"],
+            gtid=each["gtid"],
+            file=each["file"],
+            offset=each["offset"],
+            tables=tuple((database, table) for database, table in each["tables"]),
+        )
+        for each in value
     )

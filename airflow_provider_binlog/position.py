@@ -64,11 +64,15 @@ class Position:
         offset: Bytes from the start of the file; never wrapped at 4 GiB.
         gtid: Everything executed before this boundary, as MySQL's GTID set or MariaDB's list of
             GTIDs in text; None where it is not known.
+        logged: Of them, those that stand before this boundary in this server's log, where some
+            stand behind it: they were staged from another server's log, in another order. None
+            where all do.
     """
 
     file: str
     offset: int
     gtid: str | None = None
+    logged: str | None = None
 
     @property
     def file_number(self) -> int:
@@ -86,7 +90,8 @@ class Position:
 
     def to_json(self) -> dict[str, str | int | None]:
         """Return plain values that `from_json` reads back."""
-        return {"file": self.file, "offset": self.offset, "gtid": self.gtid}
+        value = {"file": self.file, "offset": self.offset, "gtid": self.gtid}
+        return value if self.logged is None else value | {"logged": self.logged}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Position:
@@ -97,16 +102,30 @@ class Position:
         """
         try:
             file, offset, gtid = value["file"], value["offset"], value.get("gtid")
+            logged = value.get("logged")
         except (KeyError, TypeError, AttributeError) as error:
             raise FormatError("not a position", value=value) from error
         proper = isinstance(file, str) and type(offset) is int and offset >= FIRST_OFFSET
-        if not proper or not isinstance(gtid, str | None):
+        if not proper or not isinstance(gtid, str | None) or not isinstance(logged, str | None):
             raise FormatError("not a position", value=value)
-        return cls(file, offset, gtid)
+        return cls(file, offset, gtid, logged)
 
     def __str__(self) -> str:
         """Return `file:offset`, the form people write."""
         return f"{self.file}:{self.offset}"
+
+
+def goes_on(
+    stop: Position, stop_of: SourceIdentity, start: Position, start_of: SourceIdentity
+) -> bool:
+    """Whether nothing lies between a stop and a start, and nothing twice.
+
+    On one server they are the same place. Between a server and one that took over from it they are
+    where the same GTIDs have been executed.
+    """
+    if stop_of == start_of:
+        return stop.place == start.place
+    return stop_of.flavor is start_of.flavor and bool(stop.gtid) and stop.gtid == start.gtid
 
 
 def split_file_name(file: str) -> tuple[str, int]:

@@ -78,6 +78,11 @@ def code_unit_size(charset: str) -> int:
     return UNICODE[charset][1] if charset in UNICODE else 1
 
 
+def encode_ascii(text: str, charset: str) -> bytes:
+    """Return a text of ASCII letters, digits and commas in the set, or in `binary`."""
+    return text.encode(UNICODE[charset][0] if charset in UNICODE else "ascii")
+
+
 @cache
 def single_byte_table(charset: str) -> list[str] | None:
     """Return the character of each of the 256 bytes; None for sets that are not single-byte.

@@ -15,6 +15,9 @@ IN_USE = 0x0001
 ARTIFICIAL = 0x0020
 """The event was made for the stream and is not in the log."""
 
+RELAY_LOG = 0x0040
+"""On the FORMAT_DESCRIPTION of a replica's relay log."""
+
 IGNORABLE = 0x0080
 """A reader that does not know the type may pass over the event."""
 
@@ -87,7 +90,14 @@ class EventType(IntEnum):
 ROWS_V1 = frozenset({EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1})
 """Rows events with the header of version 1."""
 
-ROWS_V2 = frozenset({EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS})
+ROWS_V2 = frozenset(
+    {
+        EventType.WRITE_ROWS,
+        EventType.UPDATE_ROWS,
+        EventType.DELETE_ROWS,
+        EventType.PARTIAL_UPDATE_ROWS,
+    }
+)
 """Rows events with the header of version 2, which may carry extra data."""
 
 ROWS = ROWS_V1 | ROWS_V2
@@ -97,6 +107,20 @@ GROUP_STARTS = frozenset(
     {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID}
 )
 """The events that begin a transaction."""
+
+COMPRESSED = frozenset(
+    {
+        EventType.TRANSACTION_PAYLOAD,
+        EventType.QUERY_COMPRESSED,
+        EventType.WRITE_ROWS_COMPRESSED_V1,
+        EventType.UPDATE_ROWS_COMPRESSED_V1,
+        EventType.DELETE_ROWS_COMPRESSED_V1,
+        EventType.WRITE_ROWS_COMPRESSED,
+        EventType.UPDATE_ROWS_COMPRESSED,
+        EventType.DELETE_ROWS_COMPRESSED,
+    }
+)
+"""Events that hold others, or their own bulk, compressed."""
 
 # Where the printed name is not the type's own in lower case with a capital in front.
 _SHOW_NAMES = {

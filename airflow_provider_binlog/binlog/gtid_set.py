@@ -300,6 +300,15 @@ class MariadbGtidPosition:
         """Return the position behind this transaction."""
         return MariadbGtidPosition({**self.domains, domain: (server_id, sequence)})
 
+    def beyond(self, other: MariadbGtidPosition) -> MariadbGtidPosition:
+        """Return the domains in which this position is ahead of the other one."""
+        ahead = {
+            domain: last
+            for domain, last in self.domains.items()
+            if domain not in other.domains or other.domains[domain][1] < last[1]
+        }
+        return MariadbGtidPosition(ahead)
+
     def __str__(self) -> str:
         """Return the form that `@slave_connect_state` takes, domains in order."""
         return ",".join(

@@ -1,4 +1,4 @@
-"""What stands before the row images of WRITE_ROWS, UPDATE_ROWS and DELETE_ROWS.
+"""What stands before the row images of WRITE_ROWS, (PARTIAL_)UPDATE_ROWS and DELETE_ROWS.
 
     | 6 table id | 2 flags | version 2: 2 size + extra data, the size's own bytes counted |
     | lenenc n columns | (n + 7) / 8 bytes: which are present |
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 STATEMENT_END = 0x0001
 """Flag: the last rows event of its statement; the table maps before it end here."""
 
-_UPDATES = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS})
+_UPDATES = frozenset(
+    {EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS, EventType.PARTIAL_UPDATE_ROWS}
+)
 # Of events without rows, whose only use is to end a statement.
 # Source: mysql-server, sql/log_event.cc, Rows_log_event (dummy event); mariadb the same.
 _DUMMY_TABLE_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})

@@ -33,10 +33,13 @@ _PLAIN = {
     ColumnType.NEWDATE: "date",
     ColumnType.YEAR: "year",
     ColumnType.JSON: "json",
+}
+_OLD_TEMPORALS = {
     ColumnType.TIME: "time",
     ColumnType.DATETIME: "datetime",
     ColumnType.TIMESTAMP: "timestamp",
 }
+_FLOAT_BYTES = 4
 _LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
 _TEMPORALS = {
     ColumnType.TIME2: "time",
@@ -69,6 +72,8 @@ def mysql_type(column: TableMapColumn) -> str:
         return _PLAIN[ColumnType(kind)]
     if kind in _LABELLED:
         return _labelled(column)
+    if column.data_type in ("uuid", "inet4", "inet6"):
+        return column.data_type
     if kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING:
         return _string(column)
     return _with_parameters(column)
@@ -82,6 +87,9 @@ def _with_parameters(column: TableMapColumn) -> str:
         name = f"decimal({column.precision},{column.scale}){sign}"
     elif kind in _TEMPORALS:
         name = _TEMPORALS[ColumnType(kind)] + (f"({column.fsp})" if column.fsp else "")
+    elif kind in _OLD_TEMPORALS:
+        digits = column.datetime_precision
+        name = _OLD_TEMPORALS[ColumnType(kind)] + (f"({digits})" if digits else "")
     elif kind == ColumnType.BIT:
         name = f"bit({column.bits})"
     elif kind == ColumnType.VECTOR and column.vector_dimension is not None:
@@ -115,6 +123,8 @@ def _string(column: TableMapColumn) -> str:
     binary = column.collation == BINARY_COLLATION
     if column.real_type in BLOBS:
         name = _BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text")
+    elif column.data_type == "vector":
+        name = f"vector({column.bytes_max // _FLOAT_BYTES})"
     else:
         fixed = column.real_type == ColumnType.STRING
         name = ("binary" if fixed else "varbinary") if binary else ("char" if fixed else "varchar")

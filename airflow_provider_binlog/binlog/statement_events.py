@@ -22,19 +22,18 @@ from airflow_provider_binlog.errors import UnsupportedError
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.format_description import FormatDescription
 
-_CHARSET = 4
+_SQL_MODE = 1
+_CHARSET = 4  # client, connection, server
+_DDL_XID = 17
 _FIXED_STATUS_SIZE = {
     0: 4,  # FLAGS2
-    1: 8,  # SQL_MODE
     3: 4,  # AUTO_INCREMENT
-    _CHARSET: 6,  # CHARSET: client, connection, server
     7: 2,  # LC_TIME_NAMES
     8: 2,  # CHARSET_DATABASE
     9: 8,  # TABLE_MAP_FOR_UPDATE
     10: 4,  # MASTER_DATA_WRITTEN
     13: 3,  # MICROSECONDS
     16: 1,  # EXPLICIT_DEFAULTS_TS
-    17: 8,  # DDL_LOGGED_WITH_XID
     18: 2,  # DEFAULT_COLLATION_FOR_UTF8MB4
     19: 1,  # SQL_REQUIRE_PRIMARY_KEY
     20: 1,  # DEFAULT_TABLE_ENCRYPTION
@@ -68,6 +67,8 @@ class Query:
         error: What the statement ended with on the server.
         client_collation: Of the statement's text; None where the event does not say.
         sql: The statement.
+        sql_mode: The session's, as bits; None where the event does not say.
+        ddl_xid: The number of the transaction that a DDL statement of MySQL was.
     """
 
     thread_id: int
@@ -75,6 +76,8 @@ class Query:
     error: int
     client_collation: int | None
     sql: str
+    sql_mode: int | None = None
+    ddl_xid: int | None = None
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Query:
@@ -90,19 +93,25 @@ class Query:
         error = fixed.uint(2)
         status = rest.take(fixed.uint(2))
         database = decode_identifier(rest.terminated(database_size))
-        collation = _client_collation(Buffer(status))
-        return cls(thread_id, database, error, collation, _decode_sql(rest.rest(), collation))
+        collation, sql_mode, ddl_xid = _read_status(Buffer(status))
+        sql = _decode_sql(rest.rest(), collation)
+        return cls(thread_id, database, error, collation, sql, sql_mode, ddl_xid)
 
 
-def _client_collation(status: Buffer) -> int | None:
-    """Return the first of the three collations of CHARSET."""
+def _read_status(status: Buffer) -> tuple[int | None, int | None, int | None]:
+    """Return the first of the three collations of CHARSET, SQL_MODE and DDL_LOGGED_WITH_XID."""
+    collation = sql_mode = ddl_xid = None
     while status.remaining:
         code = status.uint(1)
         if code == _CHARSET:
-            return status.uint(2)
-        if not _pass_over(status, code):
+            collation, _ = status.uint(2), status.take(4)
+        elif code == _SQL_MODE:
+            sql_mode = status.uint(8)
+        elif code == _DDL_XID:
+            ddl_xid = status.uint(8)
+        elif not _pass_over(status, code):
             break
-    return None
+    return collation, sql_mode, ddl_xid
 
 
 def _pass_over(status: Buffer, code: int) -> bool:

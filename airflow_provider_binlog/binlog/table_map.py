@@ -49,6 +49,10 @@ class TableMapColumn:
         geometry_type: 0 any, 1 POINT, ... 7 GEOMETRYCOLLECTION.
         visible: False for an INVISIBLE column of MySQL; MariaDB does not log it.
         vector_dimension: The most floats that a VECTOR of MySQL holds.
+        data_type: `uuid`, `inet4`, `inet6` or `vector` for a type of MariaDB that looks like
+            another one in the log. Only a catalogue tells it, and what follows.
+        datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
+        generated: Whether its values are computed from other columns.
     """
 
     type_code: int
@@ -63,6 +67,9 @@ class TableMapColumn:
     geometry_type: int | None = None
     visible: bool | None = None
     vector_dimension: int | None = None
+    data_type: str | None = None
+    datetime_precision: int | None = None
+    generated: bool | None = None
 
     @property
     def bytes_max(self) -> int:

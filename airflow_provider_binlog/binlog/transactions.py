@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType, event_name
+from airflow_provider_binlog.binlog.control_events import Incident
+from airflow_provider_binlog.binlog.event_types import (
+    COMPRESSED,
+    GROUP_STARTS,
+    ROWS,
+    EventType,
+    event_name,
+)
 from airflow_provider_binlog.binlog.gtid_events import GtidEvent
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statement_events import Query, XaPrepare
@@ -31,7 +38,6 @@ _STATEMENT_FORMAT = (
     "a session logged the text of a statement instead of the rows that it changed:"
     " it must not use binlog_format=STATEMENT or MIXED"
 )
-_COMPRESSED = "MariaDB's compressed events are not decoded: SET GLOBAL log_bin_compress=OFF"
 _TOO_OLD = "an event of servers before MySQL 5.1: read the log through a newer replica"
 
 REFUSED = {
@@ -54,19 +60,6 @@ REFUSED = {
     EventType.INCIDENT: (
         "the server lost events before it could log them: the tables need a new snapshot"
     ),
-    EventType.PARTIAL_UPDATE_ROWS: (
-        "partial JSON updates are not decoded: SET GLOBAL binlog_row_value_options=''"
-    ),
-    EventType.TRANSACTION_PAYLOAD: (
-        "compressed transactions are not decoded: SET GLOBAL binlog_transaction_compression=OFF"
-    ),
-    EventType.QUERY_COMPRESSED: _COMPRESSED,
-    EventType.WRITE_ROWS_COMPRESSED_V1: _COMPRESSED,
-    EventType.UPDATE_ROWS_COMPRESSED_V1: _COMPRESSED,
-    EventType.DELETE_ROWS_COMPRESSED_V1: _COMPRESSED,
-    EventType.WRITE_ROWS_COMPRESSED: _COMPRESSED,
-    EventType.UPDATE_ROWS_COMPRESSED: _COMPRESSED,
-    EventType.DELETE_ROWS_COMPRESSED: _COMPRESSED,
     EventType.PARTIAL_ROW_DATA: (
         "rows events in fragments are not decoded:"
         " raise binlog_row_event_fragment_threshold above the largest row"
@@ -77,7 +70,9 @@ REFUSED = {
 PRELUDES = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 """Of the refused ones, those that only prepare the statement behind them, which says more."""
 
-READ = frozenset(EventType) - REFUSED.keys() - {EventType.UNKNOWN, EventType.IGNORABLE}
+READ = (
+    frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
+)
 """Events whose meaning is known, and that are decoded where they matter."""
 
 
@@ -91,6 +86,12 @@ def refuse(type_code: int, **context: object) -> NoReturn:
     name = event_name(type_code)
     if type_code == EventType.UNKNOWN:
         raise FormatError("not an event", event=name, **context)
+    if type_code in COMPRESSED:
+        raise UnsupportedError(
+            "a compressed event that was not expanded before it was read: please report it",
+            event=name,
+            **context,
+        )
     try:
         hint = REFUSED[EventType(type_code)]
     except (KeyError, ValueError):
@@ -213,7 +214,7 @@ class TransactionScanner:
         """
         code = header.type
         if code not in READ:
-            return self._not_read(header)
+            return self._not_read(header, body, file_format)
         if code in GROUP_STARTS:
             return self._begin(header, body, file_format)
         if code in _FILE_BOUNDS and not header.artificial:
@@ -226,10 +227,15 @@ class TransactionScanner:
             return self._ended(code, body, file_format)
         return Scanned(Place.OUTSIDE if self._state is _State.OUTSIDE else Place.INSIDE)
 
-    def _not_read(self, header: EventHeader) -> Scanned:
+    def _not_read(
+        self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
+    ) -> Scanned:
         if header.type in PRELUDES:
             return Scanned(Place.INSIDE)  # the statement behind it is refused, with its text
-        if header.type in REFUSED or not header.ignorable:
+        if header.type == EventType.INCIDENT:
+            lost = Incident.parse(body, file_format)
+            refuse(header.type, number=lost.number, said=lost.message, log_pos=header.log_pos)
+        if header.type in REFUSED or header.type in COMPRESSED or not header.ignorable:
             refuse(header.type, log_pos=header.log_pos)
         self.skipped[event_name(header.type)] += 1
         return Scanned(Place.SKIPPED)

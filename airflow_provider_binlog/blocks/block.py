@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ class EventBlock:
         timestamp: uint32; seconds since 1970.
         server_id: uint32; the server where the event originated.
         flags: uint16.
-        position: int64; offset of each event in the file, our own count: never wrapped.
+        position: int64; offset of each event in the file, our own count: never wrapped. Events
+            that were expanded out of another one have that one's.
+        place: int64; where each event stands among the file's events, expanded: rising, and no
+            two are the same. Equal to `position` as long as nothing was expanded, then ahead of
+            it by the bytes gained since the range began in this file.
+        next_position: Offset in the file of the first event behind the block.
     """
 
     file: str
@@ -47,15 +52,28 @@ class EventBlock:
     server_id: npt.NDArray[np.uint32]
     flags: npt.NDArray[np.uint16]
     position: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
+    next_position: int
 
     def __len__(self) -> int:
         """How many events the block holds."""
         return len(self.start)
 
-    @property
-    def next_position(self) -> int:
-        """Offset in the file of the first event behind the block."""
-        return int(self.position[-1] + self.size[-1])
+    def part(self, first: int, last: int) -> EventBlock:
+        """Return the events from `first` up to `last`, views of the same data."""
+        chosen = slice(first, last)
+        return replace(
+            self,
+            start=self.start[chosen],
+            size=self.size[chosen],
+            type=self.type[chosen],
+            timestamp=self.timestamp[chosen],
+            server_id=self.server_id[chosen],
+            flags=self.flags[chosen],
+            position=self.position[chosen],
+            place=self.place[chosen],
+            next_position=int(self.position[last]) if last < len(self) else self.next_position,
+        )
 
     def event(self, index: int) -> memoryview:
         """Return one event, header and checksum included: a view that keeps the block alive."""

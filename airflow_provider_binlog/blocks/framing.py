@@ -53,10 +53,16 @@ class Frames:
 
 
 class Framer:
-    """Frames the bytes of one log, block after block; it learns the log's server ids."""
+    """Frames the bytes of one log, block after block; it learns the log's server ids.
 
-    def __init__(self) -> None:
+    Args:
+        own_positions: Whether events say where they stand in their file; those of a relay log say
+            it of another one.
+    """
+
+    def __init__(self, *, own_positions: bool = True) -> None:
         self._scanner = scan.Scanner()
+        self._own_positions = own_positions
 
     def frame(
         self, data: npt.NDArray[np.uint8], begin: int, end: int, *, file: str, position: int
@@ -86,7 +92,14 @@ class Framer:
                 headers.append(scan.take(rest_header, chosen))
                 at = int(starts[-1][-1]) + int(headers[-1]["size"][-1])
                 continue
-            event = Outlook.at(data, at, end, file=file, position=base + at)
+            event = Outlook.at(
+                data,
+                at,
+                end,
+                file=file,
+                position=base + at,
+                own_positions=self._own_positions,
+            )
             if event.wanted or event.error is not None:
                 start, joined = scan.join(starts, headers, scan.HEADER)
                 return Frames(start, joined, at, event.wanted, event.error)
@@ -105,9 +118,10 @@ class Framer:
         start -= scan.SERVER_ID_OFFSET
         header = scan.records(data, start, scan.HEADER)
         follows = start + header["size"]
-        log_pos = header["log_pos"]
         fits = (header["size"] >= HEADER_SIZE) & (follows <= end)
-        fits &= (log_pos == 0) | (log_pos == (follows + base & 0xFFFFFFFF))
+        if self._own_positions:
+            log_pos = header["log_pos"]
+            fits &= (log_pos == 0) | (log_pos == (follows + base & 0xFFFFFFFF))
         if fits.all():
             return start, header
         which = np.flatnonzero(fits)
@@ -125,7 +139,14 @@ class Outlook:
 
     @classmethod
     def at(
-        cls, data: npt.NDArray[np.uint8], at: int, end: int, *, file: str, position: int
+        cls,
+        data: npt.NDArray[np.uint8],
+        at: int,
+        end: int,
+        *,
+        file: str,
+        position: int,
+        own_positions: bool = True,
     ) -> Outlook:
         """Look at the event that begins at `data[at]`, of which bytes up to `end` are known."""
         if end - at < HEADER_SIZE:
@@ -137,7 +158,7 @@ class Outlook:
         if at + size <= end:
             return cls(server_id, size)
         # Waiting for the rest of an event whose size is damaged could mean waiting for 4 GiB.
-        if log_pos and log_pos != (position + size) & 0xFFFFFFFF:
+        if own_positions and log_pos and log_pos != (position + size) & 0xFFFFFFFF:
             return cls(error=_misplaced(file, position, type_code, size, log_pos))
         return cls(wanted=size)
 
@@ -151,6 +172,7 @@ def checked_block(
     description: FormatDescription,
     position: int,
     neutral_gaps: bool = False,
+    own_positions: bool = True,
 ) -> EventBlock:
     """Return framed events as a block, their checksums and their places in the file verified.
 
@@ -163,6 +185,7 @@ def checked_block(
         position: Offset of the first event in the file.
         neutral_gaps: Whether `checksums.NEUTRAL` stands in front of every event; else they follow
             one another without a gap.
+        own_positions: As of `Framer`.
 
     Raises:
         ChecksumError: An event is damaged; the text names the first one's type and place.
@@ -171,6 +194,7 @@ def checked_block(
     size = header["size"].astype(np.int64)
     follows = np.cumsum(size)
     follows += position
+    begins = follows - size
     block = EventBlock(
         file=file,
         format=description,
@@ -181,13 +205,17 @@ def checked_block(
         timestamp=header["timestamp"].copy(),
         server_id=header["server_id"].copy(),
         flags=header["flags"].copy(),
-        position=follows - size,
+        position=begins,
+        place=begins,
+        next_position=int(follows[-1]) if len(follows) else position,
     )
     if description.checksum_size:
         gap = _NEUTRAL_SIZE if neutral_gaps else 0
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
             raise ChecksumError("an event is damaged: its CRC32 is wrong", **_where(block, damaged))
+    if not own_positions:
+        return block
     log_pos = header["log_pos"]
     wrong = (log_pos != (follows & 0xFFFFFFFF)) & (log_pos != 0)
     if wrong.any():

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,34 +18,44 @@ import pyarrow as pa
 
 from airflow_provider_binlog import __version__
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
+from airflow_provider_binlog.capture.known import KnownTransactions
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.pending import RowsColumns
+from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import Progress
+from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
+from airflow_provider_binlog.capture.schemas import Past, SchemaReader
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
+    FormatError,
     UnsupportedError,
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.history import LoggedChange
     from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.source import BinlogSource
@@ -53,22 +63,11 @@ if TYPE_CHECKING:
 _PROGRESS_SECONDS = 5.0
 
 _UNDECIDED = {
-    GroupEnd.PREPARED: (
-        "an XA transaction was prepared: whether its changes stay is decided later, in a "
-        "transaction of its own; use XA COMMIT ... ONE PHASE, or leave the table out"
-    ),
-    GroupEnd.ROLLED_BACK: (
-        "a transaction was rolled back after changes that could not be: which of them stayed "
-        "depends on the engines of its tables; leave the tables out, or use InnoDB alone"
-    ),
+    # `PreparedTransactions` takes their changes out.
+    GroupEnd.PREPARED: "an XA transaction was prepared in a form that is not known here: report it",
     GroupEnd.CUT: (
         "the file ends inside a transaction: its server crashed, and rolled it back; "
         "take a new snapshot, and begin behind it"
-    ),
-    StatementKind.ROLLBACK_TO: (
-        "a transaction was rolled back to a savepoint after changes that could not be: which of "
-        "them stayed depends on the engines of its tables; leave the tables out, or use InnoDB "
-        "alone"
     ),
 }
 """Ends of transactions whose changes may not have stayed."""
@@ -87,16 +86,24 @@ def capture_range(
     before_images: BeforeImages,
     created_by: str,
     limits: Limits,
+    policies: Policies = DEFAULT_POLICIES,
+    prepared: Sequence[Prepared] = (),
+    read_catalog: CatalogReader | None = None,
+    former: Manifest | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
     """Write the parts of `[start, stop)`, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
-    hold.
+    hold. `prepared` are the XA transactions that are undecided at `start`. What the log leaves out
+    of the tables' schemas is told from `read_catalog` and the `former` manifest; see `schemas.py`.
 
     Raises:
-        UnsupportedError: The range holds changes that are not decoded; the text says what to
+        ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
+            it for certain.
+        UnsupportedError: The range holds changes that are not decoded, or commits an XA transaction
+            that was prepared before `start` and is not in `prepared`; the text says what to
             change.
         ForeignPositionError: `stop` is no boundary between transactions of this log, or a
             transaction was executed before `start`.
@@ -104,6 +111,59 @@ def capture_range(
             or `start` is no boundary.
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
+    """
+    past = Past(source, stop, tables=tables, read_catalog=read_catalog, former=former)
+    undone = Undone()
+    while True:
+        staged = _stage(
+            source,
+            past=past,
+            undone=undone,
+            identity=identity,
+            start=start,
+            stop=stop,
+            sequence=sequence,
+            tables=tables,
+            store=store,
+            source_name=source_name,
+            before_images=before_images,
+            created_by=created_by,
+            limits=limits,
+            policies=policies,
+            prepared=prepared,
+            bytes_total=bytes_total,
+            on_progress=on_progress,
+        )
+        if isinstance(staged, Manifest):
+            return staged
+        if staged is not None:
+            past.changes = staged
+
+
+def _stage(
+    source: BinlogSource,
+    *,
+    past: Past,
+    undone: Undone,
+    identity: SourceIdentity,
+    start: Position,
+    stop: Position,
+    sequence: int,
+    tables: TableFilter,
+    store: ObjectStore,
+    source_name: str,
+    before_images: BeforeImages,
+    created_by: str,
+    limits: Limits,
+    policies: Policies,
+    prepared: Sequence[Prepared],
+    bytes_total: int | None,
+    on_progress: Callable[[Progress], None] | None,
+) -> Manifest | list[LoggedChange] | None:
+    """Stage the range.
+
+    Or return what its statements did, where that had to be known before; or None where what was
+    rolled back had to be.
     """
     transactions, table_maps = TransactionReader(), TableMapReader()
     gtids = ExecutedGtids(identity.flavor, start.gtid)
@@ -117,55 +177,85 @@ def capture_range(
             stop=stop,
             tables=tables,
             before_images=before_images,
+            policies=policies,
             limits=limits,
         ),
         before_images=before_images,
+        policies=policies,
         limits=limits,
         prefixes=transactions.prefixes,
     )
-    captured, statements = _Captured(tables), StatementReader(tables)
-    events: Counter[int] = Counter()
+    captured, statements, schemas = _Captured(tables), StatementReader(tables), SchemaReader(past)
+    expander, rollbacks = Expander(), RollbackReader(undone)
     report = _Reporter(parts, start, bytes_total, on_progress)
+    known: KnownTransactions | None = None
+    if start.logged is not None:
+        known = KnownTransactions(identity.flavor, start, keep=[each.gtid for each in prepared])
+    two_phase = PreparedTransactions(
+        lambda begin: _expanded(source.blocks(begin)),
+        wanted=tables.matches,
+        undecided=prepared,
+        held_bytes_max=limits.prepared_bytes_max,
+    )
     at = start
-    for block in _bounded(source.blocks(start, stop), stop):
-        if block.file not in parts.files:
-            parts.files.append(block.file)
-        read = transactions.read(block)
-        events.update(dict(enumerate(np.bincount(block.type).tolist())))
-        # The first entry began in an earlier block.
-        gtids.read(block, read.prefix[1:], read.number[1:], transactions.prefixes)
-        rows, table = table_maps.read(block, read.of_event, ends_open=read.ends_open)
-        chosen = captured.of(table, table_maps)
-        rows, table = rows[chosen], table[chosen]
-        captured.check_decided(block, read, rows)
-        file_index = len(parts.files) - 1
-        parts.add(
-            block,
-            _rows_columns(block, read, rows, table, file_index),
-            table_maps.table_maps,
-        )
-        statements.read(block, read, file_index)
-        at = Position(block.file, block.next_position)
-        report(at, events)
-    if at.place < stop.place and not _is_next_file(at, stop):
-        raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
-    if not transactions.at_boundary:
-        raise ForeignPositionError("the range ends inside a transaction", stop=stop)
+    for logged in _bounded(source.blocks(start, stop), stop):
+        at = Position(logged.file, logged.next_position)
+        fresh = [logged] if known is None else known.fresh(logged)
+        expanded = chain.from_iterable(map(expander.expand, fresh))
+        for block in chain.from_iterable(map(two_phase.arrange, expanded)):
+            if block.file not in parts.files:
+                parts.files.append(block.file)
+            read = transactions.read(block)
+            if known is None:
+                # The first entry began in an earlier block.
+                gtids.read(block, read.prefix[1:], read.number[1:], transactions.prefixes)
+            rows, table = table_maps.read(block, read.of_event, ends_open=read.ends_open)
+            chosen = captured.of(table, table_maps)
+            rows, table = rows[chosen], table[chosen]
+            captured.check_decided(block, read, rows)
+            file_index = len(parts.files) - 1
+            stayed = rollbacks.stayed(block, read, rows, file_index)
+            rows, table = rows[stayed], table[stayed]
+            statements.read(block, read, file_index)
+            table = schemas.read(
+                block, read, rows, table, logged=table_maps.table_maps, file_index=file_index
+            )
+            if schemas.gave_up:
+                continue
+            columns = _rows_columns(block, read, rows, table, file_index)
+            parts.add(block, columns, schemas.table_maps)
+            statements.see_rows(columns, schemas.table_maps, parts.schema_of)
+            report(Position(block.file, block.next_position), expander.events)
+    _check_end(at, stop, transactions)
+    if schemas.gave_up:
+        return schemas.changes
+    if rollbacks.late:
+        return None
     return Manifest(
         sequence=sequence,
         identity=identity,
         start=start,
-        stop=replace(stop, gtid=gtids.text),
+        stop=replace(stop, gtid=gtids.text) if known is None else known.at(stop),
         before_images=before_images,
+        zero_dates=policies.zero_dates,
+        invalid_text=policies.invalid_text,
         include=tuple(tables.include),
         exclude=tuple(tables.exclude),
         tables=parts.finish(),
         statements=tuple(statements.found),
-        events={event_name(code): count for code, count in sorted(events.items()) if count},
+        events={event_name(code): count for code, count in sorted(expander.events.items())},
         skipped_events=dict(sorted(transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         created_by=created_by,
+        prepared=two_phase.undecided,
     )
+
+
+def _check_end(at: Position, stop: Position, transactions: TransactionReader) -> None:
+    if at.place < stop.place and not _is_next_file(at, stop):
+        raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
+    if not transactions.at_boundary:
+        raise ForeignPositionError("the range ends inside a transaction", stop=stop)
 
 
 def _range_id(
@@ -175,6 +265,7 @@ def _range_id(
     stop: Position,
     tables: TableFilter,
     before_images: BeforeImages,
+    policies: Policies,
     limits: Limits,
 ) -> str:
     """Return a name for the range's parts: that of another range under the same number differs.
@@ -189,6 +280,7 @@ def _range_id(
         (stop.file, stop.offset),
         (list(tables.include), list(tables.exclude)),
         before_images.value,
+        (policies.zero_dates.value, policies.invalid_text.value),
         vars(limits),
         # Another release of Arrow may write the same rows in other bytes.
         pa.__version__,
@@ -216,6 +308,46 @@ def executed_at(source: BinlogSource, identity: SourceIdentity, position: Positi
     return gtids.text
 
 
+def prepared_at(source: BinlogSource, position: Position) -> tuple[Prepared, ...]:
+    """Return the XA transactions that are undecided at a position, by reading its file up to there.
+
+    Those that were prepared in an earlier file are not among them. Nor is any where that part of
+    the file cannot be decoded: the position may have been chosen to leave it behind.
+
+    Raises:
+        ForeignPositionError: No event begins at the position.
+        SourceError: The source, or the way to it, failed.
+    """
+    return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
+
+
+def prepared_between(source: BinlogSource, begin: Position, end: Position) -> tuple[Prepared, ...]:
+    """Return the XA transactions that are prepared behind one position and undecided at another.
+
+    Raises:
+        As `prepared_at`.
+    """
+    if begin.place == end.place:
+        return ()
+    two_phase = PreparedTransactions(
+        lambda _: iter(()),
+        wanted=lambda *_: False,
+        refuse=lambda *_: None,
+        held_bytes_max=0,
+    )
+    try:
+        for block in _expanded(_bounded(source.blocks(begin, end), end)):
+            for _ in two_phase.arrange(block):
+                pass
+    except (FormatError, UnsupportedError):
+        return ()
+    return two_phase.undecided
+
+
+def _expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:
+    return chain.from_iterable(map(Expander().expand, blocks))
+
+
 def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
     """Yield the blocks up to `stop`, the last one cut there."""
     for block in blocks:
@@ -235,17 +367,7 @@ def _cut(block: EventBlock, stop: Position) -> EventBlock:
     count = int(np.searchsorted(block.position, stop.offset))
     if count == len(block) or int(block.position[count]) != stop.offset:
         raise ForeignPositionError("no event begins at this position", position=stop)
-    part = slice(count)
-    return replace(
-        block,
-        start=block.start[part],
-        size=block.size[part],
-        type=block.type[part],
-        timestamp=block.timestamp[part],
-        server_id=block.server_id[part],
-        flags=block.flags[part],
-        position=block.position[part],
-    )
+    return block.part(0, count)
 
 
 def _is_next_file(at: Position, stop: Position) -> bool:
@@ -280,7 +402,7 @@ class _Captured:
         """
         of_rows = read.of_event[rows]
         for event, seen in read.scanned.items():
-            reason = _undecided(seen)
+            reason = undecided_reason(seen)
             if reason is None:
                 continue
             transaction = int(read.of_event[event])
@@ -294,10 +416,12 @@ class _Captured:
         self._open_has_rows = read.ends_open and has_rows
 
 
-def _undecided(seen: Scanned) -> str | None:
-    if seen.end is not None and seen.end in _UNDECIDED:
-        return _UNDECIDED[seen.end]
-    return _UNDECIDED.get(seen.kind) if seen.kind is not None else None
+def undecided_reason(seen: Scanned) -> str | None:
+    """Return why changes of the transaction that ends here may not have stayed; None if they have.
+
+    `RollbackReader` knows of those that were rolled back.
+    """
+    return _UNDECIDED.get(seen.end) if seen.end is not None else None
 
 
 def _rows_columns(
@@ -310,10 +434,11 @@ def _rows_columns(
     transaction = read.of_event[rows]
     return RowsColumns(
         event=rows,
-        size=block.size[rows],
+        size=block.size[rows] - block.format.checksum_size,
         table=table,
         file=np.full(len(rows), file_index, dtype=np.int64),
         position=block.position[rows],
+        place=block.place[rows],
         prefix=read.prefix[transaction],
         number=read.number[transaction],
         commit_ts=read.commit_ts[transaction],

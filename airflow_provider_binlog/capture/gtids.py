@@ -14,7 +14,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtidList
 from airflow_provider_binlog.blocks.transactions import NO_NAME
-from airflow_provider_binlog.errors import ForeignPositionError, TruncatedError
+from airflow_provider_binlog.errors import ForeignPositionError, FormatError, TruncatedError
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class ExecutedGtids:
 
         Raises:
             ForeignPositionError: One of them was executed before the place where it stands.
+            FormatError: One is of the other family.
             TruncatedError: The file begins behind transactions that were in no file before it.
         """
         for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
@@ -77,16 +78,16 @@ class ExecutedGtids:
             listed = MariadbGtidList.parse(block.body(event), block.format)
             last = MariadbGtidPosition.of(listed.gtids)
             if self._last is not None and self._file not in ("", block.file):
-                _refuse_gap(_newer(last, self._last), block.file)
+                _refuse_gap(str(last.beyond(self._last)), block.file)
             self._last = last
         self._file = block.file
         if self._last is not None:
             # The newest transaction of each server, in the order of the log.
             used, behind = np.unique(prefix[::-1], return_index=True)
             for place in np.argsort(-behind).tolist():
-                domain, server, _ = prefixes[int(used[place])].split("-")
+                domain, server = _domain_and_server(prefixes, int(used[place]), block.file)
                 sequence = int(number[len(number) - 1 - int(behind[place])])
-                self._last = self._last.update(int(domain), int(server), sequence)
+                self._last = self._last.update(domain, server, sequence)
         elif self._set is not None:
             for each in np.unique(prefix).tolist():
                 if each != NO_NAME:
@@ -116,14 +117,13 @@ class ExecutedGtids:
             executed.add_interval(server, tag, first, last)
 
 
-def _newer(listed: MariadbGtidPosition, read: MariadbGtidPosition) -> str:
-    """Return the GTIDs of a list that are newer than what was read of their domain."""
-    newer = {
-        domain: last
-        for domain, last in listed.domains.items()
-        if domain not in read.domains or last[1] > read.domains[domain][1]
-    }
-    return str(MariadbGtidPosition(newer))
+def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int, int]:
+    """Return what MariaDB's GTIDs with this prefix begin with."""
+    text = "" if prefix == NO_NAME else prefixes[prefix]
+    domain, _, server = text.rstrip("-").partition("-")
+    if not (domain.isdigit() and server.isdigit()):
+        raise FormatError("a GTID of MySQL in a log of MariaDB", file=file)
+    return int(domain), int(server)
 
 
 def _refuse_gap(missing: str, file: str) -> None:

@@ -23,10 +23,13 @@ class Limits:
             narrow columns or NULLs, take more: their part ends at four times as much.
         pending_bytes_max: Rows events of all tables that wait for their part to fill up. When
             there are more, the tables that hold the most become parts early.
+        prepared_bytes_max: Changes of prepared XA transactions that wait in memory for their XA
+            COMMIT. When there are more, the largest are read once more from the log.
     """
 
     part_bytes_max: int = 16 * _MEBIBYTE
     pending_bytes_max: int = 48 * _MEBIBYTE
+    prepared_bytes_max: int = 16 * _MEBIBYTE
 
     @property
     def decoded_bytes_max(self) -> int:

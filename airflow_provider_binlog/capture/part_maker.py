@@ -8,7 +8,7 @@ becomes several parts where its rows take much more room than they did in the lo
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,18 +20,22 @@ from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW, BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Part, Schema, TableChanges
-from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode
+from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.some_columns import first_rows
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.limits import Limits
     from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.policies import Policies
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
@@ -48,9 +52,11 @@ class _Table:
     database: str
     table: str
     schemas: list[Schema] = field(default_factory=list)
-    images: list[tuple[str, ...]] = field(default_factory=list)
+    # By the columns' names: the set's number.
+    images: dict[tuple[str, ...], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    unrepresentable: dict[str, int] = field(default_factory=dict)
+    unrepresentable: Counter[str] = field(default_factory=Counter)
+    invalid_text: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -60,7 +66,6 @@ class _Shape:
     table: _Table
     layout: RowLayout
     schema: int
-    image: int
     pending: PendingEvents = field(default_factory=PendingEvents)
 
 
@@ -81,6 +86,7 @@ class PartMaker:
         *,
         range_id: str,
         before_images: BeforeImages,
+        policies: Policies,
         limits: Limits,
         prefixes: list[str],
     ) -> None:
@@ -92,6 +98,7 @@ class PartMaker:
         self._sequence = sequence
         self._range_id = range_id
         self._before_images = before_images
+        self._policies = policies
         self._limits = limits
         self._prefixes = prefixes
         self._tables: dict[tuple[str, str], _Table] = {}
@@ -133,10 +140,16 @@ class PartMaker:
                 # A shape of few rows may have been written behind one that came later.
                 parts=tuple(sorted(table.parts, key=lambda part: part.first_row)),
                 unrepresentable=dict(sorted(table.unrepresentable.items())),
+                invalid_text=dict(sorted(table.invalid_text.items())),
             )
             for _, table in sorted(self._tables.items())
             if table.parts
         )
+
+    def schema_of(self, index: int) -> Schema:
+        """Return the shape of a table whose events were added, by the index of its table map."""
+        shape = self._shapes[index]
+        return shape.table.schemas[shape.schema]
 
     def _until_full(self, columns: RowsColumns, table_maps: list[TableMap]) -> int:
         """Return how many of the events go in before a part has to be written."""
@@ -170,19 +183,14 @@ class PartMaker:
         shape = self._shapes.get(index)
         if shape is None:
             table_map = table_maps[index]
-            layout = compile_layout(table_map)
-            _check_names(layout)
+            layout = compile_layout(table_map, policies=self._policies)
+            check_names(layout)
             name = table_map.database, table_map.table
             table = self._tables.setdefault(name, _Table(*name))
             schema = layout.manifest_schema()
             if schema not in table.schemas:
                 table.schemas.append(schema)
-            image = tuple(column.name for column in schema.columns)
-            if image not in table.images:
-                table.images.append(image)
-            shape = self._shapes[index] = _Shape(
-                table, layout, table.schemas.index(schema), table.images.index(image)
-            )
+            shape = self._shapes[index] = _Shape(table, layout, table.schemas.index(schema))
         return shape
 
     def _write(self, shape: _Shape) -> None:
@@ -192,20 +200,29 @@ class PartMaker:
         events, columns = shape.pending.take()
         pieces: list[DecodedRows] = []
         begin = held = 0
-        for first, last in _slices(shape.layout, events, self._limits.decoded_bytes_max):
-            rows = self._decode(
-                shape, events.slice(first, last), columns.choose(slice(first, last))
-            )
-            pieces.append(replace(rows, event=rows.event + np.int32(first - begin)))
+        for last, rows in self._decode(shape, events, columns):
+            pieces.append(replace(rows, event=rows.event - np.int32(begin)))
             held += _memory(rows)
             if held >= self._limits.decoded_bytes_max:
                 self._write_part(shape, pieces, columns.choose(slice(begin, last)))
                 pieces, begin, held = [], last, 0
         self._write_part(shape, pieces, columns.choose(slice(begin, None)))
 
-    def _decode(self, shape: _Shape, events: RowsEvents, columns: RowsColumns) -> DecodedRows:
+    def _decode(
+        self, shape: _Shape, events: RowsEvents, columns: RowsColumns
+    ) -> Iterator[tuple[int, DecodedRows]]:
+        """Yield the rows of a shape's events in pieces, each with the events that are done then."""
+        pieces = decode_pieces(
+            shape.layout,
+            events,
+            before_images=self._before_images,
+            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(shape.layout)),
+        )
         try:
-            rows = decode(shape.layout, events, before_images=self._before_images)
+            for _, last, rows in pieces:
+                shape.table.unrepresentable.update(rows.unrepresentable)
+                shape.table.invalid_text.update(rows.invalid_text)
+                yield last, rows
         except BinlogError as error:
             event = error.context.pop("event", None)
             if isinstance(event, int):
@@ -214,10 +231,6 @@ class PartMaker:
                     "offset": int(columns.position[event]),
                 }
             raise
-        counted = shape.table.unrepresentable
-        for column, count in rows.unrepresentable.items():
-            counted[column] = counted.get(column, 0) + count
-        return rows
 
     def _write_part(self, shape: _Shape, pieces: list[DecodedRows], columns: RowsColumns) -> None:
         if not any(map(len, pieces)):
@@ -230,7 +243,7 @@ class PartMaker:
             columns,
             files=self.files,
             prefixes=self._prefixes,
-            image=shape.image,
+            image=np.concatenate([_number_images(shape, rows) for rows in pieces]),
         )
         name = shape.table
         path = part_path(name.database, name.table, self._sequence, self.parts, self._range_id)
@@ -258,21 +271,21 @@ class PartMaker:
         self.rows += part.rows
 
 
-def _slices(
-    layout: RowLayout, events: RowsEvents, decoded_bytes_max: int
-) -> Iterator[tuple[int, int]]:
-    """Yield ranges of events whose rows, were they as short as rows can be, fit when decoded."""
-    least = layout.route.null_bytes
-    decoded = _CHANGE_BYTES
-    for column in layout.columns:
-        plan = column.plan
-        decoded += plan.size or _TEXT_BYTES
-        if not column.nullable:
-            least += plan.size or plan.prefix
-    size = min(GROUP_BYTES, least * max(1, decoded_bytes_max // decoded))
-    slices = (np.cumsum(events.end - events.start) - 1) // size
-    bounds = [0, *(np.flatnonzero(np.diff(slices)) + 1).tolist(), len(events)]
-    yield from itertools.pairwise(bounds)
+def _number_images(shape: _Shape, rows: DecodedRows) -> npt.NDArray[np.int32]:
+    """Return each row's number of its set of columns; new sets are numbered as their rows come."""
+    first = first_rows(rows.image, len(rows.images))
+    numbers = np.zeros(len(first), dtype=np.int32)
+    known = shape.table.images
+    for each in np.argsort(first)[: np.count_nonzero(first < len(rows))].tolist():
+        names = tuple(shape.layout.columns[column].name for column in rows.images[each])
+        numbers[each] = known.setdefault(names, len(known))
+    return numbers[rows.image]
+
+
+def _row_bytes(layout: RowLayout) -> int:
+    """Return the bytes that a decoded row takes, without its text."""
+    sizes = (column.plan.size or _TEXT_BYTES for column in layout.columns)
+    return sum(sizes, start=_CHANGE_BYTES)
 
 
 def _memory(rows: DecodedRows) -> int:
@@ -280,7 +293,13 @@ def _memory(rows: DecodedRows) -> int:
     return _CHANGE_BYTES * len(rows) + sum(column.nbytes for column in rows.columns)
 
 
-def _check_names(layout: RowLayout) -> None:
+def check_names(layout: RowLayout) -> None:
+    """Refuse a table whose columns cannot be staged under their names.
+
+    Raises:
+        ServerSetupError: The log does not name them.
+        UnsupportedError: One of them is named like a column that every staged row carries.
+    """
     table = f"{layout.database}.{layout.table}"
     if not layout.named:
         raise ServerSetupError(

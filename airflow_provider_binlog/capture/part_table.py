@@ -43,7 +43,7 @@ def build_part_table(
     *,
     files: Sequence[str],
     prefixes: Sequence[str],
-    image: int,
+    image: npt.NDArray[np.int32],
 ) -> pa.Table:
     """Return the rows as they are staged.
 
@@ -53,7 +53,7 @@ def build_part_table(
         events: What is known of the events that their `event` counts.
         files: The range's files, by `events.file`.
         prefixes: What GTIDs begin with, by `events.prefix`.
-        image: The table's number for the set of columns in these rows.
+        image: The table's number for the set of columns in each row.
     """
     event, offset, changes = (
         np.concatenate([getattr(piece, name) for piece in pieces])
@@ -64,7 +64,7 @@ def build_part_table(
         for index in range(len(layout.columns))
     ]
     place = events.file << ROW_FILE_SHIFT
-    place += events.position
+    place += events.place
     change = {
         CHANGE_TYPE: _labels(changes.astype(np.int8), CHANGE_TYPES),
         COMMIT_TS: pa.array(events.commit_ts[event]).view(pa.timestamp("us", "UTC")),
@@ -72,7 +72,7 @@ def build_part_table(
         FILE: _labels(events.file[event].astype(np.int32), files),
         POSITION: pa.array(events.position[event]),
         ROW: pa.array(place[event] + offset),
-        IMAGE: pa.array(np.full(len(event), image, dtype=np.int32)),
+        IMAGE: pa.array(image),
     }
     return pa.Table.from_arrays(
         [*columns, *(change[name] for name in CHANGE_COLUMNS)],

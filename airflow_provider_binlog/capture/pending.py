@@ -36,10 +36,10 @@ class RowsColumns:
 
     Attributes:
         event: int64; index into the block.
-        size: int64; bytes of each event.
+        size: int64; bytes of each event, without its checksum.
         table: int64; index of its table map.
         file: int64; index into the range's files.
-        position: int64; offset in the file.
+        position, place: int64; offset in the file, and among its expanded events.
         prefix, number: int64; its transaction's GTID, as in `Transactions`.
         commit_ts: int64; microseconds since 1970.
     """
@@ -49,6 +49,7 @@ class RowsColumns:
     table: npt.NDArray[np.int64]
     file: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
     prefix: npt.NDArray[np.int64]
     number: npt.NDArray[np.int64]
     commit_ts: npt.NDArray[np.int64]
@@ -99,7 +100,7 @@ class PendingEvents:
             piece, begin = _gather(block.data, start, size), np.cumsum(size) - size
         self._pieces.append(piece)
         self._start.append(begin + self._stored)
-        self._end.append(begin + self._stored + size - block.format.checksum_size)
+        self._end.append(begin + self._stored + size)
         self._type.append(block.type[columns.event])
         self._columns.append(columns)
         self._stored += len(piece)

@@ -8,7 +8,11 @@ Source: mysql-server, sql/sql_yacc.yy; MariaDB documentation, Data Definition.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statements import StatementKind
@@ -18,12 +22,15 @@ from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.binlog.statement_events import Query
+    from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.pending import RowsColumns
     from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.manifest import Schema
     from airflow_provider_binlog.position import Flavor
 
 _VERBS = ("ALTER", "CREATE", "DROP", "IMPORT", "RENAME", "TRUNCATE")
@@ -31,7 +38,9 @@ _OBJECTS = ("TABLE", "TABLES", "SEQUENCE", "DATABASE", "SCHEMA")
 # Words between the verb and what it is about.
 _MODIFIERS = ("OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE", "TEMPORARY", "EXTERNAL")
 _CONDITION = ("IF", "NOT", "EXISTS")
+_KINDS_OF_INDEX = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 _SHOWN_SIZE = 200
+_NEVER = 1 << 62
 # What may follow the last name of DROP, RENAME and TRUNCATE.
 _ENDINGS = ("RESTRICT", "CASCADE", "DROP", "REUSE", "STORAGE")
 
@@ -41,12 +50,48 @@ class Described(NamedTuple):
 
     Attributes:
         kind: Its verb and object with what changes their meaning: `ALTER TABLE`, `TRUNCATE TABLE`,
-            `CREATE OR REPLACE TABLE`, `DROP SEQUENCE`, `DROP DATABASE`.
+            `CREATE OR REPLACE TABLE`, `DROP SEQUENCE`, `DROP DATABASE`, `CREATE INDEX`.
         tables: (database, table) of each table it names; of a database, (database, "").
     """
 
     kind: str
     tables: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Waiting:
+    """A statement, and the place in it of a table whose next rows have not come yet.
+
+    Attributes:
+        statement: Index into those found.
+        table: Index into its tables.
+        row: Its place.
+        until: The place of the next statement on the table.
+    """
+
+    statement: int
+    table: int
+    row: int
+    until: int = _NEVER
+
+
+class DdlReader:
+    """Finds the statements of a log that change tables or other objects, and took effect."""
+
+    def __init__(self) -> None:
+        self._alters_nothing = False
+
+    def read(self, transactions: Transactions) -> Iterator[tuple[int, Query]]:
+        """Yield those of the next block, each with the index of its event."""
+        for event, seen in sorted(transactions.scanned.items()):
+            if seen.gtid is not None:
+                # It speaks of the statement that follows, be that in the next block.
+                self._alters_nothing = (
+                    isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
+                )
+            if seen.query is None or seen.kind is not StatementKind.DDL or self._alters_nothing:
+                continue
+            yield event, seen.query
 
 
 class StatementReader:
@@ -59,7 +104,11 @@ class StatementReader:
     def __init__(self, tables: TableFilter) -> None:
         self.found: list[Statement] = []
         self._tables = tables
-        self._alters_nothing = False
+        self._ddl = DdlReader()
+        # By table: the statements behind which no rows of it have come yet.
+        self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
+        self._indexes: dict[tuple[str, str], list[int]] = {}
+        self._known = 0
 
     def read(self, block: EventBlock, transactions: Transactions, file_index: int) -> None:
         """Add those of the next block, of the file that has this index in the range.
@@ -68,25 +117,64 @@ class StatementReader:
             UnsupportedError: A statement failed half-way, or which tables it is about cannot be
                 made out.
         """
-        for event, seen in sorted(transactions.scanned.items()):
-            if seen.gtid is not None:
-                # It speaks of the statement that follows, be that in the next block.
-                self._alters_nothing = (
-                    isinstance(seen.gtid, MariadbGtid) and seen.gtid.alters_nothing
-                )
-            if seen.query is None or seen.kind is not StatementKind.DDL or self._alters_nothing:
-                continue
+        for event, query in self._ddl.read(transactions):
             position = int(block.position[event])
-            try:
-                described = self._captured(seen.query, block.format.flavor)
-            except UnsupportedError as error:
-                error.context |= {"file": block.file, "offset": position}
-                raise
+            with placed(block.file, position):
+                described = self._captured(query, block.format.flavor)
             if described is not None:
-                row = (file_index << ROW_FILE_SHIFT) + position
-                self.found.append(
-                    Statement(block.file, position, row, *described, text=seen.query.sql)
-                )
+                row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
+                self._add(Statement(block.file, position, row, *described, text=query.sql))
+
+    def _add(self, statement: Statement) -> None:
+        for name in statement.tables:
+            for each in self._waiting.get(name, []):
+                each.until = min(each.until, statement.row)
+        for index, name in enumerate(statement.tables):
+            waiting = self._waiting.setdefault(name, [])
+            waiting.append(_Waiting(len(self.found), index, statement.row))
+        unknown = (None,) * len(statement.tables)
+        self.found.append(replace(statement, fingerprints=unknown))
+
+    def see_rows(
+        self,
+        columns: RowsColumns,
+        table_maps: Sequence[TableMap],
+        schema_of: Callable[[int], Schema],
+    ) -> None:
+        """Note the shapes that the rows of a block have behind statements; call it after `read`.
+
+        Args:
+            columns: The block's captured rows events.
+            table_maps: What their tables are indexes of.
+            schema_of: Tells the shape by that index.
+        """
+        for index in range(self._known, len(table_maps)):
+            name = table_maps[index].database, table_maps[index].table
+            self._indexes.setdefault(name, []).append(index)
+        self._known = len(table_maps)
+        if not self._waiting:
+            return
+        row = (columns.file << ROW_FILE_SHIFT) + columns.place
+        for name in list(self._waiting):
+            own = np.flatnonzero(np.isin(columns.table, self._indexes.get(name, [])))
+            left = []
+            for each in self._waiting[name]:
+                behind = own[(row[own] > each.row) & (row[own] < each.until)]
+                if len(behind):
+                    found = schema_of(int(columns.table[behind[0]])).fingerprint
+                    self._tell(each, found)
+                elif each.until == _NEVER:
+                    left.append(each)
+            if left:
+                self._waiting[name] = left
+            else:
+                del self._waiting[name]
+
+    def _tell(self, waiting: _Waiting, fingerprint: str) -> None:
+        statement = self.found[waiting.statement]
+        fingerprints = list(statement.fingerprints)
+        fingerprints[waiting.table] = fingerprint
+        self.found[waiting.statement] = replace(statement, fingerprints=tuple(fingerprints))
 
     def _captured(self, query: Query, flavor: Flavor) -> Described | None:
         described = describe(query, flavor)
@@ -108,6 +196,16 @@ class StatementReader:
         return self._tables.matches(database, table)
 
 
+@contextmanager
+def placed(file: str, offset: int) -> Iterator[None]:
+    """Tell an error where its statement stands."""
+    try:
+        yield
+    except UnsupportedError as error:
+        error.context |= {"file": file, "offset": offset}
+        raise
+
+
 def describe(query: Query, flavor: Flavor) -> Described | None:
     """Return what a statement does to tables or databases as a whole; None if it does nothing.
 
@@ -118,7 +216,10 @@ def describe(query: Query, flavor: Flavor) -> Described | None:
         UnsupportedError: It is about tables, and which ones cannot be made out.
     """
     try:
-        readings = {_read(Reader(each), query.database) for each in split_words(query.sql, flavor)}
+        readings = {
+            _read(Reader(each), query.database)
+            for each in split_words(query.sql, flavor, query.sql_mode)
+        }
     except UnsupportedError as error:
         error.context["statement"] = query.sql[:_SHOWN_SIZE]
         raise
@@ -131,24 +232,59 @@ def describe(query: Query, flavor: Flavor) -> Described | None:
     return readings.pop()
 
 
+def read_head(words: Reader) -> bool:
+    """Go behind `ALTER TABLE`, `CREATE TABLE IF NOT EXISTS` and the like.
+
+    Returns whether there was a condition.
+    """
+    _skip_settings(words)
+    words.take(*_VERBS)
+    words.take_all(*_MODIFIERS)
+    words.take(*_OBJECTS)
+    return bool(words.take_all(*_CONDITION))
+
+
+def _skip_settings(words: Reader) -> bool:
+    """Go behind `SET STATEMENT variable = value FOR` of MariaDB. False if it is another SET."""
+    return not words.take("SET") or bool(words.take("STATEMENT") and words.seek("FOR"))
+
+
 def _read(words: Reader, default_database: str) -> Described | None:
-    if words.take("SET") and not (words.take("STATEMENT") and words.seek("FOR")):
-        return None  # what MariaDB writes `SET STATEMENT variable = value FOR` before does count
+    if not _skip_settings(words):
+        return None
     verb = words.take(*_VERBS)
     if verb == "IMPORT":
         raise UnsupportedError(
             "IMPORT TABLE brought tables whose rows are not in the log: take a new snapshot"
         )
     modifiers = words.take_all(*_MODIFIERS)
+    kind = f"{verb} OR REPLACE" if "REPLACE" in modifiers else verb
+    if verb in ("CREATE", "DROP") and _is_index(words):
+        return Described(f"{kind} INDEX", (_table_of_index(words, default_database),))
     about = words.take(*_OBJECTS)
     if verb is None or (about is None and verb != "TRUNCATE") or "TEMPORARY" in modifiers:
         return None
     words.take_all(*_CONDITION)
-    kind = f"{verb} OR REPLACE" if "REPLACE" in modifiers else verb
     if about in ("DATABASE", "SCHEMA"):
         return None if verb == "ALTER" else Described(f"{kind} DATABASE", ((words.name(), ""),))
     thing = "SEQUENCE" if about == "SEQUENCE" else "TABLE"
-    return Described(f"{kind} {thing}", tuple(_tables(verb, words, default_database)))
+    tables = tuple(_tables(verb, words, default_database))
+    if verb == "RENAME" and len(tables) % 2:
+        raise UnsupportedError("a table that is renamed, and no new name: report it")
+    return Described(f"{kind} {thing}", tables)
+
+
+def _is_index(words: Reader) -> bool:
+    words.take(*_KINDS_OF_INDEX)
+    return words.take("INDEX") is not None
+
+
+def _table_of_index(words: Reader, default_database: str) -> tuple[str, str]:
+    """Return the table behind `[IF NOT EXISTS] name [USING BTREE] ON`."""
+    words.take_all(*_CONDITION)
+    words.name()
+    words.seek("ON")
+    return words.table(default_database)
 
 
 def _tables(verb: str, words: Reader, default_database: str) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ class Word(NamedTuple):
     """A word, a sign, or what stands between quotes.
 
     Attributes:
-        text: A quoted name without its quotes, a quoted text as "".
+        text: As it stands, or what stands between the quotes.
         quote: The quote it stands in; empty for words and signs.
     """
 
@@ -41,7 +41,8 @@ _LEXEME = r"""
 # The server that logged a version comment executed it: one that it did not, it logs without the
 # exclamation mark. To MySQL `/*M!` is a comment like any other.
 _OPENINGS = {Flavor.MYSQL: r"/\*!\d*", Flavor.MARIADB: r"/\*M?!\d*"}
-# A session's sql_mode decides what a backslash is: NO_BACKSLASH_ESCAPES.
+# A session's sql_mode decides what a backslash is.
+_NO_BACKSLASH_ESCAPES = 1 << 20
 _INSIDE = (r"\\.", r"\\")
 _LEXEMES = {
     flavor: [
@@ -50,19 +51,27 @@ _LEXEMES = {
     ]
     for flavor, opening in _OPENINGS.items()
 }
+_IN_TEXT = re.compile(r"\\(.)|''", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
-def split_words(sql: str, flavor: Flavor) -> list[list[Word]]:
+def split_words(sql: str, flavor: Flavor, sql_mode: int | None = None) -> list[list[Word]]:
     """Return the words of a statement: once for each meaning that a backslash in it may have.
 
-    A meaning under which a quote does not end is none: nothing is returned for it.
+    A meaning under which a quote does not end is none: nothing is returned for it. `sql_mode` is
+    the session's, and decides between the two; None where it is not known.
     """
-    lexemes = _LEXEMES[flavor]
-    readings = [_split(sql, each) for each in (lexemes if "\\" in sql else lexemes[:1])]
+    meanings: tuple[bool, ...] = (True, False)
+    if "\\" not in sql:
+        meanings = meanings[:1]
+    elif sql_mode is not None:
+        meanings = (not sql_mode & _NO_BACKSLASH_ESCAPES,)
+    readings = [_split(sql, flavor, escapes=escapes) for escapes in meanings]
     return [words for words in readings if words is not None]
 
 
-def _split(sql: str, lexeme: re.Pattern[str]) -> list[Word] | None:
+def _split(sql: str, flavor: Flavor, *, escapes: bool) -> list[Word] | None:
+    lexeme = _LEXEMES[flavor][0 if escapes else 1]
     words, at = [], 0
     while at < len(sql):
         match = lexeme.match(sql, at)
@@ -71,12 +80,22 @@ def _split(sql: str, lexeme: re.Pattern[str]) -> list[Word] | None:
         at = match.end()
         text = match[0]
         if match.lastgroup == "quoted":
-            quote = text[0]
-            name = "" if quote == "'" else text[1:-1].replace(quote * 2, quote)
-            words.append(Word(name, quote))
+            quote, inside = text[0], text[1:-1]
+            if escapes and quote == "'":
+                inside = _IN_TEXT.sub(_unescaped, inside)
+            else:
+                inside = inside.replace(quote * 2, quote)
+            words.append(Word(inside, quote))
         elif match.lastgroup != "gap":
             words.append(Word(text))
     return words
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped is None:
+        return "'"
+    return match[0] if escaped in "%_" else _ESCAPED.get(escaped, escaped)
 
 
 class Reader:
@@ -102,6 +121,13 @@ class Reader:
         while (word := self.take(*wanted)) is not None:
             taken.append(word)
         return taken
+
+    def rest(self) -> list[Word]:
+        """Return the words that are left, without a semicolon at the end."""
+        words = list(self._words[self._at :])
+        while words and words[-1] == Word(";"):
+            words.pop()
+        return words
 
     def seek(self, *wanted: str) -> str | None:
         """Go behind the first of these words that follows, and return it; None at the end."""

@@ -12,7 +12,7 @@ PACKAGE = "airflow_provider_binlog.cli"
 
 SOURCE_HELP = (
     "an Airflow connection id, an address such as mysql://user:password@host:3306, "
-    "or binlog files in their order"
+    "or binlog files in their order: paths, folders, globs, URLs such as s3://bucket/binlogs/"
 )
 
 
@@ -79,6 +79,13 @@ COMMANDS: tuple[Command | Group, ...] = (
             ),
             _FROM,
             _TO,
+            Argument(
+                ("--verify",),
+                {
+                    "action": "store_true",
+                    "help": "print no rows, but what was read, and all that capture would refuse",
+                },
+            ),
         ),
     ),
     Command(

@@ -1,7 +1,7 @@
 """The column Info of SHOW BINLOG EVENTS: an event in a few words.
 
-As the server of the event's own family prints it. Not listed are the events inside a
-TRANSACTION_PAYLOAD; events that neither family has written since 2004 have no words.
+As the server of the event's own family prints it. Events that neither family has written since
+2004 have no words.
 
 Source: mysql-server, sql/log_event.cc, and mariadb, sql/log_event_server.cc, pack_info of each.
 """
@@ -73,43 +73,8 @@ def _query(header: EventHeader, body: Body, file_format: FormatDescription) -> s
     use = ""
     if query.database and not header.flags & _SUPPRESS_USE:
         use = f"use {_quoted(query.database)}; "
-    number = None if file_format.flavor is Flavor.MARIADB else _maybe_ddl_xid(body, file_format)
-    return use + query.sql + ("" if number is None else f" /* xid={number} */")
-
-
-# Status variables that MySQL may write before the number of a DDL statement, by their code: the
-# size in bytes, or what stands behind a size of one byte.
-# Source: mysql-server, libs/mysql/binlog/event/statement_events.h, Query_event_status_vars.
-_STATUS_SIZE = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1}
-_STATUS_BEHIND_SIZE = {2: 1, 5: 0, 6: 0}
-_INVOKER, _UPDATED_DATABASES, _DDL_XID = 11, 12, 17
-_TOO_MANY_DATABASES = 254
-
-
-def _maybe_ddl_xid(body: Body, file_format: FormatDescription) -> int | None:
-    """Return the transaction number that a DDL statement of MySQL bears."""
-    fixed, rest = file_format.split(EventType.QUERY, body)
-    fixed.take(11)
-    status = Buffer(rest.take(fixed.uint(2)))
-    while status.remaining:
-        code = status.uint(1)
-        if code == _DDL_XID:
-            return status.uint(8)
-        if code in _STATUS_SIZE:
-            status.take(_STATUS_SIZE[code])
-        elif code in _STATUS_BEHIND_SIZE:
-            status.take(status.uint(1) + _STATUS_BEHIND_SIZE[code])
-        elif code == _INVOKER:
-            status.take(status.uint(1))
-            status.take(status.uint(1))
-        elif code == _UPDATED_DATABASES:
-            count = status.uint(1)
-            for _ in range(0 if count == _TOO_MANY_DATABASES else count):
-                while status.uint(1):
-                    pass
-        else:
-            return None
-    return None
+    numbered = query.ddl_xid is not None and file_format.flavor is Flavor.MYSQL
+    return use + query.sql + (f" /* xid={query.ddl_xid} */" if numbered else "")
 
 
 def _rotate(header: EventHeader, body: Body, file_format: FormatDescription) -> str:  # noqa: ARG001

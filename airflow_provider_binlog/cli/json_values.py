@@ -1,6 +1,7 @@
 """Decoded columns as JSON: numbers stay numbers, the rest is text as MySQL prints it.
 
-TIMESTAMP is printed in UTC, whatever the session's time zone was.
+TIMESTAMP is printed in UTC, whatever the session's time zone was. A JSON document is the text that
+SELECT prints: as values of this JSON its numbers and keys would not stay what they are.
 """
 
 from __future__ import annotations
@@ -18,17 +19,23 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.layout import ColumnLayout
 
-JsonValue = int | float | str | dict[str, str] | None
+JsonValue = int | float | str | list[float] | dict[str, str] | dict[str, int | str] | None
 
 _MICROSECONDS = 1_000_000
+_WITH_DIGITS = (ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2)
 
 
 def to_json_values(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
     """Return the values of one column, None for NULL."""
-    kind = column.logged.real_type
-    convert = _BY_COLUMN_TYPE.get(kind)
+    convert = _BY_COLUMN_TYPE.get(column.logged.real_type)
     if convert is not None:
         return convert(array, column)
+    if pa.types.is_timestamp(array.type):
+        return _datetimes(array, column)
+    if pa.types.is_date(array.type):
+        return _dates(array)
+    if pa.types.is_decimal(array.type):
+        return _decimals(array)
     if pa.types.is_float32(array.type):
         return [_shortest(value) for value in array.to_pylist()]
     return [_plain(value) for value in array.to_pylist()]
@@ -42,6 +49,8 @@ def format_moments(microseconds: Sequence[int], digits: int) -> list[str]:
 def _plain(value: Any) -> JsonValue:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, list):  # a VECTOR
+        return [float(str(np.float32(each))) for each in value]
     return value  # type: ignore[no-any-return]  # int, float, str or None
 
 
@@ -65,22 +74,37 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _decimals(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
-    values = array.to_pylist()
-    return [
-        f"{value:f}" if value is not None and not isinstance(value, str) else value
-        for value in values
-    ]
+def _geometries(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
+    return [None if value is None else _geometry(value) for value in array.to_pylist()]
 
 
-def _dates(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
+def _geometry(value: bytes) -> dict[str, int | str]:
+    """Return `| 4 SRID | WKB |` in parts.
+
+    Source: MySQL 9.7 reference manual, 13.4.3 Supported Spatial Data Formats.
+    """
+    return {"srid": int.from_bytes(value[:4], "little"), "wkb": value[4:].hex()}
+
+
+def _decimals(array: pa.Array[Any]) -> list[JsonValue]:
+    return [None if value is None else f"{value:f}" for value in array.to_pylist()]
+
+
+def _dates(array: pa.Array[Any]) -> list[JsonValue]:
     days = array.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
     return _with_nulls(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), array)
 
 
 def _datetimes(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
     numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return _with_nulls(_moments(numbers, column.logged.fsp), array)
+    return _with_nulls(_moments(numbers, _digits(column)), array)
+
+
+def _digits(column: ColumnLayout) -> int:
+    """Return how many digits of a second's fraction a moment or a TIME has."""
+    if column.logged.real_type in _WITH_DIGITS:
+        return column.logged.fsp
+    return column.logged.datetime_precision or 0  # of the formats from before MySQL 5.6
 
 
 def _moments(microseconds: np.ndarray[Any, Any], digits: int) -> list[str]:
@@ -90,9 +114,7 @@ def _moments(microseconds: np.ndarray[Any, Any], digits: int) -> list[str]:
 
 
 def _times(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
-    return [
-        None if value is None else _time(value, column.logged.fsp) for value in array.to_pylist()
-    ]
+    return [None if value is None else _time(value, _digits(column)) for value in array.to_pylist()]
 
 
 def _time(microseconds: int, digits: int) -> str:
@@ -112,10 +134,7 @@ def _with_nulls(texts: list[str], array: pa.Array[Any]) -> list[JsonValue]:
 _BY_COLUMN_TYPE: dict[int, Callable[[pa.Array[Any], ColumnLayout], list[JsonValue]]] = {
     ColumnType.LONGLONG: _integers,
     ColumnType.BIT: _bits,
-    ColumnType.NEWDECIMAL: _decimals,
-    ColumnType.DATE: _dates,
-    ColumnType.NEWDATE: _dates,
-    ColumnType.DATETIME2: _datetimes,
-    ColumnType.TIMESTAMP2: _datetimes,
+    ColumnType.GEOMETRY: _geometries,
+    ColumnType.TIME: _times,
     ColumnType.TIME2: _times,
 }

@@ -1,7 +1,8 @@
 """`rows`: every row change as one JSON object on a line of its own.
 
 The whole range is walked event by event, so an event that may carry row changes and is not decoded
-ends the command; what `--table` leaves out is not decoded and need not be decodable.
+ends the command; what `--table` leaves out is not decoded and need not be decodable. Changes are
+printed where they stand in the log, those of a transaction that was only prepared, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,11 +20,14 @@ from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
 from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
+from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT, ChangeType
 from airflow_provider_binlog.cli.json_values import format_moments, to_json_values
-from airflow_provider_binlog.cli.source import read_blocks
+from airflow_provider_binlog.cli.source import find_range
+from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError, TableMapMissingError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
@@ -43,10 +48,14 @@ _GROUP_BYTES_MAX = 1 << 20
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the changes of the range; see the module."""
+    chosen = find_range(arguments.source, start=arguments.start, stop=arguments.stop)
+    if arguments.verify:
+        verify(chosen, arguments.table)
+        return
     write = sys.stdout.write
-    reader = RowReader(arguments.table)
-    for block, count in read_blocks(arguments.source, start=arguments.start, stop=arguments.stop):
-        for line in reader.read(block, count):
+    reader, expander = RowReader(arguments.table), Expander()
+    for block in chain.from_iterable(map(expander.expand, chosen.blocks())):
+        for line in reader.read(block):
             write(line)
 
 
@@ -70,6 +79,7 @@ class _Group:
     table: _Table
     events: list[int] = field(default_factory=list)
     gtids: list[str | None] = field(default_factory=list)
+    xids: list[str | None] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
     bytes: int = 0
 
@@ -84,10 +94,11 @@ class RowReader:
         self._maps: dict[int, _Table] = {}
         self._shapes: dict[bytes, _Table] = {}
         self._gtid: str | None = None
+        self._xid: str | None = None
         self._commit: int | None = None
 
-    def read(self, block: EventBlock, count: int) -> Iterator[str]:
-        """Yield a line for each change in the first `count` events of the next block.
+    def read(self, block: EventBlock) -> Iterator[str]:
+        """Yield a line for each change in the next block, whose compressed events are expanded.
 
         Raises:
             UnsupportedError: An event carries row changes, or may, and is not decoded.
@@ -96,7 +107,7 @@ class RowReader:
         if block.file not in self._files:
             self._files.append(block.file)
         group: _Group | None = None
-        for index in range(count):
+        for index in range(len(block)):
             try:
                 table = self._follow(block, index)
             except BinlogError as error:
@@ -113,6 +124,7 @@ class RowReader:
             group = group or _Group(table)
             group.events.append(index)
             group.gtids.append(self._gtid)
+            group.xids.append(self._xid)
             group.commits.append(
                 int(block.timestamp[index]) * 1_000_000 if self._commit is None else self._commit
             )
@@ -127,11 +139,15 @@ class RowReader:
         if seen.place is Place.BEGIN and seen.gtid is not None:
             self._maps.clear()
             self._gtid = seen.gtid.text
+            # MySQL says it in a statement, MariaDB at once.
+            self._xid = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
             self._commit = (
                 header.timestamp * 1_000_000
                 if isinstance(seen.gtid, MariadbGtid)
                 else seen.gtid.commit_timestamp_us
             )
+        elif seen.query is not None and seen.kind is StatementKind.XA_START:
+            self._xid = xid_of(seen.query.sql)
         elif header.type == EventType.TABLE_MAP:
             self._map(block, body)
         elif header.type in ROWS:
@@ -184,6 +200,7 @@ class RowReader:
             error.context.update(file=block.file, offset=int(block.position[at]))
             raise
         names = [column.name for column in layout.columns]
+        held = [set(each) for each in rows.images]
         columns = [
             to_json_values(array, column)
             for array, column in zip(rows.columns, layout.columns, strict=True)
@@ -191,18 +208,26 @@ class RowReader:
         base = self._files.index(block.file) << ROW_FILE_SHIFT
         commits = format_moments(group.commits, 6)
         positions = block.position[chosen].tolist()
-        places = zip(rows.event.tolist(), rows.change.tolist(), rows.offset.tolist(), strict=True)
-        for (event, change, offset), values in zip(places, zip(*columns, strict=True), strict=True):
+        rising = block.place[chosen].tolist()
+        found = (rows.event, rows.change, rows.offset, rows.image)
+        places = zip(*(each.tolist() for each in found), strict=True)
+        for place, values in zip(places, zip(*columns, strict=True), strict=True):
+            event, change, offset, image = place
+            named = zip(names, values, strict=True)
             line = {
                 "table": group.table.name,
                 "change": _CHANGES[change].value,
                 "file": block.file,
                 "pos": positions[event],
-                "row": base + positions[event] + offset,
+                "row": base + rising[event] + offset,
                 "gtid": group.gtids[event],
                 "commit_ts": commits[event],
-                "values": dict(zip(names, values, strict=True)),
+                "values": {
+                    name: value for index, (name, value) in enumerate(named) if index in held[image]
+                },
             }
+            if group.xids[event] is not None:
+                line["xa"] = group.xids[event]
             yield _encode(line) + "\n"
 
 

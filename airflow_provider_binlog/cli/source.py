@@ -1,26 +1,43 @@
-"""What SOURCE means: binlog files, the address of a server, or an Airflow connection."""
+"""What SOURCE means: binlog files, the address of a server, or an Airflow connection.
+
+Files are named by paths, folders, globs, and the URLs of whatever fsspec reaches.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
+from airflow_provider_binlog.transport.log_files import arrange, is_pattern, plain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.content import BinaryFile
 
 
 class Log(Protocol):
     """A log that can be read: where it begins, and how its files are ordered."""
+
+    @property
+    def has_catalogue(self) -> bool:
+        """Whether there is a server to ask for what the log leaves out."""
+
+    def flavor(self) -> Flavor:
+        """Return the family of the server that wrote it."""
 
     def first(self) -> Position:
         """Return where its oldest event begins."""
@@ -28,33 +45,47 @@ class Log(Protocol):
     def number(self, file: str) -> int:
         """Return a file's place among the log's files: later ones have larger numbers."""
 
+    def behind(self, file: str) -> Position | None:
+        """Return where to go on behind a file that cannot be read; None where that is nowhere."""
+
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield its events from `start` on."""
 
 
-def read_blocks(
-    source: Sequence[str], *, start: str | None, stop: str | None
-) -> Iterator[tuple[EventBlock, int]]:
-    """Yield the blocks from `start` on, and how many events of each lie before `stop`.
+@dataclass(frozen=True)
+class Range:
+    """A part of a log."""
+
+    log: Log
+    start: Position
+    stop: Position | None
+
+    def blocks(self, start: Position | None = None) -> Iterator[EventBlock]:
+        """Yield the events of the range, or of what of it is left from `start` on."""
+        blocks = self.log.blocks(start or self.start)
+        if self.stop is None:
+            yield from blocks
+            return
+        place = self.log.number(self.stop.file), self.stop.offset
+        for block in blocks:
+            number = self.log.number(block.file)
+            if (number, int(block.position[0])) >= place:
+                return
+            count = len(block)
+            if number == place[0]:
+                count = int((block.position < self.stop.offset).sum())
+            yield block.part(0, count)
+
+
+def find_range(source: Sequence[str], *, start: str | None, stop: str | None) -> Range:
+    """Return what the arguments name: a log, and where in it to begin and to stop.
 
     Raises:
-        ConfigurationError: The arguments name nothing that can be read.
+        ConfigurationError: They name nothing that can be read.
     """
-    log = _find(source)
+    log = find_log(source)
     begin = _parse_position(start) if start else log.first()
-    if not stop:
-        yield from ((block, len(block)) for block in log.blocks(begin))
-        return
-    end = _parse_position(stop)
-    place = log.number(end.file), end.offset
-    for block in log.blocks(begin):
-        number = log.number(block.file)
-        if (number, int(block.position[0])) >= place:
-            return
-        count = len(block)
-        if number == place[0]:
-            count = int((block.position < end.offset).sum())
-        yield block, count
+    return Range(log, begin, _parse_position(stop) if stop else None)
 
 
 def read_settings(source: str) -> ConnectionSettings:
@@ -79,6 +110,15 @@ class ServerLog:
 
     settings: ConnectionSettings
 
+    has_catalogue = True
+
+    def flavor(self) -> Flavor:
+        """Ask the server."""
+        from airflow_provider_binlog.transport import questions
+
+        with closing(self.settings.connect()) as connection:
+            return questions.identify(connection).flavor
+
     def first(self) -> Position:
         """Return where the oldest file that the server still has begins."""
         from airflow_provider_binlog.transport import questions
@@ -92,27 +132,46 @@ class ServerLog:
 
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield what a replica would be sent."""
-        from airflow_provider_binlog.transport import questions
         from airflow_provider_binlog.transport.live import LiveSource
 
         settings = self.settings
-        with closing(settings.connect()) as connection:
-            flavor = questions.identify(connection).flavor
         with closing(
-            LiveSource(settings.connect, flavor=flavor, server_id=settings.server_id)
+            LiveSource(settings.connect, flavor=self.flavor(), server_id=settings.server_id)
         ) as source:
             yield from source.blocks(start)
+
+    def behind(self, file: str) -> Position | None:  # noqa: ARG002  of Log
+        """Return None: what a server fails to send, it fails to send again."""
+        return None
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A binlog file, wherever it lies."""
+
+    name: str
+    open: Callable[[], BinaryFile]
 
 
 @dataclass(frozen=True)
 class FileLog:
     """Files, read in the order in which they were given, whatever they are called."""
 
-    paths: tuple[Path, ...]
+    files: tuple[LogFile, ...]
+
+    has_catalogue = False
+
+    def flavor(self) -> Flavor:
+        """Read the beginning of the first file."""
+        from airflow_provider_binlog.transport.files import FileSource
+
+        file = self.files[0]
+        source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
+        return source.identity(_ANY_NAME).flavor
 
     def first(self) -> Position:
         """Return where the first file begins."""
-        return Position(self.paths[0].name, FIRST_OFFSET)
+        return Position(self.files[0].name, FIRST_OFFSET)
 
     def number(self, file: str) -> int:
         """Return which of the files it is.
@@ -120,47 +179,115 @@ class FileLog:
         Raises:
             ConfigurationError: It is none of them.
         """
-        names = [path.name for path in self.paths]
+        names = [each.name for each in self.files]
         if file not in names:
             raise ConfigurationError(f"{file} is none of the files: {', '.join(names)}")
         return names.index(file)
 
+    def behind(self, file: str) -> Position | None:
+        """Return where the next file begins."""
+        number = self.number(file) + 1
+        return Position(self.files[number].name, FIRST_OFFSET) if number < len(self.files) else None
+
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield what the files hold."""
         offset = start.offset
-        for path in self.paths[self.number(start.file) :]:
-            yield from _read_file(path, offset)
+        for file in self.files[self.number(start.file) :]:
+            yield from _read_file(file, offset)
             offset = FIRST_OFFSET
 
 
 _ANY_NAME = "file.000001"
 
 
-def _read_file(path: Path, offset: int) -> Iterator[EventBlock]:
+def _read_file(file: LogFile, offset: int) -> Iterator[EventBlock]:
     """Yield the events of one file: a source by itself, since its name may have no number."""
-    from airflow_provider_binlog.transport.files import FileSource, open_local
+    from airflow_provider_binlog.transport.files import FileSource
 
-    source = FileSource([_ANY_NAME], open_file=lambda _: open_local(str(path)))
+    source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
     try:
         for block in source.blocks(Position(_ANY_NAME, offset)):
-            yield replace(block, file=path.name)
+            yield replace(block, file=file.name)
     except BinlogError as error:
         if error.context.get("file") == _ANY_NAME:
-            error.context["file"] = path.name
+            error.context["file"] = file.name
         raise
 
 
-def _find(source: Sequence[str]) -> Log:
-    if len(source) == 1 and not _names_file(source[0]):
+def find_log(source: Sequence[str]) -> Log:
+    """Return the log that SOURCE names.
+
+    Raises:
+        ConfigurationError: It names nothing that can be read.
+    """
+    if len(source) == 1 and not _names_files(source[0]):
         return ServerLog(read_settings(source[0]))
-    return FileLog(tuple(Path(each) for each in source))
+    return FileLog(tuple(chain.from_iterable(map(_find_files, source))))
 
 
-def _names_file(source: str) -> bool:
-    """Whether it is a file, or can only have been meant to be one."""
+def _names_files(source: str) -> bool:
+    """Whether it is files, or can only have been meant to be."""
     if "://" in source:
-        return False
-    return Path(source).exists() or os.sep in source or re.search(r"\.\d+$", source) is not None
+        return source.partition("://")[0] not in DSN_SCHEMES
+    name = plain_name(source)
+    return Path(source).exists() or os.sep in source or re.search(r"\.\d+$", name) is not None
+
+
+def _find_files(source: str) -> Sequence[LogFile]:
+    if "://" in source:
+        return _find_stored(source)
+    path = Path(source)
+    if path.is_dir():
+        return _find_local(path, "*")
+    if is_pattern(path.name) and not path.exists():
+        return _find_local(path.parent, path.name)
+    return [_local_file(path)]
+
+
+def _find_local(folder: Path, pattern: str) -> Sequence[LogFile]:
+    found = arrange(
+        (each.name for each in folder.iterdir() if each.is_file()),
+        folder=str(folder),
+        pattern=pattern,
+    )
+    _check(found.names, found.ignored)
+    return [_local_file(folder / name) for name in found.names]
+
+
+def _local_file(path: Path) -> LogFile:
+    from airflow_provider_binlog.transport.files import open_local
+
+    return LogFile(plain_name(path), lambda: open_local(str(path)))
+
+
+def _find_stored(location: str) -> Sequence[LogFile]:
+    from airflow_provider_binlog.hooks.binlog_files import find_files
+
+    found = find_files(location, _reach)
+    _check(found.paths, found.ignored)
+    return [LogFile(plain_name(path), partial(found.open, path)) for path in found.paths]
+
+
+def _reach(location: str) -> tuple[Any, str]:
+    """Return the file system of a location: by an Airflow connection, if it names one."""
+    if "@" in urlsplit(location).netloc:
+        from airflow_provider_binlog.cli.airflow_stores import let_hooks_read_the_database
+        from airflow_provider_binlog.hooks.object_storage import reach
+
+        let_hooks_read_the_database()
+        return reach(location)
+    from airflow_provider_binlog.hooks.binlog_files import reach_plainly
+
+    return reach_plainly(location)
+
+
+def _check(paths: Sequence[str], ignored: Sequence[str]) -> None:
+    """Refuse a folder in which a file is missing, and say what in it is not read."""
+    from airflow_provider_binlog.transport.files import FileSource
+
+    FileSource(paths)
+    if ignored:
+        sys.stderr.write(f"note: passed over: {', '.join(ignored)}\n")
 
 
 def _parse_position(text: str) -> Position:

@@ -1,14 +1,15 @@
-"""Where the staged files lie: one location, opened by tasks and named for Spark."""
+"""Where files lie, staged ones and binlogs: a location, opened by tasks and named for Spark."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.binlog_files import reach_plainly
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -21,11 +22,21 @@ def open_store(location: str) -> ObjectStore:
     """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
 
     Raises:
-        ConfigurationError: The connection that the location names does not exist. Airflow would
-            go on with whatever credentials the machine has, and fail much later or not at all.
+        ConfigurationError: As `reach`.
     """
     from airflow_provider_binlog.staging.object_store import FsspecStore
 
+    return FsspecStore(*reach(location))
+
+
+def reach(location: str) -> tuple[Any, str]:
+    """Return the fsspec file system that a location is on, and its path there.
+
+    Raises:
+        ConfigurationError: The connection that the location names does not exist. Airflow would
+            go on with whatever credentials the machine has, and fail much later or not at all.
+            Or nothing that is installed knows the location's scheme.
+    """
     conn_id = urlsplit(location).netloc.rpartition("@")[0]
     if conn_id:
         try:
@@ -37,7 +48,10 @@ def open_store(location: str) -> ObjectStore:
                 conn_id=conn_id,
             ) from error
     path = ObjectStoragePath(location)
-    return FsspecStore(path.fs, path.path)
+    try:
+        return path.fs, path.path
+    except ValueError:  # Airflow knows the schemes of its providers, fsspec many more
+        return reach_plainly(location)
 
 
 def spark_location(location: str) -> str:

@@ -55,25 +55,35 @@ def resolve_position(settings: ConnectionSettings, start: Start) -> Position:
     Raises:
         ConfigurationError: It is none of the ways to name a position.
     """
-    if isinstance(start, Mapping):
-        return _read_position(start)
-    text = start.strip()
-    if match := _FILE_AND_OFFSET.fullmatch(text):
-        if int(match["offset"]) < FIRST_OFFSET:
-            raise ConfigurationError(f"the first event of a file is at {FIRST_OFFSET}", given=text)
-        return Position(match["file"], int(match["offset"]))
+    text = "" if isinstance(start, Mapping) else start.strip()
     if text not in ("now", "earliest"):
-        raise ConfigurationError(
-            'a start is "now", "earliest", a position such as "binlog.000042:4" or a GTID set',
-            given=repr(start),
-        )
+        return read_position(start)
     with closing(settings.connect()) as connection:
         ask = questions.log_end if text == "now" else questions.first_position
         return ask(connection)
 
 
-def _read_position(value: Mapping[str, Any]) -> Position:
-    """Return a position in JSON, or the one in what the sensor returned."""
+def read_position(start: Start) -> Position:
+    """Return a position in words or in JSON, or the one in what the sensor returned.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    if isinstance(start, Mapping):
+        return _read_json(start)
+    text = start.strip()
+    match = _FILE_AND_OFFSET.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(
+            'a start is "now", "earliest", a position such as "binlog.000042:4" or a GTID set',
+            given=repr(start),
+        )
+    if int(match["offset"]) < FIRST_OFFSET:
+        raise ConfigurationError(f"the first event of a file is at {FIRST_OFFSET}", given=text)
+    return Position(match["file"], int(match["offset"]))
+
+
+def _read_json(value: Mapping[str, Any]) -> Position:
     try:
         return Position.from_json(dict(value.get("start", value)))
     except (FormatError, TypeError, ValueError) as error:

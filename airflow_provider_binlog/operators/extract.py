@@ -6,28 +6,29 @@ import json
 from collections import Counter
 from contextlib import closing
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.binlog_files import find_files
+from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run, now
-from airflow_provider_binlog.hooks.standing import look
-from airflow_provider_binlog.hooks.start import resolve_start
+from airflow_provider_binlog.hooks.standing import REFUSE
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.operators.gtids import find_gtids
+from airflow_provider_binlog.operators.logs import ServerLog
+from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
-from airflow_provider_binlog.transport import questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import StrEnum
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture import Extracted, Limits, Progress
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.hooks.start import Start
+    from airflow_provider_binlog.operators.logs import Log
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
+
+
+_Choice = TypeVar("_Choice", bound="StrEnum")
 
 
 class BinlogExtractOperator(BaseOperator):
@@ -62,9 +67,22 @@ class BinlogExtractOperator(BaseOperator):
     :param stop: Where the range ends: a position ``file:offset`` or a GTID set; by default the end
         of the log. (templated)
     :param binlog_conn_id: Id of a connection of type ``binlog``. (templated)
+    :param binlog_files: Read files instead of a server: a folder, a glob of file names or a list of
+        files, anywhere that Airflow's ObjectStoragePath reaches, as the server wrote them or
+        compressed (``.gz``, ``.zst``). The range then ends with the last whole transaction in them,
+        and no connection is looked at. (templated)
     :param before_images: ``"key_changes"`` stages an update's before-image where the key changed,
         which is all a merge needs; ``"all"`` stages every one.
+    :param zero_dates: What becomes of dates that are none, such as ``0000-00-00``: ``"null"``
+        stages null and counts them in the manifest, ``"fail"`` refuses them, ``"text"`` stages
+        every DATE, DATETIME and TIMESTAMP as the text that ``SELECT`` prints.
+    :param invalid_text: What becomes of bytes that are no text in their column's character set:
+        ``"fail"`` refuses them, ``"replace"`` stages U+FFFD and counts the values, ``"binary"``
+        stages every column of text as bytes.
     :param limits: Sizes of files and memory, the fields of ``capture.Limits`` by name.
+    :param failover: What to do where the checkpoint belongs to another server than the connection
+        leads to: ``"refuse"``, or ``"follow"`` it to where its GTIDs end in this server's log. Say
+        the same to the sensor. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -75,6 +93,8 @@ class BinlogExtractOperator(BaseOperator):
         "start",
         "stop",
         "binlog_conn_id",
+        "binlog_files",
+        "failover",
     )
     template_fields_renderers = {"tables": "json", "exclude": "json", "start": "json"}  # noqa: RUF012
     ui_color = "#bfe0ec"
@@ -89,8 +109,12 @@ class BinlogExtractOperator(BaseOperator):
         start: Start | XComArg | None = None,
         stop: str | None = None,
         binlog_conn_id: str = BinlogHook.default_conn_name,
+        binlog_files: str | Sequence[str] | None = None,
         before_images: str = BeforeImages.KEY_CHANGES.value,
+        zero_dates: str = ZeroDates.NULL.value,
+        invalid_text: str = InvalidText.FAIL.value,
         limits: dict[str, int] | None = None,
+        failover: str = REFUSE,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -101,8 +125,12 @@ class BinlogExtractOperator(BaseOperator):
         self.start: Any = start
         self.stop = stop
         self.binlog_conn_id = binlog_conn_id
+        self.binlog_files = binlog_files
         self.before_images = before_images
+        self.zero_dates = zero_dates
+        self.invalid_text = invalid_text
         self.limits = limits
+        self.failover = failover
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Stage what there is; see the class.
@@ -121,33 +149,37 @@ class BinlogExtractOperator(BaseOperator):
     def _extract(self, run: str) -> dict[str, Any]:
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.capture import TableFilter, extract
-        from airflow_provider_binlog.transport.live import LiveSource
 
         tables = TableFilter(read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude"))
-        before_images, limits = self._read_before_images(), self._read_limits()
-        settings, store = BinlogHook(self.binlog_conn_id).settings, open_store(self.staging_path)
-        with closing(settings.connect()) as connection:
-            questions.check_setup(connection)
+        before_images = _read_choice(BeforeImages, self.before_images, "before_images")
+        policies = Policies(
+            _read_choice(ZeroDates, self.zero_dates, "zero_dates"),
+            _read_choice(InvalidText, self.invalid_text, "invalid_text"),
+        )
+        limits = self._read_limits()
+        log, store = self._open_log(), open_store(self.staging_path)
+        log.check()
         key = checkpoint_key(self.source)
-        standing = look(settings, AirflowVariableStore(), key, start=self.start)
+        standing = log.look(AirflowVariableStore(), key, start=self.start)
         checkpoint = standing.checkpoint or first_checkpoint(
             AirflowVariableStore(),
             store,
             source=self.source,
             identity=standing.identity,
-            start=standing.start or resolve_start(settings, self.start, find_gtids),
+            start=standing.start or log.resolve(self.start),
             saved_by=run,
         )
-        stop = resolve_start(settings, self.stop, find_gtids) if self.stop else standing.log_end
-        with closing(settings.connect()) as connection:
-            bytes_total = questions.bytes_between(connection, checkpoint.position, stop)
+        stop = log.resolve(self.stop) if self.stop else standing.log_end
+        here = checkpoint.identity == standing.identity
+        bytes_total = log.bytes_between(checkpoint.position, stop) if here else None
         self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
-        flavor, server_id = standing.identity.flavor, settings.server_id
-        with closing(LiveSource(settings.connect, flavor=flavor, server_id=server_id)) as source:
+        with closing(log.source(standing, checkpoint.position)) as source:
             extracted = extract(
                 source,
                 identity=standing.identity,
                 checkpoint_position=checkpoint.position,
+                checkpoint_identity=checkpoint.identity,
+                locate=log.resolve,
                 next_sequence=checkpoint.sequence + 1,
                 stop=stop,
                 tables=tables,
@@ -156,6 +188,8 @@ class BinlogExtractOperator(BaseOperator):
                 before_images=before_images,
                 created_by=run,
                 limits=limits,
+                policies=policies,
+                read_catalog=log.read_catalog,
                 bytes_total=bytes_total,
                 on_progress=self._log_progress,
             )
@@ -164,7 +198,25 @@ class BinlogExtractOperator(BaseOperator):
         staged = self._describe(extracted, checkpoint)
         counts = staged["changes"] or "no changes"
         self.log.info("%s: staged up to %s: %s", self.source, extracted.stop, counts)
+        if prepared := extracted.manifests[-1].prepared:
+            self.log.warning(
+                "%s: %d prepared XA transactions are not decided: until they are, the server must "
+                "keep its log from %s on",
+                self.source,
+                len(prepared),
+                prepared[0].file,
+            )
         return staged
+
+    def _open_log(self) -> Log:
+        if not self.binlog_files:
+            settings = BinlogHook(self.binlog_conn_id).settings
+            return ServerLog(settings, failover=self.failover)
+        from airflow_provider_binlog.operators.file_log import FileLog, describe_files
+
+        files = find_files(self.binlog_files, reach)
+        self.log.info("%s: %s", self.source, describe_files(files))
+        return FileLog(files)
 
     def _read_limits(self) -> Limits:
         from airflow_provider_binlog.capture import Limits
@@ -174,15 +226,6 @@ class BinlogExtractOperator(BaseOperator):
         except TypeError as error:
             known = ", ".join(each.name for each in fields(Limits))
             raise ConfigurationError(f"limits are {known}", given=self.limits) from error
-
-    def _read_before_images(self) -> BeforeImages:
-        try:
-            return BeforeImages(self.before_images)
-        except ValueError as error:
-            choices = ", ".join(each.value for each in BeforeImages)
-            raise ConfigurationError(
-                f"before_images is one of {choices}", given=self.before_images
-            ) from error
 
     def _log_progress(self, progress: Progress) -> None:
         self.log.info("%s: %s", self.source, progress)
@@ -246,6 +289,14 @@ def first_checkpoint(
     )
     advance(checkpoints, checkpoint_key(source), expected=None, new=first)
     return first
+
+
+def _read_choice(choices: type[_Choice], value: str, name: str) -> _Choice:
+    try:
+        return choices(value)
+    except ValueError as error:
+        known = ", ".join(each.value for each in choices)
+        raise ConfigurationError(f"{name} is one of {known}", given=value) from error
 
 
 def read_globs(value: Any, name: str) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport import questions
 
 if TYPE_CHECKING:
@@ -16,18 +18,35 @@ if TYPE_CHECKING:
 def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
     """Return where the first transaction begins that is not in the set.
 
+    Some of the set may stand behind that place; the position's `logged` then says what stands
+    before it.
+
     Raises:
         ConfigurationError: The text is no GTID set of the server's family.
         PositionPurgedError: The server has purged transactions that are not in the set.
-        ForeignPositionError: The set is not of this server's history.
+        ForeignPositionError: The server's log lacks some of the set.
     """
-    # Here, because it loads NumPy, which parsing a DAG must not.
+    # Here, because they load NumPy, which parsing a DAG must not.
+    from airflow_provider_binlog.capture.capture_range import executed_at
+    from airflow_provider_binlog.capture.known import place_at
     from airflow_provider_binlog.transport.live import LiveSource
 
     with closing(settings.connect()) as connection:
-        flavor = questions.identify(connection).flavor
-    source = LiveSource(settings.connect, flavor=flavor, server_id=settings.server_id)
-    try:
-        return source.position_after(gtids)
-    except FormatError as error:
-        raise ConfigurationError(f"not a GTID set of a {flavor.value} server: {error}") from error
+        identity = questions.identify(connection)
+        flavor = identity.flavor
+        try:
+            of_family = GtidSet if flavor is Flavor.MYSQL else MariadbGtidPosition
+            known = str(of_family.parse(gtids))
+        except FormatError as error:
+            raise ConfigurationError(
+                f"not a GTID set of a {flavor.value} server: {error}"
+            ) from error
+        questions.check_gtids(connection, known)
+    with closing(
+        LiveSource(settings.connect, flavor=flavor, server_id=settings.server_id)
+    ) as source:
+        found = source.position_after(known)
+        logged = executed_at(source, identity, found)
+    if logged is None:
+        return found
+    return place_at(flavor, found, known=known, logged=logged)

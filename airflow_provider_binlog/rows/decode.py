@@ -8,7 +8,8 @@ Source: mysql-server sql/log_event.cc, Rows_log_event::do_apply_event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,25 +17,28 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    FormatError,
-    TruncatedError,
-    UnsupportedError,
-)
-from airflow_provider_binlog.rows.images import UPDATE_PREIMAGE, parse_heads
+from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from airflow_provider_binlog.rows.conversion import convert_columns, nulls, raise_if_too_large
+from airflow_provider_binlog.rows.images import UPDATE_PREIMAGE, Heads, parse_heads
 from airflow_provider_binlog.rows.keys import key_changed
 from airflow_provider_binlog.rows.memory import SLACK, Memory
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Array, Values
+from airflow_provider_binlog.rows.presence import ColumnSets, bits_of
+from airflow_provider_binlog.rows.some_columns import SomeColumns
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
 from airflow_provider_binlog.rows.walk import Images, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.events import RowsEvents
-    from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
+    from airflow_provider_binlog.rows.layout import RowLayout
+    from airflow_provider_binlog.rows.memory import Places
 
 GROUP_BYTES = 4_000_000
+
+READ_BYTES = 64_000_000
+"""The most bytes that a group of more than one event may take when its values are read, where they
+take more than in the log: see `Plan.growth`."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,24 @@ class DecodedRows:
         event: int32; index of each row's event.
         offset: int64; where the row's image begins, in bytes from the start of its event.
         change: uint8; 0 insert, 1 update_preimage, 2 update_postimage, 3 delete.
-        image: int16; number of the set of columns in the image; 0 is all of them.
+        image: int32; number of the set of columns that the row holds. That of an update_postimage
+            is completed from its before-image: what it left out did not change.
+        images: The sets, as indexes of columns in the table's order; 0 is all columns, the others
+            come as their rows do. Columns outside its set are absent from a row, and NULL in
+            `columns`.
         unrepresentable: By column, values that no lake type holds and that are NULL here; columns
             without any are left out.
+        invalid_text: By column, values in which U+FFFD stands for bytes that are no text.
     """
 
     columns: list[Array]
     event: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
     change: npt.NDArray[np.uint8]
-    image: npt.NDArray[np.int16]
+    image: npt.NDArray[np.int32]
+    images: list[tuple[int, ...]]
     unrepresentable: dict[str, int]
+    invalid_text: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -70,16 +81,32 @@ def decode(
 
     Raises:
         FormatError: The events break the format, or are not of this table; `event=` says which one.
-        UnsupportedError: An image lacks columns, or the values of a column exceed 2 GiB.
+        UnsupportedError: The values of a column exceed 2 GiB, or a JSON column holds differences
+            to a document that was not logged.
     """
-    pieces = []
-    for first, last in _groups(events):
+    pieces = decode_pieces(layout, events, before_images=before_images, rows_max=OFFSET_MAX)
+    return _join(layout, [rows for _, _, rows in pieces])
+
+
+def decode_pieces(
+    layout: RowLayout, events: RowsEvents, *, before_images: BeforeImages, rows_max: int
+) -> Iterator[tuple[int, int, DecodedRows]]:
+    """Yield the rows of these events piece by piece, each with its first and behind its last event.
+
+    `DecodedRows.event` counts from the first of all events. A piece is of one event, or has at most
+    `rows_max` rows.
+
+    Raises:
+        FormatError, UnsupportedError: As `decode`.
+    """
+    for first, last in _groups(layout, events):
         try:
-            pieces.append(_decode_group(layout, events.slice(first, last), first, before_images))
+            yield from _decode_group(
+                layout, events.slice(first, last), first, before_images, rows_max
+            )
         except BinlogError as error:
             _add_context(error, layout, first)
             raise
-    return _join(layout, pieces)
 
 
 def _add_context(error: BinlogError, layout: RowLayout, first: int) -> None:
@@ -89,15 +116,20 @@ def _add_context(error: BinlogError, layout: RowLayout, first: int) -> None:
     error.context = {"table": f"{layout.database}.{layout.table}", **error.context}
 
 
-def _groups(events: RowsEvents) -> Iterator[tuple[int, int]]:
-    """Yield ranges of events, each of about `GROUP_BYTES` and of less than 2 GiB of memory."""
+def _groups(layout: RowLayout, events: RowsEvents) -> Iterator[tuple[int, int]]:
+    """Yield ranges of events, each of about `GROUP_BYTES` and of less than 2 GiB of memory.
+
+    Those of a table whose values grow when read are smaller: see `READ_BYTES`.
+    """
     if not len(events):
         return
+    growth = max(column.plan.growth for column in layout.columns)
+    group_bytes = min(GROUP_BYTES, READ_BYTES // growth)
     upto = np.cumsum(events.end - events.start)
     first = 0
     while first < len(events):
         done = int(upto[first - 1]) if first else 0
-        by_bytes = int(np.searchsorted(upto, done + GROUP_BYTES))
+        by_bytes = int(np.searchsorted(upto, done + group_bytes))
         by_span = int(np.searchsorted(events.end, events.start[first] + OFFSET_MAX - SLACK)) - 1
         last = min(max(first, min(by_bytes, by_span)) + 1, len(events))
         yield first, last
@@ -105,8 +137,8 @@ def _groups(events: RowsEvents) -> Iterator[tuple[int, int]]:
 
 
 def _decode_group(
-    layout: RowLayout, events: RowsEvents, first: int, before_images: BeforeImages
-) -> DecodedRows:
+    layout: RowLayout, events: RowsEvents, first: int, before_images: BeforeImages, rows_max: int
+) -> Iterator[tuple[int, int, DecodedRows]]:
     base, stop = int(events.start[0]), int(events.end[-1])
     if not (np.diff(events.start) > 0).all() or (events.end < events.start).any():
         raise FormatError("events are not in log order")
@@ -114,24 +146,117 @@ def _decode_group(
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
     heads = parse_heads(memory, start, end, events.type, len(layout.columns))
-    images = locate(layout.route, memory, heads.images, end)
+    for begin, behind in _slices(layout, heads, end - start, rows_max):
+        part = slice(begin, behind)
+        piece = _Piece(memory, heads.slice(begin, behind), start[part], end[part], first + begin)
+        try:
+            rows = _decode_piece(layout, piece, before_images)
+        except BinlogError as error:
+            if isinstance(event := error.context.get("event"), int):
+                error.context["event"] = event + begin
+            raise
+        yield first + begin, first + behind, rows
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some events that are decoded together.
+
+    Attributes:
+        memory: The bytes they are in.
+        heads: What their heads say.
+        start, end: Where each begins, and where its last image ends.
+        first: How many events are before them.
+    """
+
+    memory: Memory
+    heads: Heads
+    start: Places
+    end: Places
+    first: int
+
+
+def _least_image(layout: RowLayout, heads: Heads) -> int:
+    """Return the bytes of the shortest image that these events may hold."""
+    sizes = np.array(
+        [0 if each.nullable else each.plan.size or each.plan.prefix for each in layout.columns]
+    )
+    sets = heads.sets or ColumnSets.whole(len(sizes), 1)
+    held = bits_of(sets.sets, len(sizes))
+    least = (held.sum(axis=1) + 7) // 8 + held @ sizes
+    return max(1, int(least.min()))
+
+
+def _slices(
+    layout: RowLayout, heads: Heads, sizes: Places, rows_max: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of events of these sizes, each of `rows_max` rows at most, or of one event."""
+    upto = np.cumsum(sizes)
+    if upto[-1] <= rows_max:
+        yield 0, len(sizes)  # few bytes, were every one of them a row
+        return
+    bytes_max = rows_max * _least_image(layout, heads)
+    first = 0
+    while first < len(sizes):
+        done = int(upto[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(upto, done + bytes_max, side="right")))
+        yield first, last
+        first = last
+
+
+def _decode_piece(layout: RowLayout, piece: _Piece, before_images: BeforeImages) -> DecodedRows:
+    only_key_changes = before_images == BeforeImages.KEY_CHANGES and bool(layout.key)
+    if piece.heads.sets is None and piece.heads.partial is None:
+        return _decode_whole(layout, piece, only_key_changes=only_key_changes)
+    return _decode_some(layout, piece, only_key_changes=only_key_changes)
+
+
+def _decode_whole(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
+    """Return the rows of events whose images all hold all columns."""
+    heads = piece.heads
+    images = locate(layout.route, piece.memory, heads.images, piece.end)
     _check_pairs(images, heads.paired)
     change = heads.changes[images.event, images.number & 1]
-    if before_images == BeforeImages.KEY_CHANGES and layout.key:
+    if only_key_changes:
         before = np.flatnonzero(change == UPDATE_PREIMAGE)
         dropped = before[~key_changed(images, layout.key, before)]
         if len(dropped):
             kept = np.ones(len(images), dtype=np.bool_)
             kept[dropped] = False
             images, change = images.select(kept), change[kept]
-    columns, unrepresentable = _convert(layout, images)
+    converted = convert_columns(layout, images.each_column(), images.event)
     return DecodedRows(
-        columns=columns,
-        event=(images.event + first).astype(np.int32),
-        offset=images.begin - start[images.event],
+        columns=converted.columns,
+        event=(images.event + piece.first).astype(np.int32),
+        offset=images.begin - piece.start[images.event],
         change=change,
-        image=np.zeros(len(images), dtype=np.int16),
-        unrepresentable=unrepresentable,
+        image=np.zeros(len(images), dtype=np.int32),
+        images=[tuple(range(len(layout.columns)))],
+        unrepresentable=converted.unrepresentable,
+        invalid_text=converted.invalid_text,
+    )
+
+
+def _decode_some(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
+    """Return the rows of events whose images need not hold all columns."""
+    found = SomeColumns(layout, piece.memory, piece.heads, piece.end)
+    _check_pairs(found.images, piece.heads.paired)
+    rows = np.arange(len(found.images))
+    if only_key_changes:
+        before = np.flatnonzero(found.change == UPDATE_PREIMAGE)
+        rows = np.delete(rows, before[~found.key_changed(before)])
+    event = found.images.event[rows]
+    converted = convert_columns(layout, found.each_column(rows), event)
+    image, images = found.number_sets(rows)
+    return DecodedRows(
+        columns=converted.columns,
+        event=(event + piece.first).astype(np.int32),
+        offset=found.images.begin[rows] - piece.start[event],
+        change=found.change[rows],
+        image=image,
+        images=images,
+        unrepresentable=converted.unrepresentable,
+        invalid_text=converted.invalid_text,
     )
 
 
@@ -144,59 +269,17 @@ def _check_pairs(images: Images, paired: npt.NDArray[np.bool_]) -> None:
         raise TruncatedError("an update ends behind a before-image", event=int(odd.argmax()))
 
 
-def _convert(layout: RowLayout, images: Images) -> tuple[list[Array], dict[str, int]]:
-    """Return the columns, and how many values of each became NULL."""
-    arrays: dict[int, Array] = {}
-    became_null: dict[int, int] = {}
-    for index, values in images.each_column():
-        array = _convert_column(layout.columns[index], values)
-        nulls = 0 if values.null is None else int(np.count_nonzero(values.null))
-        if array.null_count > nulls:
-            became_null[index] = array.null_count - nulls
-        arrays[index] = array
-    columns = range(len(layout.columns))
-    return [arrays[index] for index in columns], {
-        layout.columns[index].name: became_null[index] for index in columns if index in became_null
-    }
-
-
-def _convert_column(column: ColumnLayout, values: Values) -> Array:
-    try:
-        return column.plan.convert(values)
-    except FormatError as error:
-        error.context["column"] = column.name
-        raise
-    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-        _raise_if_too_large(error, column)
-        raise
-
-
-def _raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
-    """Translate Arrow's error about its 32-bit offsets, which it raises in two ways."""
-    if "overflow" in str(error) or isinstance(error, pa.ArrowCapacityError):
-        raise UnsupportedError(
-            "the values of a column exceed 2 GiB in one batch: set binlog_row_event_max_size "
-            "lower, or leave the table out",
-            column=column.name,
-        ) from error
-
-
-def _nothing(arrow_type: pa.DataType) -> Array:
-    """Return no values; `pa.array` knows no unions, which is what may be text or not is read as."""
-    array: Array = pa.nulls(0, arrow_type)  # type: ignore[call-overload]  # of any type
-    return array
-
-
 def _join(layout: RowLayout, pieces: list[DecodedRows]) -> DecodedRows:
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
         return DecodedRows(
-            columns=[_nothing(column.arrow_type) for column in layout.columns],
+            columns=[nulls(0, column.arrow_type) for column in layout.columns],
             event=np.zeros(0, dtype=np.int32),
             offset=np.zeros(0, dtype=np.int64),
             change=np.zeros(0, dtype=np.uint8),
-            image=np.zeros(0, dtype=np.int16),
+            image=np.zeros(0, dtype=np.int32),
+            images=[tuple(range(len(layout.columns)))],
             unrepresentable={},
         )
     columns = []
@@ -204,17 +287,30 @@ def _join(layout: RowLayout, pieces: list[DecodedRows]) -> DecodedRows:
         try:
             columns.append(pa.concat_arrays([piece.columns[index] for piece in pieces]))
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-            _raise_if_too_large(error, column)
+            raise_if_too_large(error, column)
             raise
-    counts: dict[str, int] = {}
+    images: dict[tuple[int, ...], int] = {}
+    image = [number_images(piece, images) for piece in pieces]
+    unrepresentable: Counter[str] = Counter()
+    invalid_text: Counter[str] = Counter()
     for piece in pieces:
-        for name, count in piece.unrepresentable.items():
-            counts[name] = counts.get(name, 0) + count
+        unrepresentable.update(piece.unrepresentable)
+        invalid_text.update(piece.invalid_text)
     return DecodedRows(
         columns=columns,
         event=np.concatenate([piece.event for piece in pieces]),
         offset=np.concatenate([piece.offset for piece in pieces]),
         change=np.concatenate([piece.change for piece in pieces]),
-        image=np.concatenate([piece.image for piece in pieces]),
-        unrepresentable=counts,
+        image=np.concatenate(image),
+        images=list(images),
+        unrepresentable=dict(unrepresentable),
+        invalid_text=dict(invalid_text),
     )
+
+
+def number_images(rows: DecodedRows, numbers: dict[tuple[int, ...], int]) -> npt.NDArray[np.int32]:
+    """Return each row's number of its set of columns in `numbers`, to which new sets are added."""
+    renumbered = [numbers.setdefault(each, len(numbers)) for each in rows.images]
+    if renumbered == list(range(len(renumbered))):
+        return rows.image
+    return np.array(renumbered, dtype=np.int32)[rows.image]

@@ -22,7 +22,7 @@ class RowsEvents:
             one (64, else a copy is made).
         start: int64; where each event's header begins in `data`, rising.
         end: int64; where its body ends, checksum excluded.
-        type: uint8; WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS or their v1 forms.
+        type: uint8; WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS or their v1 forms, PARTIAL_UPDATE_ROWS.
     """
 
     data: npt.NDArray[np.uint8]

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
+from airflow_provider_binlog.errors import FormatError, TruncatedError
+from airflow_provider_binlog.rows.presence import ColumnSets, read_sets
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Memory, Places
@@ -27,6 +28,7 @@ _ONE_BYTE_WIDTH_MAX = 0xFA
 
 _VERSION_1 = (EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventType.DELETE_ROWS_V1)
 _VERSION_2 = (EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS)
+_PARTIAL = EventType.PARTIAL_UPDATE_ROWS
 
 INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, DELETE = range(4)
 """Codes of `DecodedRows.change`, in the order of `ChangeType`."""
@@ -34,12 +36,13 @@ INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, DELETE = range(4)
 # By type code: the change that an event's first image is, and the one that its second is.
 _NO_ROWS = 255
 _HAS_EXTRA = np.zeros(256, dtype=np.bool_)
-_HAS_EXTRA[list(_VERSION_2)] = True
+_HAS_EXTRA[[*_VERSION_2, _PARTIAL]] = True
 _CHANGES = np.full((256, 2), _NO_ROWS, dtype=np.uint8)
 for _insert, _update, _delete in (_VERSION_1, _VERSION_2):
     _CHANGES[_insert] = INSERT
     _CHANGES[_update] = UPDATE_PREIMAGE, UPDATE_POSTIMAGE
     _CHANGES[_delete] = DELETE
+_CHANGES[_PARTIAL] = UPDATE_PREIMAGE, UPDATE_POSTIMAGE
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,32 @@ class Heads:
     Attributes:
         images: Where the first row image begins.
         changes: uint8[events, 2]; the changes that an event's images are, in turns.
+        sets: Which columns the images hold; None where all of them hold all columns.
+        partial: Whose after-images begin with options; None where none do.
+        nothing: Which events are one image that holds no column, and no bytes of it: under
+            MINIMAL, an insert that gives no column a value.
+        version_1: Which events have no extra data: those of MariaDB, and of a MySQL before 8.4
+            under log_bin_use_v1_row_events.
     """
 
     images: Places
     changes: npt.NDArray[np.uint8]
+    sets: ColumnSets | None
+    partial: npt.NDArray[np.bool_] | None
+    nothing: npt.NDArray[np.bool_]
+    version_1: npt.NDArray[np.bool_]
+
+    def slice(self, first: int, last: int) -> Heads:
+        """Return the heads of the events from `first` up to `last`, exclusive."""
+        part = slice(first, last)
+        return Heads(
+            self.images[part],
+            self.changes[part],
+            None if self.sets is None else ColumnSets(self.sets.sets, self.sets.number[:, part]),
+            None if self.partial is None else self.partial[part],
+            self.nothing[part],
+            self.version_1[part],
+        )
 
     @property
     def paired(self) -> npt.NDArray[np.bool_]:
@@ -69,7 +94,6 @@ def parse_heads(
     Raises:
         TruncatedError: An event ends inside its head.
         FormatError: An event is no rows event, or of a table of another width.
-        UnsupportedError: An event's images do not hold all columns.
     """
     changes = _CHANGES[types]
     _refuse(changes[:, 0] == _NO_ROWS, FormatError("not a rows event that is decoded"))
@@ -89,17 +113,18 @@ def parse_heads(
     paired = changes[:, 0] == UPDATE_PREIMAGE
     images = at + octets * (1 + paired)
     _refuse(images > end, truncated)
-    partial = ~_all_present(memory, at, width)
-    partial[paired] |= ~_all_present(memory, at[paired] + octets, width)
-    _refuse(
-        partial,
-        UnsupportedError(
-            "a row image without some of the columns: set binlog_row_image=FULL on the server "
-            "and in the sessions that write; MariaDB from 11.8.9 leaves generated columns out of "
-            "updates and deletes even so: leave such a table out"
-        ),
+    full = _all_present(memory, at, width)
+    full[paired] &= _all_present(memory, at[paired] + octets, width)
+    partial = types == _PARTIAL
+    sets, nothing = None, np.zeros(len(at), dtype=np.bool_)
+    if not full.all():
+        sets = read_sets(memory, at, width, paired)
+        empty = np.array([not each for each in sets.sets])[sets.number].any(axis=0)
+        nothing = empty & (images == end) & (changes[:, 0] == INSERT)
+        _refuse(empty & ~nothing, FormatError("row images without any column"))
+    return Heads(
+        images, changes, sets, partial if partial.any() else None, nothing, version_1=~has_extra
     )
-    return Heads(images, changes)
 
 
 def _refuse(wrong: npt.NDArray[np.bool_], error: Exception) -> None:

@@ -27,14 +27,19 @@ def key_changed(images: Images, key: tuple[int, ...], before: Places) -> npt.NDA
 
     `before` are the indexes of the before-images; the after-image of each is the next image.
     """
-    pairs = images.select(np.stack([before, before + 1], axis=1).reshape(-1))
+    pairs = pairs_of(images, before)
     changed = np.zeros(len(before), dtype=np.bool_)
     for column in key:
-        changed |= _differs(pairs.values(column), pairs.route.plans[column].size)
+        changed |= differs(pairs.values(column), pairs.route.plans[column].size)
     return changed
 
 
-def _differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
+def pairs_of(images: Images, before: Places) -> Images:
+    """Return these before-images, each with the next image, which is its after-image."""
+    return images.select(np.stack([before, before + 1], axis=1).reshape(-1))
+
+
+def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
     """Return whether each pair of neighbours differs; `size` is that of fixed-width values."""
     length = np.full(len(values), size, dtype=np.int64) if values.length is None else values.length
     if values.null is not None:

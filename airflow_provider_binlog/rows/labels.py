@@ -8,7 +8,9 @@ Source: mysql-server sql/field.cc, Field_enum::val_str, Field_set::val_str.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +19,80 @@ import pyarrow.compute as pc
 
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.integers import read_unsigned
-from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of, validity
+from airflow_provider_binlog.rows.values import Array, Convert, Plan, Values, array_of, validity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Count: TypeAlias = "Callable[[Values], int]"
 
 
-def enum_plan(size: int, labels: Array) -> Plan:
-    """Return how to read an ENUM of `size` bytes with these labels, text or binary."""
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a column, in its order.
+
+    Attributes:
+        array: Text or binary.
+        changed: Those that were no text in their character set, by index.
+        comma: What stands between the labels of a SET.
+    """
+
+    array: Array
+    changed: tuple[int, ...] = ()
+    comma: bytes = b","
+
+
+def enum_plan(size: int, labels: Labels) -> Plan:
+    """Return how to read an ENUM of `size` bytes with these labels."""
     _check_size(size, 2)
-    empty = pa.array([b""], pa.binary()).cast(labels.type)
-    convert = partial(_enum, size=size, labels=pa.concat_arrays([empty, labels]))
-    return Plan(labels.type, convert, size=size)
+    empty = pa.array([b""], pa.binary()).cast(labels.array.type)
+    convert = partial(_enum, size=size, labels=pa.concat_arrays([empty, labels.array]))
+    changed = [index + 1 for index in labels.changed]
+    return _plan(convert, labels, size, partial(_number_changed, size=size, changed=changed))
 
 
-def set_plan(size: int, labels: Array) -> Plan:
-    """Return how to read a SET of `size` bytes with these labels, text or binary."""
+def set_plan(size: int, labels: Labels) -> Plan:
+    """Return how to read a SET of `size` bytes with these labels."""
     _check_size(size, 8)
-    return Plan(labels.type, partial(_set, size=size, labels=labels), size=size)
+    changed = np.uint64(sum(1 << index for index in labels.changed))
+    convert = partial(_set, size=size, labels=labels.array, comma=labels.comma)
+    return _plan(convert, labels, size, partial(_mask_changed, size=size, changed=changed))
+
+
+def _plan(convert: Convert, labels: Labels, size: int, count_changed: _Count) -> Plan:
+    data_type = labels.array.type
+    if not labels.changed:
+        return Plan(data_type, convert, size=size)
+    return Plan(
+        data_type,
+        partial(_refuse, convert=convert, count_changed=count_changed),
+        size=size,
+        repair=partial(_count, convert=convert, count_changed=count_changed),
+    )
+
+
+def _refuse(values: Values, *, convert: Convert, count_changed: _Count) -> Array:
+    if count_changed(values):
+        raise FormatError("a label is no text in its character set")
+    return convert(values)
+
+
+def _count(values: Values, *, convert: Convert, count_changed: _Count) -> tuple[Array, int]:
+    return convert(values), count_changed(values)
+
+
+def _number_changed(values: Values, *, size: int, changed: list[int]) -> int:
+    return _count_shown(np.isin(read_unsigned(values, size), changed), values)
+
+
+def _mask_changed(values: Values, *, size: int, changed: np.uint64) -> int:
+    return _count_shown(read_unsigned(values, size) & changed != 0, values)
+
+
+def _count_shown(shown: npt.NDArray[np.bool_], values: Values) -> int:
+    if values.null is not None:
+        shown &= ~values.null
+    return int(np.count_nonzero(shown))
 
 
 def number_plan(size: int) -> Plan:
@@ -58,17 +119,17 @@ def _enum(values: Values, *, size: int, labels: Array) -> Array:
     return _with_nulls(labels.take(indexes), values)
 
 
-def _set(values: Values, *, size: int, labels: Array) -> Array:
+def _set(values: Values, *, size: int, labels: Array, comma: bytes) -> Array:
     masks = read_unsigned(values, size)
     if values.null is not None:
         masks[values.null] = 0
     if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(labels):
         raise FormatError("a SET has no such label", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _with_nulls(_print_sets(distinct, labels).take(inverse.reshape(-1)), values)
+    return _with_nulls(_print_sets(distinct, labels, comma).take(inverse.reshape(-1)), values)
 
 
-def _print_sets(masks: npt.NDArray[np.uint64], labels: Array) -> Array:
+def _print_sets(masks: npt.NDArray[np.uint64], labels: Array, comma: bytes) -> Array:
     """Return the labels of each mask, with commas between them."""
     nothing = pa.scalar(b"", pa.binary())
     joined = pa.array([b""] * len(masks), pa.binary())
@@ -77,7 +138,7 @@ def _print_sets(masks: npt.NDArray[np.uint64], labels: Array) -> Array:
         present = pa.array((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
         is_first = pa.array((masks & np.uint64((1 << bit) - 1)) == 0)
         text = pc.if_else(
-            is_first, pa.scalar(label, pa.binary()), pa.scalar(b"," + label, pa.binary())
+            is_first, pa.scalar(label, pa.binary()), pa.scalar(comma + label, pa.binary())
         )
         joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
     return joined.cast(labels.type)

@@ -6,7 +6,7 @@
     TIME        3 bytes, big-endian     2 | hour 10 | min 6 | sec 6, plus half the range
     then the fraction of a second in 0 to 3 bytes: in units of 1/100, 1/10,000, 1/1,000,000
 
-What no lake type holds (zero dates, the 31st of February) becomes NULL.
+What no lake type holds (zero dates, the 31st of February) becomes NULL; `temporal_text` prints it.
 
 Source: mysql-server mysys/my_time.cc, my_datetime_packed_from_binary, my_time_packed_from_binary,
 my_timestamp_from_binary; sql/field.cc, Field_newdate.
@@ -14,6 +14,7 @@ my_timestamp_from_binary; sql/field.cc, Field_newdate.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
@@ -36,6 +37,37 @@ DATETIME = pa.timestamp("us")
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Dates with a time of day, in parts: those that are no dates too.
+
+    Attributes:
+        year, month, day, hour, minute, second: int64, one entry per value.
+        micros: int64, or 0 where no value has any.
+    """
+
+    year: Numbers
+    month: Numbers
+    day: Numbers
+    hour: Numbers
+    minute: Numbers
+    second: Numbers
+    micros: Numbers | int
+
+
+@dataclass(frozen=True)
+class Instants:
+    """Points in time; both 0 for the zero date.
+
+    Attributes:
+        seconds: int64, since 1970 in UTC, one entry per value.
+        micros: int64, or 0 where no value has any.
+    """
+
+    seconds: Numbers
+    micros: Numbers | int
+
+
 def date_plan() -> Plan:
     """Return how to read DATE: date32."""
     return Plan(pa.date32(), _date, size=3)
@@ -43,23 +75,28 @@ def date_plan() -> Plan:
 
 def datetime_plan(fsp: int) -> Plan:
     """Return how to read DATETIME(`fsp`): a timestamp in microseconds without a zone."""
-    fraction = _fraction_bytes(fsp)
+    fraction = fraction_bytes(fsp)
     return Plan(DATETIME, partial(_datetime, fraction=fraction), size=5 + fraction)
 
 
 def timestamp_plan(fsp: int) -> Plan:
     """Return how to read TIMESTAMP(`fsp`): a timestamp in microseconds, in UTC."""
-    fraction = _fraction_bytes(fsp)
+    fraction = fraction_bytes(fsp)
     return Plan(TIMESTAMP, partial(_timestamp, fraction=fraction), size=4 + fraction)
 
 
 def time_plan(fsp: int) -> Plan:
     """Return how to read TIME(`fsp`): int64 microseconds, with a sign."""
-    fraction = _fraction_bytes(fsp)
+    fraction = fraction_bytes(fsp)
     return Plan(pa.int64(), partial(_time, fraction=fraction), size=3 + fraction)
 
 
-def _fraction_bytes(fsp: int) -> int:
+def fraction_bytes(fsp: int) -> int:
+    """Return how many bytes `fsp` digits of a second take.
+
+    Raises:
+        FormatError: There are more digits than MySQL knows.
+    """
     if fsp > FSP_MAX:
         raise FormatError("more than 6 digits of a second", fsp=fsp)
     return (fsp + 1) // 2
@@ -102,6 +139,12 @@ def _finish(
     return array_of(data_type, numbers, null)
 
 
+def read_dates(values: Values) -> tuple[Numbers, Numbers, Numbers]:
+    """Return year, month and day of DATEs."""
+    stored = values.memory.u4[values.place].astype(np.int64) & 0xFFFFFF
+    return stored >> 9, stored >> 5 & 15, stored & 31
+
+
 def _date(values: Values) -> Array:
     stored = values.memory.u4[values.place].astype(np.int64) & 0xFFFFFF
     # year << 4 | month: the table's own index, with room for 16 months in a year.
@@ -117,6 +160,18 @@ def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Numbers | 
     return shifted.view(np.int64) * _FRACTION_UNIT[size]
 
 
+def read_moments(values: Values, fraction: int) -> Moments:
+    """Return the parts of DATETIMEs with so many bytes of a fraction."""
+    words = values.memory.big_endian(values.place)
+    # A value that lacks its top bit lands behind year 9999.
+    packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
+    year, month = np.divmod(packed >> 22, _DATETIME_MONTHS)
+    day, hour, minute = packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63
+    return Moments(
+        year, month, day, hour, minute, packed & 63, _fraction(words, 5 + fraction, fraction)
+    )
+
+
 def _datetime(values: Values, *, fraction: int) -> Array:
     words = values.memory.big_endian(values.place)
     # Without its top bit the number is positive; a value that lacks the bit lands behind year 9999.
@@ -129,12 +184,34 @@ def _datetime(values: Values, *, fraction: int) -> Array:
     return _finish(DATETIME, seconds * _MICROSECONDS + micros, valid, values)
 
 
-def _timestamp(values: Values, *, fraction: int) -> Array:
+def moments_array(parts: Moments, values: Values) -> Array:
+    """Return the moments as timestamps without a zone, NULL for what is none."""
+    # A month that no year has is looked up behind the last year.
+    index = np.where(parts.month < _DATETIME_MONTHS, parts.year * _DATETIME_MONTHS, 1 << 40)
+    days, valid = _days(index + parts.month, parts.day, _DATETIME_MONTHS)
+    valid &= (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)
+    valid &= parts.micros < _MICROSECONDS
+    seconds = ((days * 24 + parts.hour) * 60 + parts.minute) * 60 + parts.second
+    return _finish(DATETIME, seconds * _MICROSECONDS + parts.micros, valid, values)
+
+
+def read_instants(values: Values, fraction: int) -> Instants:
+    """Return the parts of TIMESTAMPs with so many bytes of a fraction."""
     words = values.memory.big_endian(values.place)
-    micros = _fraction(words, 4 + fraction, fraction)
-    total = (words >> np.uint64(32)).view(np.int64) * _MICROSECONDS + micros
+    return Instants(
+        (words >> np.uint64(32)).view(np.int64), _fraction(words, 4 + fraction, fraction)
+    )
+
+
+def _timestamp(values: Values, *, fraction: int) -> Array:
+    return instants_array(read_instants(values, fraction), values)
+
+
+def instants_array(parts: Instants, values: Values) -> Array:
+    """Return the instants as timestamps in UTC, NULL for the zero date."""
+    total = parts.seconds * _MICROSECONDS + parts.micros
     # 0 is '0000-00-00 00:00:00': the first second of 1970 is not in the type's range.
-    return _finish(TIMESTAMP, total, (total > 0) & (micros < _MICROSECONDS), values)
+    return _finish(TIMESTAMP, total, (total > 0) & (parts.micros < _MICROSECONDS), values)
 
 
 def _time(values: Values, *, fraction: int) -> Array:

@@ -2,14 +2,14 @@
 
 UTF-8 is checked and kept; a single-byte character set is one look-up per byte; the
 others are decoded a column at a time, joined by a control character that no value holds.
-Bytes that are no text in their character set are an error: the log holds what SELECT returns.
+Bytes that are no text in their character set are an error, or U+FFFD: see `Policies.invalid_text`.
 
 Source: mysql-server strings/ctype-*.cc; sql/field.cc, Field_string, Field_varstring, Field_blob.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -31,10 +31,18 @@ it is UTF-8, else bytes."""
 _UNIT = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
 _SEPARATORS = 0x20
 
+# Where some value is no text, as many values at a time are looked at before each of them is.
+_CHECKED_TOGETHER = 128
+
 
 def plan(prefix: int, charset: str) -> Plan:
     """Return how to read text in this character set, with lengths of `prefix` bytes."""
     return Plan(pa.string(), partial(_text, charset=charset), prefix=prefix)
+
+
+def replacing_plan(prefix: int, charset: str) -> Plan:
+    """Return the same for text in which U+FFFD stands for every ill-formed sequence."""
+    return replace(plan(prefix, charset), repair=partial(_replaced, charset=charset))
 
 
 def unknown_plan(prefix: int) -> Plan:
@@ -44,6 +52,40 @@ def unknown_plan(prefix: int) -> Plan:
 
 def _text(values: Values, *, charset: str) -> Array:
     return to_utf8(gather_bytes(values), charset).array(pa.string(), values.null)
+
+
+def _replaced(values: Values, *, charset: str) -> tuple[Array, int]:
+    text, changed = replace_invalid(gather_bytes(values), charset)
+    return text.array(pa.string(), values.null), int(np.count_nonzero(changed))
+
+
+def replace_invalid(text: Bytes, charset: str) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+    """Return the values in UTF-8, U+FFFD for what is ill-formed; and in which there was any."""
+    count = len(text.offsets) - 1
+    changed = np.zeros(count, dtype=np.bool_)
+    pieces = []
+    for first in range(0, count, _CHECKED_TOGETHER):
+        last = min(first + _CHECKED_TOGETHER, count)
+        piece = text.slice(first, last)
+        try:
+            pieces.append(to_utf8(piece, charset))
+        except FormatError:
+            converted, changed[first:last] = _replace_in_each(piece, charset)
+            pieces.append(converted)
+    return Bytes.join(pieces), changed
+
+
+def _replace_in_each(text: Bytes, charset: str) -> tuple[Bytes, list[bool]]:
+    values: list[Any] = text.array(pa.binary(), None).to_pylist()
+    encoded, changed = [], []
+    for value in values:
+        try:
+            encoded.append(_decode(value, charset))
+            changed.append(False)
+        except FormatError:
+            encoded.append(decode_text(value, charset, errors="replace").encode())
+            changed.append(True)
+    return Bytes.of_values(encoded), changed
 
 
 def to_utf8(text: Bytes, charset: str) -> Bytes:
@@ -141,12 +183,8 @@ def _joined_to_utf8(text: Bytes, charset: str) -> Bytes:
 
 def _each_to_utf8(text: Bytes, charset: str) -> Bytes:
     """Decode value by value: for columns in which every control character occurs."""
-    values = text.array(pa.binary(), None)
-    encoded = [_decode(value.as_py(), charset) for value in values]
-    bounds = np.cumsum([0, *map(len, encoded)])
-    if bounds[-1] > OFFSET_MAX:
-        raise pa.ArrowCapacityError("text is too large in UTF-8")
-    return Bytes(bounds.astype(np.int32), np.frombuffer(b"".join(encoded), dtype=np.uint8))
+    values: list[Any] = text.array(pa.binary(), None).to_pylist()
+    return Bytes.of_values([_decode(value, charset) for value in values])
 
 
 def _decode(value: bytes, charset: str) -> bytes:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.rows.memory import Memory, Places
 
@@ -29,8 +29,9 @@ class Values:
 
     Attributes:
         memory: The bytes they are in.
-        place: Where each value begins, behind its length prefix. A NULL has a place as well: it
-            lies between its neighbours' and may be read, but means nothing.
+        place: Where each value begins, behind its length prefix, as a rule rising: two rows may
+            share a value, or have theirs behind all others. A NULL has a place as well, which may
+            be read but means nothing.
         length: Bytes of each value, 0 for NULL; None where all have one fixed width.
         null: True for NULL; None where there is none.
     """
@@ -44,10 +45,33 @@ class Values:
         """How many rows there are."""
         return len(self.place)
 
+    def slice(self, first: int, last: int) -> Values:
+        """Return the rows `first` to `last`, views."""
+        chosen = slice(first, last)
+        return Values(
+            self.memory,
+            self.place[chosen],
+            None if self.length is None else self.length[chosen],
+            None if self.null is None else self.null[chosen],
+        )
+
+    def choose(self, rows: Places) -> Values:
+        """Return the values of these rows, in their order."""
+        return Values(
+            self.memory,
+            self.place[rows],
+            None if self.length is None else self.length[rows],
+            None if self.null is None else self.null[rows],
+        )
+
 
 Convert: TypeAlias = "Callable[[Values], Array]"
 """Reads located values into an Arrow array, one entry per row. A value that no lake type holds
 becomes NULL, so the array has as many more NULLs than there were in the log."""
+
+
+Repair: TypeAlias = "Callable[[Values], tuple[Array, int]]"
+"""Reads values of which `Convert` refuses some, and counts those that lost bytes by it."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +83,17 @@ class Plan:
         convert: Reads them.
         size: Bytes of a value of fixed width.
         prefix: Bytes of the length in front of a value of variable width; 0: the width is fixed.
+        repair: Reads values that `convert` refuses with a FormatError; None: the error stays.
+        growth: How many times the bytes that values take in the log they may take when read, where
+            it is more than a few times.
     """
 
     arrow_type: pa.DataType
     convert: Convert
     size: int = 0
     prefix: int = 0
+    repair: Repair | None = None
+    growth: int = 1
 
 
 def array_of(
@@ -116,6 +145,33 @@ class Bytes:
             return cls(bounds, np.zeros(0, dtype=np.uint8))
         return cls(bounds, np.frombuffer(memoryview(data), dtype=np.uint8, count=int(bounds[-1])))
 
+    @classmethod
+    def of_values(cls, values: Sequence[bytes]) -> Bytes:
+        """Return values that Python has, copied.
+
+        Raises:
+            ArrowCapacityError: They take more than Arrow's offsets can say.
+        """
+        data = np.frombuffer(b"".join(values), dtype=np.uint8)
+        return cls(_offsets([0, *map(len, values)]), data)
+
+    @classmethod
+    def join(cls, pieces: Sequence[Bytes]) -> Bytes:
+        """Return the values of all pieces, in their order, copied.
+
+        Raises:
+            ArrowCapacityError: They take more than Arrow's offsets can say.
+        """
+        lengths = [np.diff(piece.offsets) for piece in pieces]
+        used = [piece.data[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
+        nothing = np.zeros(1, dtype=np.int64)
+        return cls(_offsets(np.concatenate([nothing, *lengths])), _concatenate(used))
+
+    def slice(self, first: int, last: int) -> Bytes:
+        """Return the values `first` to `last`, views."""
+        bounds = self.offsets[first : last + 1]
+        return Bytes(bounds - bounds[0], self.data[bounds[0] : bounds[-1]])
+
     def array(self, data_type: pa.DataType, null: npt.NDArray[np.bool_] | None) -> Array:
         """Return them as an Arrow array of `data_type`, no copies."""
         buffers = [validity(null), buffer_of(self.offsets), buffer_of(self.data)]
@@ -127,12 +183,25 @@ class Bytes:
         return not len(self.data) or int(self.data.max()) < 0x80
 
 
+def _offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Return Arrow's offsets of values of these sizes, a 0 before them."""
+    bounds = np.cumsum(sizes, dtype=np.int64)
+    if bounds[-1] > OFFSET_MAX:
+        raise pa.ArrowCapacityError("values are too large for one array")
+    return bounds.astype(np.int32)
+
+
+def _concatenate(pieces: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
+    return np.concatenate([np.zeros(0, dtype=np.uint8), *pieces])
+
+
 def gather_bytes(values: Values) -> Bytes:
     """Copy the values' bytes end to end.
 
-    Rows stand in log order, so the values of a column lie apart and in order: the memory reads as
-    an Arrow array of value, gap, value, gap ..., of which Arrow takes every other entry. That is
-    a third of the time that building string views costs.
+    The values of a column lie apart, so the memory reads as an Arrow array of value, gap, value,
+    gap ..., of which Arrow takes every other entry. That is a third of the time that building
+    string views costs. Values that are not in order make gaps of negative size, which are not
+    looked at.
     """
     count = len(values)
     if values.length is None:
@@ -142,7 +211,8 @@ def gather_bytes(values: Values) -> Bytes:
     bounds = np.empty(2 * count + 1, dtype=np.int32)
     bounds[0:-1:2] = values.place
     bounds[1::2] = values.place + values.length
-    bounds[-1] = bounds[-2]
+    # Of all gaps Arrow looks at one: the last must not end before the first value begins.
+    bounds[-1] = max(bounds[-2], bounds[0])
     buffers = [None, buffer_of(bounds), buffer_of(values.memory.u1)]
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
     taken = with_gaps.take(np.arange(0, 2 * count, 2))

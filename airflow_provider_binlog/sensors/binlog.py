@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.standing import Standing, look
+from airflow_provider_binlog.hooks.standing import REFUSE, Standing, look
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
@@ -37,10 +37,12 @@ class BinlogPositionSensor(BaseSensorOperator):
         every default would skip or repeat data for somebody. (templated)
     :param binlog_conn_id: Id of a connection of type ``binlog``. (templated)
     :param when_nothing_new: ``"wait"`` for changes, or ``"skip"`` this task and, with it, the run.
+    :param failover: What to do where the checkpoint belongs to another server than the connection
+        leads to: ``"refuse"``, or ``"follow"`` it by its GTIDs. (templated)
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
-    template_fields: Sequence[str] = ("source", "start", "binlog_conn_id")
+    template_fields: Sequence[str] = ("source", "start", "binlog_conn_id", "failover")
     ui_color = "#d8ecf3"
 
     def __init__(
@@ -50,6 +52,7 @@ class BinlogPositionSensor(BaseSensorOperator):
         start: str,
         binlog_conn_id: str = BinlogHook.default_conn_name,
         when_nothing_new: Literal["wait", "skip"] = "wait",
+        failover: str = REFUSE,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -58,6 +61,7 @@ class BinlogPositionSensor(BaseSensorOperator):
         self.start = start
         self.binlog_conn_id = binlog_conn_id
         self.when_nothing_new = when_nothing_new
+        self.failover = failover
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> Any:
@@ -97,7 +101,7 @@ class BinlogPositionSensor(BaseSensorOperator):
                 )
             settings = BinlogHook(self.binlog_conn_id).settings
             store, key = AirflowVariableStore(), checkpoint_key(self.source)
-            return look(settings, store, key, start=self.start)
+            return look(settings, store, key, start=self.start, failover=self.failover)
 
     def _describe(self, standing: Standing) -> dict[str, Any]:
         return {

@@ -39,7 +39,7 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
         key: Which of them identify a row.
     """
     columns = [F.col(source_column(index)) for index in range(width)]
-    last = F.max_by(F.struct(*columns, _deleted().alias(DELETED)), F.col(ORDER))
+    last = F.max_by(F.struct(*columns, is_end().alias(DELETED)), F.col(ORDER))
     grouped = changes.groupBy(*[columns[index].alias(f"k{index}") for index in key]).agg(
         last.alias("last"), F.count(F.lit(1)).alias(CHANGES)
     )
@@ -84,7 +84,8 @@ def count_actions(collapsed: DataFrame, range_of: str | None) -> Collapsed:
     return Collapsed(row["changes"], row["deletes"], row["upserts"], row["low"], row["high"])
 
 
-def _deleted() -> Column:
+def is_end() -> Column:
+    """Whether a change leaves its key without a row; fails if it is no change."""
     change = F.col(CHANGE)
     unknown = F.raise_error(F.concat(F.lit("not a change type: "), change)).cast("boolean")
     return (

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.staged_shapes import refuse_case_twins
 from airflow_provider_binlog.spark.staged_types import widens
-from airflow_provider_binlog.spark.table_plan import (
-    TablePlan,
-    refuse_case_twins,
-    refuse_filled_columns,
-)
+from airflow_provider_binlog.spark.table_plan import TablePlan, refuse_filled_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

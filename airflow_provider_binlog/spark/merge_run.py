@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import BinlogError, ManifestError
 from airflow_provider_binlog.spark.delta_lake import DeltaLake
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.iceberg_lake import IcebergLake
@@ -34,6 +34,7 @@ from airflow_provider_binlog.spark.progress import (
     progress_path,
     save_progress,
 )
+from airflow_provider_binlog.spark.renames import maybe_history
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.staged_changes import check_digests
 from airflow_provider_binlog.spark.staged_files import (
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.spark.statements import TableName
+
+_REACHED_BACK_AT_ONCE = 64
+_REACHED_BACK_MAX = 10_000
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -136,8 +140,9 @@ def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
     lake = _lake(options)
     tables = _survey(spark.newSession(), lake, newest, progress, options)
     manifests = _with_earlier(files, newest, tables)
+    reached = _reach_back(files, manifests, tables)
     for table in tables:
-        _plan(table, manifests, options)
+        _plan(table, reached, options)
 
     parts = [part for table in tables if table.plan for part in table.plan.parts]
     check_sizes(files, parts)
@@ -233,13 +238,49 @@ def _with_earlier(
     return everything
 
 
-def _plan(table: _Table, manifests: Sequence[Manifest], options: MergeOptions) -> None:
+def _reach_back(
+    files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
+) -> Sequence[Manifest]:
+    """Return the manifests from where the log makes the tables that others were renamed to."""
+    found = list(manifests)
+    while found[0].sequence > 1 and len(found) - len(manifests) < _REACHED_BACK_MAX:
+        if not any(_is_renamed_from_before(table, found) for table in tables):
+            break
+        begin = found[0].sequence
+        sequences = range(max(1, begin - _REACHED_BACK_AT_ONCE), begin)
+        try:
+            found = [*read_manifests(files, sequences), *found]
+        except ManifestError:
+            # Whoever deleted old ones has the tables refused that need them.
+            break
+    check_contiguous(found)
+    return found
+
+
+def _is_renamed_from_before(table: _Table, manifests: Sequence[Manifest]) -> bool:
     new = [each for each in manifests if each.sequence >= table.first_needed]
+    history = maybe_history(table.name, new)
+    if table.failed or history is None or history.gone or not history.came_from_elsewhere:
+        return False
+    history = maybe_history(table.name, manifests)
+    return history is not None and not history.complete and history.lost is None
+
+
+def _plan(table: _Table, manifests: Sequence[Manifest], options: MergeOptions) -> None:
+    earlier = [each for each in manifests if each.sequence < table.first_needed]
+    new = manifests[len(earlier) :]
     if table.failed or not new:
         return
     dropped = table.state is not None and table.state.dropped
     try:
-        table.plan = plan_table(table.name, new, keys=options.keys, dropped_before=dropped)
+        table.plan = plan_table(
+            table.name,
+            new,
+            keys=options.keys,
+            dropped_before=dropped,
+            earlier=earlier,
+            in_lake=table.state is not None,
+        )
     except BinlogError as error:
         table.fail(error)
     else:

@@ -20,6 +20,20 @@ DELETED = "deleted"
 """Column of the source rows: whether the row's key is to be deleted."""
 
 
+LACKS = "lacks"
+"""Column of the source rows where images lack columns: what the row needs that the range does not
+hold; NULL if it is whole."""
+
+
+def held(group: int) -> str:
+    """Return the name of the source rows' column that says whether they hold a group of columns."""
+    return f"held{group}"
+
+
+ORPHAN = "a change of a row that the target does not have"
+"""What a MERGE fails with that meets one."""
+
+
 def source_column(index: int) -> str:
     """Return the name, among the source rows, of a table's column."""
     return f"c{index}"
@@ -32,8 +46,11 @@ def merge(
     key: Iterable[int],
     nullable: bool,
     range_: str | None = None,
+    groups: Sequence[Sequence[int]] = (),
 ) -> str:
     """Return the MERGE that brings the collapsed rows in `CHANGES` into `target`.
+
+    A row that lacks what is in the target alone fails it if the target has no such row.
 
     Args:
         target: The table's name, quoted.
@@ -41,6 +58,7 @@ def merge(
         key: Which of them identify a row.
         nullable: Whether a key column may be NULL, which then equals NULL.
         range_: A condition on the target alone that every changed row meets, to skip files by.
+        groups: Columns that source rows may not hold, those together that have one `held`.
     """
     equals = "<=>" if nullable else "="
     conditions = [f"t.{quote_identifier(columns[i])} {equals} s.{source_column(i)}" for i in key]
@@ -48,7 +66,16 @@ def merge(
         conditions.append(range_)
     names = [quote_identifier(name) for name in columns]
     values = [f"s.{source_column(index)}" for index in range(len(columns))]
-    updates = ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
+    kept = list(values)
+    for number, group in enumerate(groups):
+        for index in group:
+            kept[index] = (
+                f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE t.{names[index]} END"
+            )
+    updates = ", ".join(f"t.{name} = {value}" for name, value in zip(names, kept, strict=True))
+    if groups:
+        refused = f"raise_error({quote_text(ORPHAN)})"
+        values[0] = f"CASE WHEN s.{LACKS} IS NULL THEN {values[0]} ELSE {refused} END"
     return (  # Every name in it is quoted.
         f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {' AND '.join(conditions)}"  # noqa: S608
         f" WHEN MATCHED AND s.{DELETED} THEN DELETE"

@@ -20,6 +20,7 @@ _SPARK_TYPES = {
     "double": "double",
     "string": "string",
     "large_string": "string",
+    "list<item: float>": "array<float>",
     "binary": "binary",
     "large_binary": "binary",
     "date32[day]": "date",

@@ -86,13 +86,13 @@ def read_fate(name: TableName, manifests: Sequence[Manifest], *, dropped_before:
         kind = statement.kind.upper()
         if dropped_at and _has_rows(name, manifests, since=dropped_at, before=place):
             emptied_at, dropped_at = dropped_at, None
-        if _empties(statement):
+        if empties(statement):
             emptied_at, dropped_at = place, None
         elif kind.startswith(_DROPPING):
             dropped_at = place
         elif kind.startswith("CREATE TABLE") and dropped_at:
             emptied_at, dropped_at = dropped_at, None
-        if _empties(statement) or kind.startswith(_DROPPING):
+        if empties(statement) or kind.startswith(_DROPPING):
             erasures.append(Erasure(place, statement.kind, statement.file, statement.offset))
     if dropped_at and _has_rows(name, manifests, since=dropped_at, before=None):
         emptied_at, dropped_at = dropped_at, None
@@ -106,19 +106,21 @@ def read_fate(name: TableName, manifests: Sequence[Manifest], *, dropped_before:
 
 
 def refuse_unseen_changes(
-    name: TableName, manifests: Sequence[Manifest], emptied_at: Place | None
+    name: TableName,
+    manifests: Sequence[Manifest],
+    *,
+    since: Place | None,
+    before: Place | None = None,
 ) -> None:
-    """Refuse statements that change rows, or swap tables, without any row event.
+    """Refuse an ALTER TABLE that changes rows, or the table's name, without any row event.
 
     Raises:
-        MergeError: The range holds one behind `emptied_at`.
+        MergeError: There is one from `since` on and before `before`.
     """
     for place, statement in statements_of(name, manifests):
-        kind = statement.kind.upper()
-        changes = kind.startswith("RENAME TABLE") or (
-            kind.startswith("ALTER TABLE") and _UNSEEN_CHANGE.search(_unquoted(statement.text))
-        )
-        if changes and (emptied_at is None or place >= emptied_at):
+        altered = statement.kind.upper().startswith("ALTER TABLE")
+        changes = altered and _UNSEEN_CHANGE.search(unquoted(statement.text))
+        if changes and (since is None or place >= since) and (before is None or place < before):
             raise MergeError(
                 "a statement changed the table without row changes that could be merged: "
                 "leave the table out with --tables and load it anew",
@@ -130,7 +132,7 @@ def refuse_unseen_changes(
 
 def fills_rows(alterations: Sequence[Statement]) -> Statement | None:
     """Return the first ALTER TABLE that may give old rows a value in a new column; maybe none."""
-    return next((each for each in alterations if _FILLS_ROWS.search(_unquoted(each.text))), None)
+    return next((each for each in alterations if _FILLS_ROWS.search(unquoted(each.text))), None)
 
 
 def statements_of(
@@ -139,22 +141,25 @@ def statements_of(
     """Yield the statements that name a table, in order."""
     for manifest in manifests:
         for statement in sorted(manifest.statements, key=lambda each: each.row):
-            if _names(statement, name):
+            if names(statement, name):
                 yield (manifest.sequence, statement.row), statement
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
+    """Return a statement without what stands between quotes, and without comments."""
     return _QUOTED.sub("''", text)
 
 
-def _names(statement: Statement, name: TableName) -> bool:
+def names(statement: Statement, name: TableName) -> bool:
+    """Whether a statement names a table, or its whole database."""
     if name in statement.tables:
         return True
     whole = statement.kind.upper().startswith(_WHOLE_DATABASE)
     return whole and any(database == name[0] for database, _ in statement.tables)
 
 
-def _empties(statement: Statement) -> bool:
+def empties(statement: Statement) -> bool:
+    """Whether the table that a statement names holds no row behind it."""
     kind = statement.kind.upper()
     # The words it starts with may have been cut at two.
     replaces = kind.startswith("CREATE") and re.match(

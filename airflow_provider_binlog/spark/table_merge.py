@@ -24,14 +24,16 @@ from airflow_provider_binlog.spark.lake import (
     owner_properties,
     plan_evolution,
 )
+from airflow_provider_binlog.spark.partial_merge import collapse_partial, refuse_orphans
 from airflow_provider_binlog.spark.staged_changes import read_changes
-from airflow_provider_binlog.spark.table_plan import CHANGELOG_COLUMNS, SEQUENCE, TablePlan
+from airflow_provider_binlog.spark.staged_shapes import CHANGELOG_COLUMNS, SEQUENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.spark.staged_files import SourceFiles
+    from airflow_provider_binlog.spark.table_plan import TablePlan
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -98,10 +100,13 @@ def merge_table(
         plan = _as_target(plan, work.target, state)
     # First what may fail without a trace in the lake.
     evolution = plan_evolution(plan, state) if state is not None else None
-    rows = _collapse(session, files, plan)
+    rows = _collapse(session, files, work, plan)
     range_column = _maybe_range_column(plan, state)
     index = None if range_column is None else list(plan.target_columns).index(range_column)
     counted = count_actions(rows, None if index is None else merge_sql.source_column(index))
+    if plan.groups and plan.has_before_images:
+        # Not all of them are part of a row.
+        counted = replace(counted, changes=read_changes(session, files, plan).count())
     _check_count(plan, counted)
     if evolution is None:
         properties = owner_properties(work.marker.source, work.identity, plan.name)
@@ -149,7 +154,9 @@ def _as_target(plan: TablePlan, target: str, state: TargetState) -> TablePlan:
     return replace(plan, columns=columns, key=key)
 
 
-def _collapse(session: SparkSession, files: SourceFiles, plan: TablePlan) -> DataFrame:
+def _collapse(
+    session: SparkSession, files: SourceFiles, work: TableWork, plan: TablePlan
+) -> DataFrame:
     """Return the source rows of the MERGE, made once and kept while they are referred to."""
     changes = read_changes(session, files, plan)
     width = len(plan.target_columns)
@@ -157,6 +164,8 @@ def _collapse(session: SparkSession, files: SourceFiles, plan: TablePlan) -> Dat
         return as_log(changes, width=width).localCheckpoint()
     names = list(plan.columns)
     key = [names.index(name) for name in plan.key]
+    if plan.groups:
+        return collapse_partial(session, changes, plan, target=work.target, state=work.state)
     return collapse(changes, width=width, key=key).localCheckpoint()
 
 
@@ -212,5 +221,11 @@ def _commit(
         key=[names.index(name) for name in _key_of(plan)],
         nullable=plan.null_safe,
         range_=within,
+        groups=[list(map(names.index, group)) for group in plan.groups],
     )
-    return lake.merge(session, work.target, state, statement, work.marker)
+    try:
+        return lake.merge(session, work.target, state, statement, work.marker)
+    except Exception:
+        if plan.groups:
+            refuse_orphans(session, rows, plan, target=work.target, state=state)
+        raise

@@ -2,67 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import (
-    CHANGE_COLUMNS,
-    CHANGE_TYPE,
-    COMMIT_TS,
-    FILE,
-    GTID,
-    IMAGE,
-    POSITION,
-    ROW,
-    BeforeImages,
-)
+from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.spark.renames import History, Stretch, maybe_history, read_history
+from airflow_provider_binlog.spark.staged_shapes import (
+    CHANGELOG_COLUMNS,
+    StagedPart,
+    StagedShape,
+    newest_schema,
+    parts_within,
+    read_columns,
+    read_shape,
+)
 from airflow_provider_binlog.spark.staged_types import spark_type, widens
 from airflow_provider_binlog.spark.statements import (
-    Place,
+    Erasure,
     TableFate,
     TableName,
     fills_rows,
     read_fate,
     refuse_unseen_changes,
+    statements_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Column, Manifest, Part, Schema, TableChanges
-
-SEQUENCE = "_sequence"
-"""Column of a changelog table: the manifest a change came in. (`_sequence`, `_row`) is its key."""
-
-CHANGELOG_COLUMNS = {
-    CHANGE_TYPE: "string",
-    COMMIT_TS: "timestamp",
-    GTID: "string",
-    "_binlog_file": "string",
-    "_binlog_pos": "bigint",
-    ROW: "bigint",
-    IMAGE: "int",
-    SEQUENCE: "bigint",
-}
-"""What a changelog table has besides the source table's columns, with Spark's types."""
-
-STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
-"""Changelog columns that are called otherwise in the parts: in every Iceberg table `_file` and
-`_pos` are the data file and the place in it."""
-
-
-@dataclass(frozen=True)
-class StagedShape:
-    """Parts in one shape.
-
-    Attributes:
-        columns: Name and Spark type of each column, in the part's order.
-        paths: The parts, below the source's folder.
-    """
-
-    columns: dict[str, str]
-    paths: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +46,8 @@ class TablePlan:
         key: Names of the columns that identify a row; empty for a changelog.
         shapes: What is to be read.
         parts: The parts of all shapes.
-        exact: Whether every row of the parts counts: no part begins before `fate.emptied_at`.
+        exact: Whether every row of the parts counts: none lies before `fate.emptied_at`, or was
+            logged when another table had the name.
         null_safe: Whether a key column may be NULL.
         fate: What the statements of the range do to the table.
         doubtful: Columns that would not be NULL in rows from before they were added.
@@ -116,6 +86,28 @@ class TablePlan:
         return total
 
     @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The columns that rows may have no value in, those together that no row tells apart.
+
+        Empty if every row of the range is whole; also for a changelog, which keeps them as they
+        are.
+        """
+        groups: dict[object, list[str]] = {}
+        for column in self.columns if self.key else ():
+            if column in self.key:
+                # Checked when it is read.
+                continue
+            given = tuple(shape.gives(column) for shape in self.shapes)
+            if any(images for images, _ in given):
+                groups.setdefault(given, []).append(column)
+        return tuple(map(tuple, groups.values()))
+
+    @property
+    def has_before_images(self) -> bool:
+        """Whether the parts hold before-images of updates."""
+        return ChangeType.UPDATE_PREIMAGE.value in self.changes
+
+    @property
     def is_changelog(self) -> bool:
         """Whether changes are appended, for want of a key to merge by."""
         return not self.key
@@ -138,32 +130,55 @@ def plan_table(
     *,
     keys: Mapping[TableName, tuple[str, ...]],
     dropped_before: bool,
+    earlier: Sequence[Manifest] = (),
+    in_lake: bool = True,
 ) -> TablePlan:
     """Plan the merge of one table over manifests that follow its marker.
+
+    Args:
+        name: Database and table.
+        manifests: Those that follow its marker.
+        keys: Key columns by table, where the user chose them.
+        dropped_before: Whether the table was dropped before them and not made again.
+        earlier: Manifests directly before them, to find the rows of a renamed table in.
+        in_lake: Whether the lake has the table.
 
     Raises:
         MergeError: The range holds a change of the table that the merge does not follow.
         ConfigurationError: The chosen key columns cannot serve.
     """
-    fate = read_fate(name, manifests, dropped_before=dropped_before)
-    refuse_unseen_changes(name, manifests, fate.emptied_at)
-    # A changelog keeps what happened before its table was emptied.
-    history = not _keys_of(name, manifests, keys)
-    since = None if history else fate.emptied_at
-    staged = _staged(name, manifests, since)
-    shapes: dict[Schema, list[Part]] = {}
-    for manifest, table, part in staged:
-        _check_images(table)
-        _check_key_choice(name, manifest, table, keys)
-        shapes.setdefault(table.schemas[part.schema], []).append(part)
-    last = _newest(staged)
+    fate, stretches = _follow(
+        name, manifests, earlier, dropped_before=dropped_before, in_lake=in_lake
+    )
+    if len(stretches) > 1:
+        manifests = [*earlier, *manifests]
+    for stretch in stretches:
+        since = stretch.since or (fate.emptied_at if len(stretches) == 1 else None)
+        refuse_unseen_changes(stretch.name, manifests, since=since, before=stretch.before)
+    is_changelog = not _keys_of(name, manifests, stretches, keys)
+    if is_changelog and any(each.since or each.before for each in stretches):
+        raise MergeError(
+            "a table without a primary key was renamed: leave it out with --tables, or name its "
+            "key with --keys",
+            table=".".join(name),
+            position=_position_of(fate, manifests, None),
+        )
+    if len(stretches) == 1 and not is_changelog:
+        # A changelog keeps what happened before its table was emptied.
+        stretches = (replace(stretches[0], since=fate.emptied_at),)
+    staged = parts_within(manifests, stretches)
+    shapes: dict[tuple[Schema, Stretch], list[StagedPart]] = {}
+    for each in staged:
+        _check_key_choice(name, each.manifest, each.table, keys)
+        shapes.setdefault((each.schema, each.stretch), []).append(each)
+    last = newest_schema(staged)
     key = keys.get(name, last.key) if last else ()
     position = _position_of(fate, manifests, last)
     # A changelog row shows what was logged: a column it did not have yet is absent.
-    doubtful = frozenset() if history or not last else _doubtful(last, fate)
+    doubtful = frozenset() if is_changelog or not last else _doubtful(last, fate)
     if last:
         _check_shapes(
-            shapes,
+            [schema for schema, _ in shapes],
             last,
             doubtful=doubtful,
             same_key=name not in keys,
@@ -172,15 +187,14 @@ def plan_table(
     return TablePlan(
         name=name,
         through=manifests[-1].sequence,
-        columns=_columns(name, last) if last else {},
+        columns=read_columns(name, last) if last else {},
         key=key,
         shapes=tuple(
-            StagedShape(_columns(name, shape), tuple(part.path for part in parts))
-            for shape, parts in shapes.items()
+            read_shape(name, key, schema, stretch, parts)
+            for (schema, stretch), parts in shapes.items()
         ),
-        parts=tuple(part for _, _, part in staged),
-        exact=since is None
-        or all((each.sequence, part.first_row) >= since for each, _, part in staged),
+        parts=tuple(each.part for each in staged),
+        exact=all(each.stretch.is_whole(each.first, each.last) for each in staged),
         null_safe=any(each.nullable for each in last.columns if each.name in key)
         if last
         else False,
@@ -190,78 +204,66 @@ def plan_table(
     )
 
 
-def _staged(
-    name: TableName, manifests: Sequence[Manifest], since: Place | None
-) -> list[tuple[Manifest, TableChanges, Part]]:
-    """Return the parts with a row at `since` or behind it, in order."""
-    return [
-        (manifest, table, part)
-        for manifest in manifests
-        for table in manifest.tables
-        if (table.database, table.table) == name
-        for part in table.parts
-        if part.rows and (since is None or (manifest.sequence, part.last_row) >= since)
-    ]
+def _follow(
+    name: TableName,
+    manifests: Sequence[Manifest],
+    earlier: Sequence[Manifest],
+    *,
+    dropped_before: bool,
+    in_lake: bool,
+) -> tuple[TableFate, tuple[Stretch, ...]]:
+    """Return what became of a table, and under which names its rows were logged.
+
+    Nothing was logged, as it were, for a table that is renamed in the range and not there at its
+    end: the lake keeps what it has of it.
+    """
+    fate = read_fate(name, manifests, dropped_before=dropped_before)
+    history = maybe_history(name, manifests)
+    if history is None:
+        return fate, (Stretch(name, None, None),)
+    if history.gone:
+        statement = history.renamed
+        place = next(place for place, each in statements_of(name, manifests) if each is statement)
+        erasure = Erasure(place, statement.kind, statement.file, statement.offset)
+        return TableFate(None, dropped=True, erasures=(erasure,), alterations=()), ()
+    if fate.dropped:
+        return replace(fate, emptied_at=None), ()
+    if history.came_from_elsewhere and not history.complete:
+        history = maybe_history(name, [*earlier, *manifests]) or history
+    if history.complete:
+        return read_history(history, [*earlier, *manifests]), history.stretches
+    if not history.came_from_elsewhere:
+        return fate, history.stretches
+    newest = history.stretches[-1]
+    if in_lake or parts_within(manifests, (newest,)):
+        raise _unknown_rows(name, history)
+    # The name of the table is another one now; that alone changes nothing in the lake.
+    waiting = TableFate(None, dropped=False, erasures=(), alterations=(history.renamed,))
+    return waiting, ()
 
 
-def _newest(staged: Sequence[tuple[Manifest, TableChanges, Part]]) -> Schema | None:
-    if not staged:
-        return None
-    _, table, part = max(staged, key=lambda each: (each[0].sequence, each[2].last_row))
-    return table.schemas[part.schema]
+def _unknown_rows(name: TableName, history: History) -> MergeError:
+    first = history.stretches[0]
+    before = ".".join(first.name if history.lost is None else history.lost)
+    return MergeError(
+        f"the table was called {before} before it was renamed, and not all rows from then are "
+        "staged: load it anew; for the next time, capture the table of the other name as well, "
+        "from the CREATE TABLE on (tables=['shop.*'])",
+        table=".".join(name),
+        position=f"{history.renamed.file}:{history.renamed.offset}",
+        statement=history.renamed.text[:200],
+    )
 
 
 def _keys_of(
-    name: TableName, manifests: Sequence[Manifest], keys: Mapping[TableName, tuple[str, ...]]
+    name: TableName,
+    manifests: Sequence[Manifest],
+    stretches: Sequence[Stretch],
+    keys: Mapping[TableName, tuple[str, ...]],
 ) -> tuple[str, ...]:
     """Return the key the table has at the range's end."""
-    newest = _newest(_staged(name, manifests, None))
+    newest = newest_schema(parts_within(manifests, stretches))
     return keys.get(name, newest.key if newest else ())
-
-
-def _columns(name: TableName, schema: Schema) -> dict[str, str]:
-    table = ".".join(name)
-    columns: dict[str, str] = {}
-    for column in schema.columns:
-        if column.name in (*CHANGE_COLUMNS, *CHANGELOG_COLUMNS):
-            raise MergeError(
-                "a column bears the name of a change column: rename it at the source",
-                table=table,
-                column=column.name,
-            )
-        try:
-            columns[column.name] = spark_type(column.arrow_type)
-        except MergeError as error:
-            error.context.update(table=table, column=column.name)
-            raise
-    refuse_case_twins(table, columns)
-    return columns
-
-
-def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
-    """Refuse columns whose names Spark cannot tell apart.
-
-    Raises:
-        MergeError: Two names differ only in case.
-    """
-    seen: dict[str, str] = {}
-    for name in columns:
-        twin = seen.setdefault(name.lower(), name)
-        if twin != name:
-            raise MergeError(
-                "two columns differ only in case", table=table, column=name, other=twin
-            )
-
-
-def _check_images(table: TableChanges) -> None:
-    whole = [tuple(column.name for column in schema.columns) for schema in table.schemas]
-    for image in table.images:
-        if image not in whole:
-            raise MergeError(
-                "a row image lacks columns: set binlog_row_image=FULL at the source",
-                table=f"{table.database}.{table.table}",
-                image=",".join(image),
-            )
 
 
 def _check_key_choice(

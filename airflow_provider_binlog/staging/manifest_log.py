@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
 from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import goes_on
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class ManifestLog:
         manifest = self.maybe_load(sequence)
         if manifest is None:
             return None
-        if manifest.identity != identity or manifest.start.place != start.place:
+        if not goes_on(start, identity, manifest.start, manifest.identity):
             raise ConflictError(
                 "this manifest is taken by another range: does the checkpoint lag behind "
                 "the manifests, or do two sources share a name?",
@@ -143,25 +144,29 @@ def check_contiguous(previous: Manifest, following: Manifest) -> None:
     """Refuse two neighbours in the log between which changes would be missing or doubled.
 
     Raises:
-        ManifestError: The numbers do not follow each other, the servers differ, or the second does
-            not start where the first stops.
+        ManifestError: The numbers do not follow each other, or the second does not start where the
+            first stops: at the same place, or on another server at the same GTIDs.
     """
     if following.sequence != previous.sequence + 1:
         raise ManifestError(
             "a gap between manifests", after=previous.sequence, follows=following.sequence
         )
+    if goes_on(previous.stop, previous.identity, following.start, following.identity):
+        return
     if following.identity != previous.identity:
         raise ManifestError(
-            "two manifests of one source come from different servers",
+            "two manifests of one source come from different servers, and the second does not go "
+            "on at the GTIDs where the first stops",
             sequence=following.sequence,
             before=previous.identity.server,
             now=following.identity.server,
+            stop=previous.stop.gtid,
+            start=following.start.gtid,
         )
-    if following.start.place != previous.stop.place:
-        raise ManifestError(
-            "a manifest does not start where the one before it stops: "
-            "after a new snapshot, capture under a new source name",
-            sequence=following.sequence,
-            stop=previous.stop,
-            start=following.start,
-        )
+    raise ManifestError(
+        "a manifest does not start where the one before it stops: "
+        "after a new snapshot, capture under a new source name",
+        sequence=following.sequence,
+        stop=previous.stop,
+        start=following.start,
+    )

@@ -81,12 +81,12 @@ class FsspecStore:
 
     def read(self, key: str) -> bytes:
         """Return the object; see `ObjectStore`."""
-        with _translated(key):
+        with translated(key):
             return bytes(self._fs.cat_file(self._path(key)))
 
     def write(self, key: str, data: bytes) -> None:
         """Store `data`; see `ObjectStore`."""
-        with _translated(key), _of_an_existing_store(key):
+        with translated(key), _of_an_existing_store(key):
             if self._local:
                 _replace(self._path(key), data)
             else:
@@ -94,7 +94,7 @@ class FsspecStore:
 
     def create(self, key: str, data: bytes) -> None:
         """Store `data` where nothing is stored yet; see `ObjectStore`."""
-        with _translated(key), _of_an_existing_store(key):
+        with translated(key), _of_an_existing_store(key):
             try:
                 if self._local:
                     _link(self._path(key), data)
@@ -106,7 +106,7 @@ class FsspecStore:
     def list(self, folder: str) -> list[str]:
         """Return the names of the objects directly below `folder`; see `ObjectStore`."""
         path = self._path(folder)
-        with _translated(folder):
+        with translated(folder):
             self._fs.invalidate_cache(path)
             try:
                 entries = self._fs.ls(path, detail=True)
@@ -118,7 +118,7 @@ class FsspecStore:
     def size(self, key: str) -> int:
         """Return the object's size in bytes; see `ObjectStore`."""
         path = self._path(key)
-        with _translated(key):
+        with translated(key):
             self._fs.invalidate_cache(path)
             entry = self._fs.info(path)
             if entry["type"] != "file":
@@ -199,8 +199,8 @@ _LASTING = frozenset(
 
 
 @contextmanager
-def _translated(key: str) -> Iterator[None]:
-    """Turn what fsspec and its clients raise into our errors.
+def translated(key: str) -> Iterator[None]:
+    """Turn what fsspec and its clients raise of an object into our errors.
 
     Python's own exceptions other than `OSError` pass: they are mistakes in a program. Those of the
     clients (botocore, aiohttp, ...) mean a failed request, unless they speak of credentials.

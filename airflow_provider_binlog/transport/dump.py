@@ -28,7 +28,6 @@ from airflow_provider_binlog.binlog.event_types import (
 from airflow_provider_binlog.binlog.format_description import CHECKSUM_SIZE, FormatDescription
 from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, FormatError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
@@ -37,6 +36,7 @@ from airflow_provider_binlog.transport.server_errors import from_reply, parse_re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.packets import PacketReader, Packets
 
 _EOF = 0xFE
@@ -242,16 +242,4 @@ def _from(block: EventBlock, start: Position) -> EventBlock:
     first = int(np.searchsorted(block.position, start.offset))
     if block.position[first] != start.offset:
         raise ForeignPositionError("no event begins at the position", **start.to_json())
-    rest = slice(first, None)
-    return EventBlock(
-        block.file,
-        block.format,
-        block.data,
-        block.start[rest],
-        block.size[rest],
-        block.type[rest],
-        block.timestamp[rest],
-        block.server_id[rest],
-        block.flags[rest],
-        block.position[rest],
-    )
+    return block.part(first, len(block))

@@ -64,7 +64,8 @@ class LiveSource:
             connect: Opens a connection that is logged in.
             flavor: Of the server.
             server_id: By which the server knows us; another replica's would end that one's
-                stream. By default a high one is drawn for every connection.
+                stream. By default a high one is drawn for every connection, and for a second
+                one at the same time, always.
             heartbeat_seconds: After so much silence the server sends a sign of life.
             silence_seconds_max: After so much silence the connection counts as lost.
             net_write_timeout_seconds: How long the server waits while we do not read.
@@ -195,7 +196,11 @@ class LiveSource:
             _cut(connection)
 
     def _identity(self) -> int:
-        if self._server_id is not None:
+        """Return the server id of a connection that was opened just now.
+
+        Only one may have the id that was given: MariaDB ends an older stream under the same one.
+        """
+        if self._server_id is not None and len(self._open) == 1:
             return self._server_id
         return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BinaryLog",
     "binary_logs",
+    "check_gtids",
     "check_position",
     "check_setup",
     "first_position",
@@ -160,6 +162,53 @@ def check_position(connection: Connection, identity: SourceIdentity, position: P
         _check_mysql_history(connection, position)
 
 
+def check_gtids(connection: Connection, gtids: str) -> None:
+    """Refuse a GTID set from which this server cannot go on; asked before its log is.
+
+    Raises:
+        ForeignPositionError: The server has not executed all of it.
+        PositionPurgedError: The server has purged transactions that are not in it.
+        FormatError: The text is no GTID set of the server's family.
+    """
+    if server(connection).flavor is Flavor.MYSQL:
+        executed = GtidSet.parse(gtid_executed(connection))
+        unknown = str(GtidSet.parse(gtids).subtract(executed))
+        purged = str(GtidSet.parse(_gtid_purged(connection)).subtract(GtidSet.parse(gtids)))
+    else:
+        wanted = MariadbGtidPosition.parse(gtids)
+        unknown = str(wanted.beyond(MariadbGtidPosition.parse(gtid_executed(connection))))
+        purged = str(_oldest_list(connection).beyond(wanted))
+    if unknown:
+        raise ForeignPositionError(
+            "the server's log lacks transactions of the GTID set: it is another history, or a "
+            "replica that has not caught up, or one that does not log what it applies",
+            gtids=gtids,
+            unknown=unknown,
+        )
+    if purged:
+        raise PositionPurgedError(
+            "the server has purged transactions that are not in the GTID set: changes are lost, "
+            "take a new snapshot",
+            gtids=gtids,
+            purged=purged,
+        )
+
+
+def _gtid_purged(connection: Connection) -> str:
+    value = ask(connection, "SELECT @@GLOBAL.gtid_purged AS gtids")[0]["gtids"]
+    return re.sub(r"\s", "", value or "")
+
+
+def _oldest_list(connection: Connection) -> MariadbGtidPosition:
+    """Return where every domain of a MariaDB stood when its oldest file began."""
+    oldest = binary_logs(connection)[0].file
+    for event in ask(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
+        if event["Event_type"] == "Gtid_list":
+            gtids = re.findall(r"(\d+)-(\d+)-(\d+)", str(event["Info"]))
+            return MariadbGtidPosition.of((int(a), int(b), int(c)) for a, b, c in gtids)
+    return MariadbGtidPosition({})
+
+
 def _check_identity(here: SourceIdentity, identity: SourceIdentity, position: Position) -> None:
     if here.log_name != identity.log_name and here.server == identity.server:
         raise ForeignPositionError(
@@ -225,9 +274,10 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
         raise _not_a_boundary(position, str(events[0]["Event_type"]))
     begins = [event for event in events if str(event["Event_type"]).startswith("Gtid")]
     gtid = _GTID_NEXT.search(str(begins[0]["Info"])) if begins else None
-    if position.gtid and gtid:
+    before = position.gtid if position.logged is None else position.logged
+    if before and gtid:
         statement = "SELECT GTID_SUBSET(%s, %s) AS known"
-        if ask(connection, statement, gtid[1], position.gtid)[0]["known"]:
+        if ask(connection, statement, gtid[1], before)[0]["known"]:
             raise ForeignPositionError(
                 "the transaction at the position counts as one before it: the log was reset",
                 position=position,
@@ -244,7 +294,8 @@ def _check_mariadb_history(connection: Connection, position: Position) -> None:
     found = gtid_at(connection, position)
     if found is None:
         raise _not_a_boundary(position, "inside an event")
-    before, here = _by_domain(position.gtid or ""), _by_domain(found)
+    logged = position.gtid if position.logged is None else position.logged
+    before, here = _by_domain(logged or ""), _by_domain(found)
     common = before.keys() & here.keys()
     if any(before[domain] != here[domain] for domain in common) or (before and not common):
         raise ForeignPositionError(

@@ -42,16 +42,6 @@ class Requirement:
 
 REQUIREMENTS = (
     Requirement("binlog_format", "ROW", "statements hold no row changes", "every version"),
-    Requirement(
-        "binlog_row_metadata",
-        "FULL",
-        "without it the log holds no column names, keys and signs",
-        "MySQL 8.0.1 and MariaDB 10.5",
-    ),
-    Requirement("binlog_row_image", "FULL", "partial row images are not decoded", "every version"),
-    Requirement("binlog_row_value_options", "", "partial JSON updates are not decoded"),
-    Requirement("binlog_transaction_compression", "OFF", "compressed events are not decoded"),
-    Requirement("log_bin_compress", "OFF", "compressed events are not decoded"),
 )
 
 

@@ -1,7 +1,8 @@
 """Rows per second of the lock-step decoder: `python -m tests.bench.rows_decode`.
 
-Two cases on one core: bulk inserts into a table of 11 columns, events of 8 KiB; and 100 thousand
-updates of one row each. Then the parts: the walk alone, and each column.
+On one core: bulk inserts into a table of 11 columns, events of 8 KiB; 100 thousand updates of one
+row each; updates under binlog_row_image=MINIMAL, of one set of columns and of hundreds. Then the
+parts: the walk alone, and each column.
 """
 
 from __future__ import annotations
@@ -88,6 +89,29 @@ def single_updates(count: int = UPDATES) -> RowsEvents:
     return wire.rows_events(*events)
 
 
+def minimal_updates(count: int, *, sets: int, event_bytes: int) -> RowsEvents:
+    """Return updates with the key before and, after, one of so many sets of columns an event."""
+    chosen = random.Random(1)
+    after = [sorted(chosen.sample(range(1, 11), chosen.randint(1, 4))) for _ in range(sets)]
+    rows = [row(number) for number in range(200)]
+    keys = [wire.some_image(TABLE, each, [0]) for each in rows]
+    images = [[wire.some_image(TABLE, each, held) for each in rows] for held in after]
+    events, done = [], 0
+    while done < count:
+        which, size = chosen.randrange(sets), 0
+        pairs: list[bytes] = []
+        while not pairs or (size < event_bytes and done < count):
+            pairs.append(keys[done % 200] + images[which][done % 200])
+            size += len(pairs[-1])
+            done += 1
+        present = sum(1 << column for column in after[which])
+        joined = b"".join(pairs)
+        events.append(
+            wire.event(EventType.UPDATE_ROWS, 11, joined, present=1, present_after=present)
+        )
+    return wire.rows_events(*events)
+
+
 def best(work: Callable[[], object], repeat: int = 5) -> float:
     """Return the shortest of some runs, in seconds."""
     seconds = []
@@ -116,6 +140,11 @@ def main() -> None:
     report("bulk inserts, 11 columns", layout, inserts, BeforeImages.ALL)
     report("single-row updates, all", layout, updates, BeforeImages.ALL)
     report("single-row updates, key changes", layout, updates, BeforeImages.KEY_CHANGES)
+    for sets in (1, 300):
+        for name, size in (("bulk", EVENT_BYTES), ("single-row", 0)):
+            some = minimal_updates(UPDATES, sets=sets, event_bytes=size)
+            title = f"{name} updates, MINIMAL, {sets} sets"
+            report(title, layout, some, BeforeImages.KEY_CHANGES)
     three = bulk(200).slice(0, 1)
     small = best(lambda: decode(layout, three), 50)
     print(f"one event of {len(decode(layout, three))} rows: {small * 1e6:.0f} us")
@@ -129,14 +158,14 @@ def main() -> None:
 
 def columns(layout: RowLayout, events: RowsEvents) -> None:
     """Print what each column of a bulk insert costs."""
-    from airflow_provider_binlog.rows import decode as module
+    from airflow_provider_binlog.rows import conversion as module
 
     taken: dict[str, float] = {}
     convert = module._convert_column
 
-    def timed(column: Any, values: Any) -> Any:
+    def timed(column: Any, values: Any, event: Any) -> Any:
         began = time.perf_counter()
-        array = convert(column, values)
+        array = convert(column, values, event)
         name = f"{column.name} {column.mysql_type}"
         taken[name] = taken.get(name, 0.0) + time.perf_counter() - began
         return array

@@ -85,12 +85,37 @@ class CheckpointStoreCases:
             advance(checkpoints, KEY, expected=checkpoint(2), new=checkpoint(1))
         assert load(checkpoints, KEY) == checkpoint(2)
 
-    def test_does_not_change_servers(self, checkpoints: CheckpointStore) -> None:
+    @pytest.mark.parametrize(
+        ("flavor", "sequence", "gtid"),
+        [
+            (Flavor.MYSQL, 1, checkpoint(2).position.gtid),
+            (Flavor.MYSQL, 2, None),
+            (Flavor.MYSQL, 2, checkpoint(0).position.gtid),
+            (Flavor.MARIADB, 2, "0-1-2"),
+        ],
+    )
+    def test_does_not_change_servers(
+        self, checkpoints: CheckpointStore, flavor: Flavor, sequence: int, gtid: str | None
+    ) -> None:
         overwrite(checkpoints, KEY, checkpoint(1))
         other = dataclasses.replace(
-            checkpoint(2), identity=SourceIdentity(Flavor.MYSQL, "another", "binlog")
+            checkpoint(sequence),
+            identity=SourceIdentity(flavor, "another", "binlog"),
+            position=Position("binlog.000009", 4, gtid),
         )
 
         with pytest.raises(CheckpointError, match="another server"):
             advance(checkpoints, KEY, expected=checkpoint(1), new=other)
         assert load(checkpoints, KEY) == checkpoint(1)
+
+    def test_follows_a_server_that_took_over(self, checkpoints: CheckpointStore) -> None:
+        overwrite(checkpoints, KEY, checkpoint(5))
+        other = dataclasses.replace(
+            checkpoint(6),
+            identity=SourceIdentity(Flavor.MYSQL, "another", "log"),
+            position=Position("log.000001", 4711, checkpoint(6).position.gtid),
+        )
+
+        advance(checkpoints, KEY, expected=checkpoint(5), new=other)
+
+        assert load(checkpoints, KEY) == other

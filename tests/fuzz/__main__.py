@@ -6,31 +6,66 @@ another one is saved, and from then on replayed by `tests/unit/fuzz`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from tests.fuzz.capture_targets import CAPTURE_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
 from tests.fuzz.targets import EVENT_TARGETS, Target
 from tests.fuzz.worker import SECONDS_MAX, Board, save, work
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 TARGETS: tuple[Target, ...] = (*EVENT_TARGETS, *LOG_TARGETS, *CAPTURE_TARGETS)
 
 _LOOK_SECONDS = 0.5
 
 
-def main() -> int:
-    """Run for `SECONDS`; return 1 if a bug was found."""
-    seconds = float(os.environ.get("SECONDS", "60"))
-    seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 32))
-    wanted = set(filter(None, os.environ.get("TARGETS", "").split(",")))
-    targets = [each for each in TARGETS if not wanted or each.name in wanted]
-    if not targets:
-        print(f"no such targets; there are {', '.join(each.name for each in TARGETS)}")
-        return 2
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what is asked for; what is left out, the environment says, as `make` hands it on."""
+    names = [each.name for each in TARGETS]
+    environment = os.environ.get
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz",
+        description="Feed every decoder damaged input, and look for answers that are none.",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=float(environment("SECONDS") or 60),
+        help="how long to run; default: $SECONDS, or 60",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=int(environment("SEED") or secrets.randbelow(1 << 32)),
+        help="a seed gives the same inputs again; default: $SEED, or by chance",
+    )
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=f"{', '.join(names)}; default: $TARGETS, with commas between them, or all",
+    )
+    chosen = parser.parse_args(arguments)
+    chosen.targets = chosen.targets or list(filter(None, environment("TARGETS", "").split(",")))
+    unknown = set(chosen.targets) - set(names)
+    if unknown:
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    return chosen
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run for so many seconds; return 1 if a bug was found."""
+    asked = parse(arguments)
+    seconds, seed = asked.seconds, asked.seed
+    targets = [each for each in TARGETS if not asked.targets or each.name in asked.targets]
     board = Board(len(targets))
     deadline = time.monotonic() + seconds
     failed = False

@@ -17,12 +17,13 @@ from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.blocks.packets import PacketReader
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.reference import decode_plainly
 from airflow_provider_binlog.transport.dump import Dump
 from airflow_provider_binlog.transport.files import FileSource
@@ -184,15 +185,23 @@ def _read_stream(data: bytes, block_bytes: int) -> Events | BinlogError:
 # ------------------------------------------------------------------------------------- rows
 
 
+READINGS = (
+    (Policies(), False),
+    (Policies(), True),
+    (Policies(ZeroDates.TEXT, InvalidText.REPLACE), False),
+)
+"""The policies, and whether what the log leaves out is done without."""
+
+
 def run_rows(data: bytes) -> None:
     """Decode rows as both decoders do."""
     mapped, *parts = seeds.unpack(data) or [b""]
     events = rows_events([part for part in parts if len(part) >= HEADER_SIZE])
     for file_format in seeds.formats():
-        for unnamed_ok in (False, True):
+        for policies, unnamed_ok in READINGS:
             try:
                 table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
-                layout = compile_layout(table, unnamed_ok=unnamed_ok)
+                layout = compile_layout(table, policies=policies, unnamed_ok=unnamed_ok)
             except BinlogError as error:
                 told(error)
                 continue
@@ -231,8 +240,9 @@ def compare(layout: RowLayout, events: RowsEvents, before_images: BeforeImages) 
         # As text, since damage makes a NaN, which equals nothing.
         if one.type != other.type or repr(one.to_pylist()) != repr(other.to_pylist()):
             raise Wrong(f"{column.mysql_type} reads otherwise: {one} and {other}")
-    if fast.unrepresentable != plain.unrepresentable:
-        raise Wrong(f"unrepresentable: {fast.unrepresentable} and {plain.unrepresentable}")
+    for name in ("unrepresentable", "invalid_text", "images"):
+        if getattr(fast, name) != getattr(plain, name):
+            raise Wrong(f"{name}: {getattr(fast, name)} and {getattr(plain, name)}")
     for name in ("event", "offset", "change", "image"):
         if not np.array_equal(getattr(fast, name), getattr(plain, name)):
             raise Wrong(f"{name} differs")

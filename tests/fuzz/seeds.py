@@ -1,23 +1,20 @@
-"""What fuzzing begins with: logs that real servers wrote, and their events one by one."""
+"""What fuzzing begins with: the corpus, whole logs and their events one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.format_description import FormatDescription
 from airflow_provider_binlog.binlog.framing import Event, read_file
-
-SEEDS = Path(__file__).with_name("seeds")
-"""Made by `tests/fuzz/record.py`."""
+from tests.corpus.case import recorded
 
 
 @cache
 def logs() -> tuple[bytes, ...]:
     """Return whole binlog files."""
-    return tuple(path.read_bytes() for path in sorted(SEEDS.glob(f"*-binlog.{'[0-9]' * 6}")))
+    return tuple(file.read_bytes() for log in recorded() for file in log.files)
 
 
 @cache

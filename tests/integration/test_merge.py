@@ -121,6 +121,7 @@ TYPES = {
     "date": ColumnType("date", pa.date32()),
     "datetime": ColumnType("datetime(6)", pa.timestamp("us")),
     "timestamp": ColumnType("timestamp(6)", pa.timestamp("us", "UTC")),
+    "vector": ColumnType("vector(3)", pa.list_(pa.float32())),
 }
 LOW = {
     "boolean": False,
@@ -135,6 +136,7 @@ LOW = {
     "date": date(1000, 1, 1),
     "datetime": datetime(1000, 1, 1, 1, 2, 3, 4),
     "timestamp": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+    "vector": [-0.25],
 }
 HIGH = {
     "boolean": True,
@@ -149,6 +151,7 @@ HIGH = {
     "date": date(9999, 12, 31),
     "datetime": datetime(9999, 12, 31, 23, 59, 59, 999999),
     "timestamp": datetime(2038, 1, 19, tzinfo=UTC),
+    "vector": [1.5, 0.0, -(2.0**100)],
 }
 
 

@@ -136,16 +136,77 @@ def test_what_the_lake_cannot_follow_is_refused(
     quick_place.check(other)
 
 
-def test_a_rename_of_the_table_is_refused(quick_place: Workplace) -> None:
+def test_a_table_takes_its_rows_along_to_its_new_name(quick_place: Workplace) -> None:
     source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
-    table.insert(id=1)
-    source.run("RENAME TABLE", "RENAME TABLE t TO u", table.name, (quick_place.database, "u"))
+    table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    source.seal()
+    quick_place.merge()
+    kept = quick_place.found(table)
+    old = quick_place.target(table)
+    table.update(1, note="new")
+    source.rename((table, "u"))
+    table.insert(id=2, note="new")
     source.seal()
 
-    report = quick_place.try_merge(tables=[f"{quick_place.database}.t"])
+    quick_place.merge()
 
-    assert "RENAME TABLE t TO u" in str(report.tables[0].error)
+    quick_place.check(table)
+    rows = quick_place.spark.newSession().table(old).collect()
+    assert [row.asDict() for row in rows] == kept
+
+
+def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(quick_place: Workplace) -> None:
+    source = quick_place.new_source()
+    source.exclude = ("*._*",)
+    table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
+    ghost = source.create(quick_place.database, "_t_gho", {"id": INT}, ("id",))
+    table.insert(id=1)
+    source.seal()
+    quick_place.merge()
+    source.rename((table, "_t_del"), (ghost, "t"))
+    source.seal()
+
+    report = quick_place.try_merge()
+
+    failed = {each.table: str(each.error) for each in report.tables if each.error}
+    assert list(failed) == [f"{quick_place.database}.t"]
+    assert "_t_gho before it was renamed" in failed[f"{quick_place.database}.t"]
+    assert "RENAME TABLE t TO _t_del, _t_gho TO t" in failed[f"{quick_place.database}.t"]
+
+
+def test_a_table_is_swapped_for_its_ghost(place: Workplace) -> None:
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    table.insert(id=1, note="old")
+    table.insert(id=2, note="old")
+    source.seal()
+    place.merge()
+    ghost = source.create(
+        place.database, "_t_gho", {"id": INT, "note": TEXT, "state": BIGINT}, ("id",)
+    )
+    ghost.insert(id=1, note="old", state=7)
+    source.seal()
+    source.seal()
+    # Merged without the ghost: what is behind the lake's marker is read again.
+    tables = [f"{place.database}.[!_]*"]
+    place.merge(tables=tables)
+    table.update(2, note="changed")
+    table.insert(id=3, note="new")
+    ghost.insert(id=2, note="changed", state=7)
+    ghost.insert(id=3, note="new", state=7)
+    source.rename((table, "_t_del"), (ghost, "t"))
+    ghost.update(3, id=4)
+    table.drop()
+    source.seal()
+
+    place.merge(tables=tables)
+
+    place.check(ghost)
+    ghost.delete(1)
+    source.seal()
+    place.merge(tables=tables)
+    place.check(ghost)
 
 
 def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -> None:

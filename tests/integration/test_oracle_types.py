@@ -2,85 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
-from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.decode import decode
-from airflow_provider_binlog.rows.events import RowsEvents
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.transport.files import FileSource
+from tests.support.logged import decoded, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import date, datetime
 
     from tests.fixtures.mysql import Database
 
 pytestmark = pytest.mark.server
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# ------------------------------------------------------------------- what the log holds
-
-
-@dataclass
-class Logged:
-    """The rows events of one table."""
-
-    layout: RowLayout
-    events: list[tuple[int, bytes]] = field(default_factory=list)
-
-    def rows_events(self) -> RowsEvents:
-        sizes = np.array([len(event) for _, event in self.events], dtype=np.int64)
-        data = np.frombuffer(b"".join(event for _, event in self.events) + bytes(64), np.uint8)
-        end = np.cumsum(sizes)
-        types = np.array([kind for kind, _ in self.events], dtype=np.uint8)
-        return RowsEvents(data, end - sizes, end, types)
-
-
-def read_log(database: Database) -> dict[str, Logged]:
-    """Return what the log holds of a database's tables, each in the shape it first has."""
-    files = sorted(database.server.data.glob(f"binlog.{'[0-9]' * 6}"))
-    source = FileSource(files)
-    tables: dict[str, Logged] = {}
-    names: dict[int, str] = {}
-    for block in source.blocks(source.first_position):
-        for index in range(len(block)):
-            kind = int(block.type[index])
-            if kind == EventType.TABLE_MAP:
-                shape = TableMap.parse(block.body(index), block.format)
-                names.pop(shape.table_id, None)
-                if shape.database == database.name:
-                    names[shape.table_id] = shape.table
-                    tables.setdefault(shape.table, Logged(compile_layout(shape)))
-            elif kind in ROWS:
-                header = RowsHeader.parse(kind, block.body(index), block.format)
-                if header.table_id in names:
-                    event = bytes(block.event(index))
-                    event = event[: len(event) - block.format.checksum_size]
-                    tables[names[header.table_id]].events.append((kind, event))
-    return tables
-
-
-def decoded(logged: Logged) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return (change, values) of all rows, the same from both decoders."""
-    events = logged.rows_events()
-    rows = decode(logged.layout, events, before_images=BeforeImages.ALL)
-    plain = decode_plainly(logged.layout, events)
-    assert rows.columns == plain.columns
-    assert rows.unrepresentable == plain.unrepresentable
-    values = zip(*(array.to_pylist() for array in rows.columns), strict=True)
-    return list(zip(rows.change.tolist(), values, strict=True))
-
 
 # ------------------------------------------------------------------- what SELECT returns
 
@@ -341,6 +278,7 @@ def test_the_types_are_named_as_the_server_names_them(oracle: Database) -> None:
         assert column.mysql_type in (sql_type, width_left_out)
 
 
+LABELS = ["plain", "grün", "Ωμέγα", "Привіт", "日本", "中文", "한국어", "ไทย", "שלום"]
 SAMPLES = [
     "plain",
     "",
@@ -363,9 +301,20 @@ def test_every_character_set_equals_select(database: Database) -> None:
     sets = [(name, size) for name, size in sets if name != "binary"]
     statements = ["SET SESSION sql_mode = ''"]
     for name, size in sets:
+        known = database.query(
+            " UNION ALL ".join(
+                f"SELECT '{text}' FROM DUAL"
+                f" WHERE CONVERT(CONVERT('{text}' USING {name}) USING utf8mb4) = '{text}'"
+                for text in LABELS
+            )
+        )
+        labels = ", ".join(f"'{label}'" for (label,) in known)
         statements.append(
             f"CREATE TABLE t_{name} (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(50), b CHAR(20),"
-            f" c TEXT) CHARACTER SET {name}"
+            f" c TEXT, d ENUM({labels}), e SET({labels})) CHARACTER SET {name}"
+        )
+        statements.append(
+            f"INSERT INTO t_{name} (d, e) VALUES (1, 1), ({len(known)}, {2 ** len(known) - 1})"
         )
         texts = ", ".join(f"('{text}', '{text}', '{text}')" for text in SAMPLES)
         # What a character set does not have becomes a question mark.
@@ -380,10 +329,11 @@ def test_every_character_set_equals_select(database: Database) -> None:
     for name, _size in sets:
         expected = database.query(
             "SELECT id, HEX(CONVERT(a USING utf8mb4)), HEX(CONVERT(b USING utf8mb4)),"
-            f" HEX(CONVERT(c USING utf8mb4)) FROM t_{name} ORDER BY id"
+            " HEX(CONVERT(c USING utf8mb4)), HEX(CONVERT(d USING utf8mb4)),"
+            f" HEX(CONVERT(e USING utf8mb4)) FROM t_{name} ORDER BY id"
         )
         found = [
-            (values[0], *(_hex(text) for text in values[1:]))
+            (values[0], *(None if text is None else _hex(text) for text in values[1:]))
             for _, values in decoded(log[f"t_{name}"])
         ]
         assert found == expected, name

@@ -180,11 +180,6 @@ def test_a_server_that_is_set_up_passes(connection: Connection) -> None:
 
 WRONG = {
     "binlog_format": "STATEMENT",
-    "binlog_row_image": "MINIMAL",
-    "binlog_row_metadata": "MINIMAL",
-    "binlog_row_value_options": "PARTIAL_JSON",
-    "binlog_transaction_compression": "ON",
-    "log_bin_compress": "ON",
 }
 
 

@@ -15,7 +15,6 @@ from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.fixtures.mysql import Database
 
@@ -35,20 +34,6 @@ CASES = [
     ("both", [STATEMENT], "UPDATE t SET a = RAND()", "RAND", "MIXED"),
     ("both", [STATEMENT], "SELECT adds()", "INTVAR", "MIXED"),
     ("both", [STATEMENT], "CREATE TABLE u AS SELECT * FROM documents", "", "MIXED"),
-    (
-        "mysql97",
-        ["SET SESSION binlog_transaction_compression = ON"],
-        "INSERT INTO t (a) VALUES (REPEAT('x', 2000))",
-        "TRANSACTION_PAYLOAD",
-        "SET GLOBAL binlog_transaction_compression=OFF",
-    ),
-    (
-        "mysql97",
-        ["SET SESSION binlog_row_value_options = PARTIAL_JSON"],
-        "UPDATE documents SET j = JSON_SET(j, '$.b', 2)",
-        "PARTIAL_UPDATE_ROWS",
-        "SET GLOBAL binlog_row_value_options=''",
-    ),
 ]
 
 
@@ -101,18 +86,3 @@ def test_it_is_refused_with_what_to_change(  # noqa: PLR0917
     if hint.endswith("MIXED"):
         assert str(refused.context["statement"]).startswith(sql[:6])
         assert refused.context["database"]
-
-
-def test_compressed_events_of_mariadb_are_refused(
-    run_folder: Path, create_database: Callable[[Server], Database]
-) -> None:
-    server = Server.create("mariadb1011", run_folder / "compressing")
-    server.start({"log_bin_compress": "ON"})
-    try:
-        sql = "INSERT INTO t (a) VALUES (REPEAT('x', 2000))"
-        names, refused = run(create_database, server, [], sql)
-    finally:
-        server.stop()
-
-    assert "WRITE_ROWS_COMPRESSED_V1" in names
-    assert "SET GLOBAL log_bin_compress=OFF" in str(refused)

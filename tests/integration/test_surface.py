@@ -82,7 +82,7 @@ def test_a_server_without_a_log_says_all_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server.create("mysql97", tmp_path / "server")
-    server.start({"skip_log_bin": 1, "binlog_row_metadata": "MINIMAL"})
+    server.start({"skip_log_bin": 1, "binlog_format": "MIXED"})
     monkeypatch.setenv(CONNECTION, f"binlog://root@{server.host}:{server.port}")
 
     try:
@@ -92,7 +92,7 @@ def test_a_server_without_a_log_says_all_that_is_missing(
 
     assert not ready
     assert "(1) the server writes no binary log: put log_bin=binlog under" in text
-    assert "SET PERSIST binlog_row_metadata = FULL;" in text
+    assert "SET PERSIST binlog_format = ROW;" in text
 
 
 @pytest.mark.parametrize(

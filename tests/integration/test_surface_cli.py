@@ -63,6 +63,15 @@ MYSQL_MORE = [
     "SET gtid_next = 'AUTOMATIC:tag'",
     "INSERT INTO t (id) VALUES (21)",
     "SET gtid_next = 'AUTOMATIC'",
+    "SET binlog_transaction_compression = 1",
+    "INSERT INTO t (id, v) VALUES (22, REPEAT('a', 20))",
+    "UPDATE t SET v = NULL",
+]
+MARIADB_MORE = [
+    "SET GLOBAL log_bin_compress = 1, log_bin_compress_min_len = 10",
+    "INSERT INTO t (id, v) VALUES (22, REPEAT('a', 20))",
+    "UPDATE t SET v = NULL",
+    "CREATE TABLE `a table that is compressed` (id INT)",
 ]
 
 
@@ -106,7 +115,7 @@ def test_events_are_those_of_show_binlog_events(
 ) -> None:
     server = own_database.server
     is_mysql = server.name.startswith("mysql")
-    file = fill(own_database, ROWS + MORE + (MYSQL_MORE if is_mysql else []))
+    file = fill(own_database, ROWS + MORE + (MYSQL_MORE if is_mysql else MARIADB_MORE))
     following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
     expected = shown(server, file)
 

@@ -242,6 +242,9 @@ def binlog_checkpoint(file: str) -> bytes:
     return len(file).to_bytes(4, "little") + file.encode()
 
 
+_UPDATES = (EventType.UPDATE_ROWS, EventType.UPDATE_ROWS_V1, EventType.PARTIAL_UPDATE_ROWS)
+
+
 def rows(
     type_code: int,
     table_id: int,
@@ -259,7 +262,7 @@ def rows(
         body += (2 + len(extra)).to_bytes(2, "little") + extra
     everything = [True] * width
     body += lenenc(width) + bits(everything if present is None else present)
-    if type_code in (EventType.UPDATE_ROWS, EventType.UPDATE_ROWS_V1):
+    if type_code in _UPDATES:
         body += bits(everything if present_after is None else present_after)
     return body + images
 

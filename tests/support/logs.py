@@ -78,6 +78,35 @@ def insert(table: TableMap, ids: Sequence[int], *, version: int = 2, ends: bool 
     return Made(kind, body)
 
 
+def update(
+    table: TableMap,
+    ids: Sequence[int],
+    after: Sequence[int],
+    *,
+    version: int = 2,
+    ends: bool = True,
+) -> Made:
+    """Return UPDATE_ROWS with the key before, and of these columns what `insert` writes after."""
+    kind = EventType.UPDATE_ROWS if version == 2 else EventType.UPDATE_ROWS_V1
+    width = len(table.columns)
+    images = b""
+    for each in ids:
+        key = struct.pack("<i", each)
+        values = [key, *_others(each, width - 1)]
+        images += builder.row_image([key])
+        images += builder.row_image([values[column] for column in after])
+    body = builder.rows(
+        kind,
+        table.table_id,
+        width,
+        images,
+        flags=STATEMENT_END if ends else 0,
+        present=[column == 0 for column in range(width)],
+        present_after=[column in after for column in range(width)],
+    )
+    return Made(kind, body)
+
+
 def _others(number: int, count: int) -> list[bytes | None]:
     return [struct.pack("<i", 2 * number) if number % 3 else None] * count
 
@@ -106,7 +135,12 @@ def statements(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
     ids = st.lists(st.integers(0, 99), min_size=1, max_size=3)
     for index, table in enumerate(rows):
         ends = index == len(rows) - 1
-        events.append(insert(table, draw(ids), version=version, ends=ends))
+        columns = st.sets(st.integers(0, len(table.columns) - 1), min_size=1)
+        after = draw(st.none() | columns.map(sorted))
+        if after is None:
+            events.append(insert(table, draw(ids), version=version, ends=ends))
+        else:
+            events.append(update(table, draw(ids), after, version=version, ends=ends))
     if draw(st.integers(0, 5)) == 0:
         dummy = replace(TABLES[0], table_id=DUMMY_TABLE_ID)
         events.append(insert(dummy, [], version=version))
@@ -200,7 +234,8 @@ _GROUPS: dict[Flavor, Callable[[int], st.SearchStrategy[list[Made]]]] = {
 
 def is_open(group: Sequence[Made]) -> bool:
     """Whether a transaction ends without its end."""
-    alone = group[-1].type == EventType.QUERY and len(group) == 2 and group[-1] != query("BEGIN")
+    inner = [query(sql) for sql in ("BEGIN", *_INSIDE)]
+    alone = group[-1].type == EventType.QUERY and len(group) == 2 and group[-1] not in inner
     return not alone and group[-1] not in _ENDS and group[-1].type != EventType.XA_PREPARE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,17 @@ COLUMNS = [
     wire.char(20, collation=wire.BINARY),
     wire.varchar(20, collation=wire.BINARY),
     *_sized(ColumnType.BLOB, wire.BINARY),
+    wire.column(ColumnType.VARCHAR_COMPRESSED, b"\x51\x00"),
+    wire.column(ColumnType.BLOB_COMPRESSED, b"\x02"),
+    wire.column(ColumnType.VARCHAR_COMPRESSED, b"\x15\x00", collation=wire.BINARY),
+    wire.column(ColumnType.BLOB_COMPRESSED, b"\x04", collation=wire.BINARY),
+    *(wire.column(ColumnType.GEOMETRY, b"\x04", geometry_type=n) for n in (*range(1, 8), 0)),
+    wire.column(ColumnType.JSON, b"\x04"),
+    wire.column(ColumnType.VECTOR, b"\x04", vector_dimension=3),
+    *(
+        replace(wire.char(size, collation=wire.BINARY), data_type=data_type)
+        for data_type, size in (("uuid", 16), ("inet4", 4), ("inet6", 16))
+    ),
 ]
 """One of every kind that is decoded, in the order of the page."""
 

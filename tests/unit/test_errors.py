@@ -18,6 +18,7 @@ RETRYABLE = {
     "ConnectionLostError",
     "IdentityClashError",
     "StoreUnavailableError",
+    "TableLockedError",
     "TargetConflictError",
 }
 

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.changes import BeforeImages, ChangeType
+from airflow_provider_binlog.changes import BeforeImages, ChangeType, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import (
     Column,
+    ColumnDefault,
     Manifest,
     Part,
+    Prepared,
     Schema,
     Statement,
     TableChanges,
@@ -42,6 +44,7 @@ positions = st.builds(
     ),
     offset=st.integers(4, 2**63),
     gtid=st.none() | text,
+    logged=st.none() | text,
 )
 columns = st.builds(
     Column,
@@ -50,6 +53,7 @@ columns = st.builds(
     arrow_type=text,
     nullable=st.booleans(),
     charset=st.none() | text,
+    default=st.none() | st.builds(ColumnDefault, st.none() | text),
 )
 schemas = st.builds(
     Schema,
@@ -86,6 +90,7 @@ tables = st.builds(
     images=st.lists(st.lists(text, max_size=2).map(tuple), max_size=2).map(tuple),
     parts=st.lists(parts, max_size=2).map(tuple),
     unrepresentable=counts,
+    invalid_text=counts,
 )
 statements = st.builds(
     Statement,
@@ -111,7 +116,24 @@ manifests = st.builds(
     skipped_events=counts,
     created_at=st.datetimes(timezones=st.just(None)).map(lambda time: f"{time.isoformat()}+00:00"),
     created_by=text,
+    zero_dates=st.sampled_from(ZeroDates),
+    invalid_text=st.sampled_from(InvalidText),
+    prepared=st.none()
+    | st.lists(
+        st.builds(
+            Prepared,
+            xid=text,
+            gtid=st.none() | text,
+            file=positions.map(lambda position: position.file),
+            offset=st.integers(4, 2**63),
+            tables=st.lists(st.tuples(text, text), max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
+
+
+POLICIES = ("zero_dates", "invalid_text")
 
 
 @given(manifests)
@@ -138,7 +160,14 @@ def test_the_documented_example_is_a_manifest() -> None:
     assert read.rows == sum(read.tables[0].changes.values()) == 5
 
 
-@pytest.mark.parametrize("field", STORED)
+def test_policies_are_the_first_release_s_where_it_does_not_say() -> None:
+    value = {name: each for name, each in STORED.items() if name not in POLICIES}
+    read = Manifest.decode(json.dumps(value))
+
+    assert (read.zero_dates, read.invalid_text) == (ZeroDates.NULL, InvalidText.FAIL)
+
+
+@pytest.mark.parametrize("field", [field for field in STORED if field not in POLICIES])
 def test_every_field_is_needed(field: str) -> None:
     value = {name: each for name, each in STORED.items() if name != field}
 

@@ -198,3 +198,19 @@ def test_mariadb_position_of_a_list_is_the_last_of_each_domain() -> None:
 def test_mariadb_text_that_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="not a GTID position"):
         MariadbGtidPosition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("", "0-1-5", ""),
+        ("0-1-5", "", "0-1-5"),
+        ("0-1-5", "0-2-5", ""),
+        ("0-1-5,7-1-1", "0-2-4,7-1-1", "0-1-5"),
+        ("0-1-5,7-1-1", "7-1-9", "0-1-5"),
+    ],
+)
+def test_mariadb_domains_that_are_ahead(one: str, other: str, expected: str) -> None:
+    ahead = MariadbGtidPosition.parse(one).beyond(MariadbGtidPosition.parse(other))
+
+    assert str(ahead) == expected

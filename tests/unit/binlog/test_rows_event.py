@@ -93,8 +93,8 @@ def test_cut_before_the_images_is_truncated() -> None:
 
 
 def test_events_that_are_not_decoded_are_refused() -> None:
-    with pytest.raises(FormatError, match="PARTIAL_UPDATE_ROWS"):
-        RowsHeader.parse(EventType.PARTIAL_UPDATE_ROWS, WRITE, MYSQL)
+    with pytest.raises(FormatError, match="PRE_GA_WRITE_ROWS"):
+        RowsHeader.parse(EventType.PRE_GA_WRITE_ROWS, WRITE, MYSQL)
 
 
 def test_extra_data_smaller_than_its_own_size_is_refused() -> None:

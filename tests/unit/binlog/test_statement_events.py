@@ -58,7 +58,7 @@ STATUS = {
 
 
 def test_query() -> None:
-    assert Query.parse(BEGIN, MYSQL) == Query(8, "shop", 0, 255, "BEGIN")
+    assert Query.parse(BEGIN, MYSQL) == Query(8, "shop", 0, 255, "BEGIN", 0x45A00020)
 
 
 @pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.binlog.event_types import COMPRESSED, IGNORABLE, EventType
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statements import StatementKind
@@ -181,18 +181,26 @@ def test_a_group_inside_another_is_refused() -> None:
         scan([GTID, BEGIN, GTID])
 
 
-@pytest.mark.parametrize("kind", sorted(REFUSED.keys() - PRELUDES))
+@pytest.mark.parametrize("kind", sorted((REFUSED.keys() - PRELUDES) | COMPRESSED))
 def test_what_may_carry_row_changes_is_refused_with_what_to_change(kind: EventType) -> None:
     with pytest.raises(UnsupportedError, match=f"{kind.name}"):
-        scan([GTID, (kind, b"")])
+        scan([GTID, (kind, bytes(2))])
+
+
+def test_an_incident_says_what_was_lost() -> None:
+    lost = (EventType.INCIDENT, builder.incident("the cache was full"))
+
+    with pytest.raises(UnsupportedError, match="lost events") as caught:
+        scan([GTID, lost])
+
+    assert caught.value.context["number"] == 1
+    assert caught.value.context["said"] == "the cache was full"
 
 
 @pytest.mark.parametrize(
     ("kind", "hint"),
     [
-        (EventType.TRANSACTION_PAYLOAD, "SET GLOBAL binlog_transaction_compression=OFF"),
-        (EventType.WRITE_ROWS_COMPRESSED_V1, "SET GLOBAL log_bin_compress=OFF"),
-        (EventType.PARTIAL_UPDATE_ROWS, "SET GLOBAL binlog_row_value_options=''"),
+        (EventType.PARTIAL_ROW_DATA, "raise binlog_row_event_fragment_threshold"),
         (EventType.USER_VAR, "binlog_format=STATEMENT or MIXED"),
         (EventType.INCIDENT, "new snapshot"),
     ],
@@ -228,13 +236,13 @@ def test_unknown_events_are_passed_over_only_as_their_flag_allows() -> None:
         scanner.feed(EventHeader(0, 0, 1, 19, 0, 0), b"", MYSQL)
 
 
-@pytest.mark.parametrize("kind", sorted(REFUSED.keys() - PRELUDES))
+@pytest.mark.parametrize("kind", sorted((REFUSED.keys() - PRELUDES) | COMPRESSED))
 def test_the_ignorable_flag_excuses_no_event_that_may_carry_row_changes(kind: EventType) -> None:
     with pytest.raises(UnsupportedError):
-        TransactionScanner().feed(EventHeader(0, kind, 1, 19, 0, IGNORABLE), b"", MYSQL)
+        TransactionScanner().feed(EventHeader(0, kind, 1, 19, 0, IGNORABLE), bytes(2), MYSQL)
 
 
 def test_every_known_type_is_read_or_refused() -> None:
-    undecided = frozenset(EventType) - READ - REFUSED.keys()
+    undecided = frozenset(EventType) - READ - REFUSED.keys() - COMPRESSED
 
     assert undecided == {EventType.UNKNOWN, EventType.IGNORABLE}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
@@ -22,6 +25,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.transport.files import FileSource
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
@@ -29,6 +33,7 @@ from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import Any
 
     from airflow_provider_binlog.capture.progress import Progress
@@ -130,18 +135,7 @@ def test_a_start_inside_a_transaction_is_refused(index: int) -> None:
 # ------------------------------------------------------------------- what may not have stayed
 
 UNDECIDED: list[tuple[str, Callable[[], list[Made]]]] = [
-    ("rolled back", lambda: transaction(1, *CHANGE, end=query("ROLLBACK"))),
     ("to a savepoint", lambda: transaction(1, *CHANGE, query("ROLLBACK TO `s`"))),
-    (
-        "prepared",
-        lambda: [
-            gtid(1),
-            query("XA START X'61',X'62',1"),
-            *CHANGE,
-            query("XA END X'61',X'62',1"),
-            Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b")),
-        ],
-    ),
     ("ends inside a transaction", lambda: [gtid(1), query("BEGIN"), *CHANGE]),
 ]
 
@@ -188,6 +182,62 @@ def test_a_prepared_transaction_of_one_phase_has_stayed() -> None:
     begin, end = query("XA START X'61',X'',1"), query("XA END X'61',X'',1")
 
     assert run(a_log([gtid(1), begin, *CHANGE, end, prepare])).rows == 1
+
+
+# ------------------------------------------------------------------- statements instead of rows
+
+
+@CUTS
+@pytest.mark.parametrize("captured", ["shop.a", "shop.b", "crm.*"])
+@pytest.mark.parametrize("sql", ["INSERT INTO b VALUES (1)", "CALL anything()"])
+def test_a_statement_that_changes_rows_is_refused_whatever_is_captured(
+    sql: str, captured: str, cut: Sequence[int]
+) -> None:
+    # Its text may name any table, and a routine of its own any other.
+    statement = Made(EventType.QUERY, builder.query(sql, database="shop", thread_id=77))
+    mixed = [gtid(2), query("BEGIN"), *CHANGE, statement, XID]
+    files = a_log(transaction(1, *CHANGE) + mixed + transaction(3, *CHANGE))
+
+    with pytest.raises(UnsupportedError, match="STATEMENT or MIXED") as raised:
+        run(files, cut, tables=TableFilter([captured]))
+
+    assert raised.value.context["thread_id"] == 77
+    assert raised.value.context["statement"] == sql
+    assert raised.value.context["offset"] == files["binlog.000001"].offsets[11]
+
+
+# ------------------------------------------------------------------- places
+
+
+def test_places_behind_4_gib_are_counted_on(tmp_path: Path) -> None:
+    """The headers' own count has 32 bits; the file is sparse."""
+    begin = (1 << 32) - 300
+    path = tmp_path / "binlog.000001"
+    file = builder.BinlogFile()
+    head = bytes(file.data)
+    events = transaction(1, *CHANGE) + transaction(2, *CHANGE) + transaction(3, *CHANGE)
+    with path.open("wb") as stream:
+        stream.write(head)
+        stream.seek(begin)
+        for each in events:
+            at = stream.tell()
+            size = 19 + len(each.body) + 4
+            stream.write(builder.event(each.type, each.body, log_pos=at + size & 0xFFFFFFFF))
+        end = stream.tell()
+    store = new_store()
+    start, stop = Position(path.name, begin), Position(path.name, end)
+
+    manifest = capture(FileSource([path]), stop, start=start, store=store)
+
+    assert begin < 1 << 32 < end
+    assert manifest.stop.offset == end
+    (table,) = manifest.tables
+    (part,) = table.parts
+    read = pq.read_table(io.BytesIO(store.read(f"shop/{part.path}")))
+    positions, rows = read["_pos"].to_numpy(), read["_row"].to_numpy()
+    assert (np.diff(positions) > 0).all()
+    assert positions[0] < 1 << 32 < positions[-1]
+    assert (np.diff(rows) == np.diff(positions)).all()
 
 
 # ------------------------------------------------------------------- the manifest
@@ -291,9 +341,9 @@ def test_a_log_from_before_the_server_had_gtids_does_not_say() -> None:
 
 
 def test_what_is_refused_before_the_start_is_left_behind() -> None:
-    # The server compressed transactions until somebody turned it off, and began to capture.
-    compressed = [gtid(1), Made(EventType.TRANSACTION_PAYLOAD, b"?")]
-    files = a_log(compressed + transaction(2, *CHANGE))
+    # The server logged statements until somebody turned it off, and began to capture.
+    refused = [gtid(1), query("INSERT INTO a VALUES (1, 2)")]
+    files = a_log(refused + transaction(2, *CHANGE))
     start = Position("binlog.000001", files["binlog.000001"].offsets[4])
     store = new_store()
 

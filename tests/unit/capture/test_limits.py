@@ -11,7 +11,7 @@ from airflow_provider_binlog.errors import ConfigurationError
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "1", True, None])
-@pytest.mark.parametrize("name", ["part_bytes_max", "pending_bytes_max"])
+@pytest.mark.parametrize("name", ["part_bytes_max", "pending_bytes_max", "prepared_bytes_max"])
 def test_what_is_no_number_of_bytes_is_refused(name: str, wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match=name):
         Limits(**{name: wrong})

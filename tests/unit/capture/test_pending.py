@@ -26,6 +26,8 @@ def a_block(events: list[bytes], *, checksum: bool) -> EventBlock:
         server_id=zeros.astype(np.uint32),
         flags=zeros.astype(np.uint16),
         position=start + 4,
+        place=start + 4,
+        next_position=4 + int(size.sum()),
     )
 
 
@@ -33,10 +35,11 @@ def columns_of(block: EventBlock, chosen: list[int]) -> RowsColumns:
     event = np.array(chosen, dtype=np.int64)
     return RowsColumns(
         event=event,
-        size=block.size[event],
+        size=block.size[event] - block.format.checksum_size,
         table=event * 0,
         file=event * 0,
         position=block.position[event],
+        place=block.place[event],
         prefix=event * 0,
         number=event,
         commit_ts=event,
@@ -89,7 +92,7 @@ def test_its_size_is_that_of_the_events_outalone() -> None:
 
     pending.append(block, columns_of(block, [0, 2, 4]))
 
-    assert pending.bytes == 150
+    assert pending.bytes == 3 * (50 - 4)
     pending.take()
     assert pending.bytes == 0
 

@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("flavor", list(Flavor))
     [
         ("DROP\tTABLE\n t1,`a``b`", [*["DROP", "TABLE", "t1", ","], ("a`b", "`")]),
         ('"x""y".z', [('x"y', '"'), ".", "z"]),
-        ("'it''s' 'b\"c`'", [("", "'"), ("", "'")]),
+        ("'it''s' 'b\"c`'", [("it's", "'"), ('b"c`', "'")]),
         ("a/* b */c/**/d", ["a", "c", "d"]),
         ("a -- b\nc --d", ["a", "c", "-", "-", "d"]),
         ("a#b\nc", ["a", "c"]),
@@ -43,14 +43,35 @@ def test_a_comment_of_mariadb_counts_there_alone() -> None:
 
 @BOTH
 def test_a_backslash_is_read_in_both_of_its_meanings(flavor: Flavor) -> None:
-    text, word = Word("", "'"), Word("b")
-
     # Only one of them ends the quotes.
-    assert split_words(r"'a\' b '", flavor) == [[text]]
-    assert split_words(r"'a\' b", flavor) == [[text, word]]
+    assert split_words(r"'a\' b '", flavor) == [[Word("a' b ", "'")]]
+    assert split_words(r"'a\' b", flavor) == [[Word("a\\", "'"), Word("b")]]
     # Both do, and both are told.
-    assert split_words(r"'a\\' b", flavor) == [[text, word], [text, word]]
-    assert split_words(r"'a\' b # '", flavor) == [[text], [text, word]]
+    assert split_words(r"'a\\'", flavor) == [[Word("a\\", "'")], [Word("a\\\\", "'")]]
+    assert split_words(r"'a\' b # '", flavor) == [
+        [Word("a' b # ", "'")],
+        [Word("a\\", "'"), Word("b")],
+    ]
+
+
+@BOTH
+def test_the_session_says_what_a_backslash_is(flavor: Flavor) -> None:
+    assert split_words(r"'a\n'", flavor, sql_mode=0) == [[Word("a\n", "'")]]
+    assert split_words(r"'a\n'", flavor, sql_mode=1 << 20) == [[Word(r"a\n", "'")]]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        (r"'\\'''", "\\'"),
+        (r"'\'\''", "''"),
+        (r"'\%\_'", r"\%\_"),
+        (r"'\0\b\r\t\Z'", "\0\b\r\t\x1a"),
+    ],
+)
+def test_what_a_text_says(flavor: Flavor, sql: str, text: str) -> None:
+    assert split_words(sql, flavor, sql_mode=0) == [[Word(text, "'")]]
 
 
 @BOTH

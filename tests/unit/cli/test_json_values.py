@@ -69,6 +69,19 @@ def column(real_type: int, metadata: bytes = b"", **more: Any) -> ColumnLayout:
             [b"\0\xff", b"", None],
             [{"base64": "AP8="}, {"base64": ""}, None],
         ),
+        (
+            column(ColumnType.GEOMETRY, b"\4"),
+            [bytes.fromhex("e61000000101000000"), None],
+            [{"srid": 4326, "wkb": "0101000000"}, None],
+        ),
+        (column(ColumnType.VECTOR, b"\4"), [[1.1, -2.5], [], None], [[1.1, -2.5], [], None]),
+        (
+            column(ColumnType.DATETIME, datetime_precision=2),
+            [1_704_164_645_670_000, None],
+            ["2024-01-02 03:04:05.67", None],
+        ),
+        (column(ColumnType.TIMESTAMP, datetime_precision=0), [1_000_000], ["1970-01-01 00:00:01"]),
+        (column(ColumnType.TIME, datetime_precision=0), [-1_000_000], ["-00:00:01"]),
     ],
 )
 def test_values(layout: ColumnLayout, values: Sequence[Any], printed: list[Any]) -> None:

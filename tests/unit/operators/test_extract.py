@@ -37,3 +37,21 @@ def test_globs_are_a_list() -> None:
 def test_what_is_no_list_of_globs_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="tables"):
         read_globs(value, "tables")
+
+
+@pytest.mark.parametrize(
+    ("argument", "known"),
+    [
+        ("before_images", "key_changes, all"),
+        ("zero_dates", "null, fail, text"),
+        ("invalid_text", "fail, replace, binary"),
+    ],
+)
+def test_another_choice_is_refused_before_anything_is_asked(argument: str, known: str) -> None:
+    arguments: dict[str, Any] = {argument: "maybe"}
+    operator = BinlogExtractOperator(
+        task_id="stage", source="shop", staging_path="/s", tables=["*.*"], **arguments
+    )
+
+    with pytest.raises(ConfigurationError, match=f"{argument} is one of {known} .given=maybe"):
+        operator._extract("a run")

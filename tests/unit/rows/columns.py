@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.rows.reference import decode_plainly
 from tests.unit.rows import wire
 
@@ -14,11 +16,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.table_map import TableMapColumn
 
 
-def decode_column(column: TableMapColumn, *values: bytes | None) -> DecodedRows:
+def decode_column(
+    column: TableMapColumn, *values: bytes | None, policies: Policies = DEFAULT_POLICIES
+) -> DecodedRows:
     """Return the rows of a table that has `column` between two others, one row per value."""
-    shape = wire.table(wire.varchar(10), column, wire.varchar(10))
-    layout = compile_layout(shape)
-    images = [wire.image_of_bytes([b"\x01a", value, b"\x01z"]) for value in values]
+    number = wire.column(ColumnType.TINY)
+    layout = compile_layout(wire.table(number, column, number), policies=policies)
+    images = [wire.image_of_bytes([b"\x07", value, b"\x2a"]) for value in values]
     events = wire.rows_events(wire.event(EventType.WRITE_ROWS, 3, b"".join(images)))
     decoded, plain = decode(layout, events), decode_plainly(layout, events)
 
@@ -26,12 +30,16 @@ def decode_column(column: TableMapColumn, *values: bytes | None) -> DecodedRows:
         array.validate(full=True)
     assert decoded.columns == plain.columns
     assert decoded.unrepresentable == plain.unrepresentable
-    assert decoded.columns[0].to_pylist() == ["a"] * len(values)
-    assert decoded.columns[2].to_pylist() == ["z"] * len(values)
+    assert decoded.invalid_text == plain.invalid_text
+    assert decoded.columns[0].to_pylist() == [7] * len(values)
+    assert decoded.columns[2].to_pylist() == [42] * len(values)
     return decoded
 
 
-def read(column: TableMapColumn, *values: bytes | None) -> list[Any]:
+def read(
+    column: TableMapColumn, *values: bytes | None, policies: Policies = DEFAULT_POLICIES
+) -> list[Any]:
     """Return what both decoders make of a column's values, as Python has it."""
-    values_read: list[Any] = decode_column(column, *values).columns[1].to_pylist()
+    decoded = decode_column(column, *values, policies=policies)
+    values_read: list[Any] = decoded.columns[1].to_pylist()
     return values_read

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ipaddress
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -11,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from tests.support.json_documents import document, text, trees
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_binlog.binlog.table_map import TableMapColumn
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -132,6 +139,88 @@ def _pads(size: int) -> Kind:
     return Kind(column, data.map(lambda value: (value.rstrip(b"\0"), value.ljust(size, b"\0"))))
 
 
+def _told_by_catalogue(data_type: str, size: int, show: Callable[[bytes], str]) -> Kind:
+    column = replace(wire.char(size, collation=wire.BINARY), data_type=data_type)
+    data = st.binary(min_size=size, max_size=size) | st.sampled_from([bytes(size), b"\xff" * size])
+    return Kind(column, data.map(lambda value: (value.rstrip(b"\0"), show(value))))
+
+
+def _vector(column: TableMapColumn) -> Kind:
+    floats = st.lists(st.floats(width=32, allow_nan=False), max_size=column_floats(column))
+    return Kind(column, floats.map(lambda value: (struct.pack(f"<{len(value)}f", *value), value)))
+
+
+def column_floats(column: TableMapColumn) -> int:
+    return column.vector_dimension or column.bytes_max // 4
+
+
+def _compressed(column: TableMapColumn, *, is_text: bool) -> Kind:
+    def stored(value: bytes, way: int) -> bytes:
+        if not value or not way:
+            return b"\0" + value if value else b""
+        raw = zlib.compressobj(wbits=-15)
+        stream = raw.compress(value) + raw.flush() if way == 2 else zlib.compress(value)
+        size = len(value).to_bytes((len(value).bit_length() + 7) // 8, "big")
+        return bytes([0x80 | (8 if way == 2 else 0) | len(size)]) + size + stream
+
+    texts = st.text(_UNICODE, max_size=10) | st.builds(lambda t: t * 20, st.text(max_size=2))
+    return Kind(
+        column,
+        st.builds(
+            lambda text, way: (stored(text.encode(), way), text if is_text else text.encode()),
+            texts,
+            st.integers(0, 2),
+        ),
+    )
+
+
+def _old(kind: ColumnType, fsp: int) -> Kind:
+    column = wire.column(kind, datetime_precision=fsp)
+    unit = _cut(fsp)
+    if kind == ColumnType.TIME:
+        limit = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+        micros = st.integers(-limit, limit).map(lambda value: value - value % unit)
+        return Kind(column, micros.map(lambda value: (_old_time(value, fsp), value)))
+    if kind == ColumnType.TIMESTAMP:
+        micros = st.integers(1_000_000, (2**32 - 1) * 1_000_000)
+        whole = micros.map(lambda value: value - value % unit)
+        return Kind(
+            column,
+            whole.map(
+                lambda value: (_old_timestamp(value, fsp), EPOCH + timedelta(microseconds=value))
+            ),
+        )
+    moments = st.datetimes().map(
+        lambda value: value.replace(microsecond=value.microsecond - value.microsecond % unit)
+    )
+    return Kind(column, moments.map(lambda value: (_old_datetime(value, fsp), value)))
+
+
+def _old_time(micros: int, fsp: int) -> bytes:
+    if fsp:
+        units = (micros + 839 * 3600 * 1_000_000) // _cut(fsp)
+        return units.to_bytes((0, 4, 4, 5, 5, 5, 6)[fsp], "big")
+    seconds = abs(micros) // 1_000_000
+    clock = seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60
+    return (-clock if micros < 0 else clock).to_bytes(3, "little", signed=True)
+
+
+def _old_timestamp(micros: int, fsp: int) -> bytes:
+    seconds, rest = divmod(micros, 1_000_000)
+    if not fsp:
+        return seconds.to_bytes(4, "little")
+    return seconds.to_bytes(4, "big") + (rest // _cut(fsp)).to_bytes((fsp + 1) // 2, "big")
+
+
+def _old_datetime(value: datetime, fsp: int) -> bytes:
+    if not fsp:
+        return int(f"{value.year:04}{value:%m%d%H%M%S}").to_bytes(8, "little")
+    days = (value.year * 13 + value.month) * 32 + value.day
+    seconds = ((days * 24 + value.hour) * 60 + value.minute) * 60 + value.second
+    units = int(seconds * 10**fsp) + value.microsecond // _cut(fsp)
+    return units.to_bytes((0, 6, 6, 7, 7, 7, 8)[fsp], "big")
+
+
 @cache
 def kinds() -> st.SearchStrategy[Kind]:
     """Return columns of every type that is decoded."""
@@ -164,8 +253,28 @@ def kinds() -> st.SearchStrategy[Kind]:
         )
         for size in (1, 2, 3, 4)
     ]
+    fixed += [
+        _told_by_catalogue("uuid", 16, lambda value: str(uuid.UUID(bytes=value))),
+        _told_by_catalogue("inet4", 4, lambda value: str(ipaddress.IPv4Address(value))),
+        _vector(wire.column(ColumnType.VECTOR, b"\x04", vector_dimension=5)),
+        _vector(replace(wire.varchar(12, collation=wire.BINARY), data_type="vector")),
+        _vector(replace(wire.varchar(400, collation=wire.BINARY), data_type="vector")),
+        Kind(wire.column(ColumnType.GEOMETRY, b"\x04"), _same(st.binary(max_size=40))),
+        Kind(wire.column(ColumnType.JSON, b"\x04"), trees.map(lambda t: (document(t), text(t)))),
+        _compressed(wire.column(ColumnType.VARCHAR_COMPRESSED, b"\xff\x00"), is_text=True),
+        _compressed(wire.column(ColumnType.VARCHAR_COMPRESSED, b"\x00\x01"), is_text=True),
+        _compressed(wire.column(ColumnType.BLOB_COMPRESSED, b"\x02"), is_text=True),
+        _compressed(
+            wire.column(ColumnType.BLOB_COMPRESSED, b"\x04", collation=wire.BINARY), is_text=False
+        ),
+    ]
     return st.one_of(
         st.sampled_from(fixed),
+        st.builds(
+            _old,
+            st.sampled_from([ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP]),
+            st.integers(0, 6),
+        ),
         st.integers(1, 65).flatmap(
             lambda precision: st.integers(0, min(30, precision)).map(
                 lambda scale: _decimal(precision, scale)

@@ -6,10 +6,11 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
+from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.reference import decode_plainly
 from tests.unit.rows import wire
 
 
@@ -62,22 +63,60 @@ def test_bits_above_the_last_column_may_be_set_or_not() -> None:
         assert len(decode(layout_of(2), wire.rows_events(event))) == 2
 
 
-@pytest.mark.parametrize("kind", [EventType.WRITE_ROWS, EventType.DELETE_ROWS_V1])
+@pytest.mark.parametrize("kind", [EventType.WRITE_ROWS, EventType.WRITE_ROWS_V1])
 @pytest.mark.parametrize("width", [2, 70])
-def test_an_image_without_a_column_names_the_setting(kind: EventType, width: int) -> None:
-    partial = wire.event(kind, width, b"\x00\x00", present=(1 << width) - 2)
-    whole = wire.event(kind, width, image(width))
+@pytest.mark.parametrize("others", [0, 30])
+def test_an_insert_of_no_columns_is_one_row(kind: EventType, width: int, others: int) -> None:
+    # What both families log under MINIMAL of INSERT INTO t () VALUES (): no byte of an image.
+    whole = wire.event(kind, width, image(width) * 2)
+    nothing = wire.event(kind, width, b"", present=0)
+    events = wire.rows_events(*[whole] * others, nothing, whole, nothing)
 
-    with pytest.raises(UnsupportedError, match=r"binlog_row_image=FULL.*event=1"):
-        decode(layout_of(width), wire.rows_events(whole, partial))
+    rows = decode(layout_of(width), events)
+
+    assert [rows.images[number] for number in rows.image.tolist()] == [
+        *[tuple(range(width))] * 2 * others,
+        (),
+        *[tuple(range(width))] * 2,
+        (),
+    ]
+    assert [array.null_count for array in rows.columns] == [2] * width
+    assert rows.offset[-1] == len(nothing)
 
 
-def test_an_after_image_without_a_column_names_the_setting() -> None:
-    event = bytearray(wire.event(EventType.UPDATE_ROWS, 2, image(2) * 2))
-    event[31] = 0b01  # the second bitmap
+@pytest.mark.parametrize("kind", [EventType.WRITE_ROWS, EventType.WRITE_ROWS_V1])
+@pytest.mark.parametrize("width", [2, 70])
+@pytest.mark.parametrize("others", [0, 30])
+def test_a_group_of_such_inserts_alone(kind: EventType, width: int, others: int) -> None:
+    nothing = wire.event(kind, width, b"", present=0)
 
-    with pytest.raises(UnsupportedError, match="binlog_row_image=FULL"):
-        decode(layout_of(2), wire.rows_events(bytes(event)))
+    rows = decode(layout_of(width), wire.rows_events(*[nothing] * (1 + others)))
+
+    assert [rows.images[number] for number in rows.image.tolist()] == [()] * (1 + others)
+    assert [array.null_count for array in rows.columns] == [1 + others] * width
+
+
+@pytest.mark.parametrize(
+    ("kind", "images", "present", "present_after"),
+    [
+        (EventType.WRITE_ROWS, image(2), 0, None),
+        (EventType.WRITE_ROWS, b"\0", 0xFC, None),
+        (EventType.DELETE_ROWS, b"", 0, None),
+        (EventType.UPDATE_ROWS, b"", 0, 0),
+        (EventType.UPDATE_ROWS_V1, b"\0\1", 0b01, 0),
+        (EventType.UPDATE_ROWS_V1, b"\0\1", 0, 0b10),
+    ],
+)
+def test_images_of_no_columns_are_refused_elsewhere(
+    kind: EventType, images: bytes, present: int, present_after: int | None
+) -> None:
+    event = wire.event(kind, 2, images, present=present, present_after=present_after)
+    whole = wire.event(kind, 2, image(2) * 2)
+
+    with pytest.raises(FormatError, match=r"without any column.*event=1"):
+        decode(layout_of(2), wire.rows_events(whole, event))
+    with pytest.raises(FormatError):
+        decode_plainly(layout_of(2), wire.rows_events(whole, event))
 
 
 @pytest.mark.parametrize("width", [1, 3, 251])
@@ -97,7 +136,7 @@ def test_what_starts_no_width_is_refused(first: int) -> None:
         decode(layout_of(2), wire.rows_events(bytes(event)))
 
 
-@pytest.mark.parametrize("kind", [0, EventType.QUERY, EventType.PARTIAL_UPDATE_ROWS, 166, 255])
+@pytest.mark.parametrize("kind", [0, EventType.QUERY, EventType.PRE_GA_UPDATE_ROWS, 166, 255])
 def test_other_events_are_refused(kind: int) -> None:
     events = wire.rows_events(wire.event(EventType.WRITE_ROWS, 2, image(2)))
     events.type.setflags(write=True)

@@ -83,11 +83,6 @@ def test_a_layout_goes_to_another_process() -> None:
 @pytest.mark.parametrize(
     ("kind", "metadata"),
     [
-        (ColumnType.JSON, b"\x04"),
-        (ColumnType.GEOMETRY, b"\x04"),
-        (ColumnType.VECTOR, b"\x04"),
-        (ColumnType.BLOB_COMPRESSED, b"\x02"),
-        (ColumnType.VARCHAR_COMPRESSED, b"\x20\x00"),
         (ColumnType.DECIMAL, b"\x0a\x02"),
         (ColumnType.NULL, b""),
     ],

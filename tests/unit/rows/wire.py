@@ -53,7 +53,8 @@ def encode(logged: TableMapColumn, value: Any) -> bytes:  # noqa: C901, PLR0911,
 
     Numbers, dates, datetimes and Decimals as they are; TIME in microseconds; TIMESTAMP in
     microseconds since 1970; ENUM and SET as their number; text and binary as bytes; dates that are
-    none as (year, month, day) or (year, month, day, hour, minute, second, microsecond).
+    none as (year, month, day) or (year, month, day, hour, minute, second, microsecond); the old
+    TIME, DATETIME and TIMESTAMP as bytes.
     """
     kind = ColumnType(logged.real_type)
     match kind:
@@ -86,9 +87,12 @@ def encode(logged: TableMapColumn, value: Any) -> bytes:  # noqa: C901, PLR0911,
             return _encode_time(value, logged.fsp)
         case ColumnType.ENUM | ColumnType.SET:
             return int(value).to_bytes(logged.pack_size, "little")
-        case ColumnType.STRING | ColumnType.VARCHAR:
+        case ColumnType.TIME | ColumnType.DATETIME | ColumnType.TIMESTAMP:
+            return bytes(value)
+        case ColumnType.STRING | ColumnType.VARCHAR | ColumnType.VARCHAR_COMPRESSED:
             data = bytes(value)
-            return len(data).to_bytes(1 if logged.bytes_max <= 255 else 2, "little") + data
+            bytes_max = logged.bytes_max + (kind == ColumnType.VARCHAR_COMPRESSED)
+            return len(data).to_bytes(1 if bytes_max <= 255 else 2, "little") + data
         case _:
             data = bytes(value)
             return len(data).to_bytes(logged.length_size, "little") + data
@@ -141,8 +145,19 @@ def image(shape: TableMap, row: Sequence[Any], *, padding: bool = False) -> byte
     )
 
 
+def some_image(
+    shape: TableMap, row: Sequence[Any], held: Sequence[int], *, padding: bool = False
+) -> bytes:
+    """Return the image of a row that holds these columns only."""
+    values = [
+        None if row[column] is None else encode(shape.columns[column], row[column])
+        for column in held
+    ]
+    return image_of_bytes(values, padding=padding)
+
+
 def image_of_bytes(row: Sequence[bytes | None], *, padding: bool = False) -> bytes:
-    """Return a full row image of values that are bytes already."""
+    """Return a row image of values that are bytes already."""
     width = len(row)
     null = sum(1 << index for index, value in enumerate(row) if value is None)
     octets = (width + 7) // 8
@@ -151,21 +166,44 @@ def image_of_bytes(row: Sequence[bytes | None], *, padding: bool = False) -> byt
     return null.to_bytes(octets, "little") + b"".join(value or b"" for value in row)
 
 
-VERSION_2 = frozenset({EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS})
+VERSION_2 = frozenset(
+    {
+        EventType.WRITE_ROWS,
+        EventType.UPDATE_ROWS,
+        EventType.DELETE_ROWS,
+        EventType.PARTIAL_UPDATE_ROWS,
+    }
+)
+UPDATES = frozenset(
+    {EventType.UPDATE_ROWS, EventType.UPDATE_ROWS_V1, EventType.PARTIAL_UPDATE_ROWS}
+)
 
 
 def event(
-    kind: EventType, width: int, images: bytes, *, extra: bytes = b"", present: int | None = None
+    kind: EventType,
+    width: int,
+    images: bytes,
+    *,
+    extra: bytes = b"",
+    present: int | None = None,
+    present_after: int | None = None,
 ) -> bytes:
-    """Return a whole rows event without its checksum; the header is zeros but for the type."""
+    """Return a whole rows event without its checksum; the header is zeros but for the type.
+
+    `present` is the bitmap of columns, all of them by default; `present_after` that of the
+    after-images of an update, the same by default.
+    """
     octets = (width + 7) // 8
-    bitmap = ((1 << 8 * octets) - 1 if present is None else present).to_bytes(octets, "little")
-    count = 2 if kind in (EventType.UPDATE_ROWS, EventType.UPDATE_ROWS_V1) else 1
+    first = (1 << 8 * octets) - 1 if present is None else present
+    second = first if present_after is None else present_after
+    bitmap = first.to_bytes(octets, "little")
+    if kind in UPDATES:
+        bitmap += second.to_bytes(octets, "little")
     head = bytes(4) + bytes([kind]) + bytes(14) + (7).to_bytes(6, "little") + b"\x01\x00"
     if kind in VERSION_2:
         head += (len(extra) + 2).to_bytes(2, "little") + extra
     size = bytes([width]) if width < 251 else b"\xfc" + width.to_bytes(2, "little")
-    return head + size + bitmap * count + images
+    return head + size + bitmap + images
 
 
 def rows_events(*events: bytes, slack: int = 64) -> RowsEvents:

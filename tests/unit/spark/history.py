@@ -5,12 +5,14 @@
     orders.insert(id=1, note="first")
     source.seal()
 
-A table's `rows` are what `SELECT` would return.
+A table's `rows` are what `SELECT` would return. What a row image holds is up to `source.row_image`,
+which may change at any time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,6 +30,7 @@ from airflow_provider_binlog.changes import (
 )
 from airflow_provider_binlog.manifest import (
     Column,
+    ColumnDefault,
     Manifest,
     Part,
     Schema,
@@ -40,6 +43,8 @@ from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", "binlog")
@@ -54,22 +59,45 @@ _CHANGE_SCHEMA: list[Any] = [
     pa.field(FILE, pa.string()),
     pa.field(POSITION, pa.int64()),
     pa.field(ROW, pa.int64()),
-    pa.field(IMAGE, pa.int16()),
+    pa.field(IMAGE, pa.int32()),
 ]
+
+
+_NULL = ColumnDefault(None)
+
+
+class RowImage(Enum):
+    """What `binlog_row_image` can be."""
+
+    FULL = "FULL"
+    MINIMAL = "MINIMAL"
+    NOBLOB = "NOBLOB"
 
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A column's type at the source and as staged."""
+    """A column's type at the source and as staged.
+
+    Attributes:
+        default: Its default as manifests tell it.
+        initial: The value that it stands for.
+    """
 
     mysql: str
     arrow: pa.DataType
     nullable: bool = True
+    default: ColumnDefault | None = _NULL
+    initial: Any = None
+
+    @property
+    def is_blob(self) -> bool:
+        return self.mysql in {"text", "blob"}
 
 
-INT = ColumnType("int", pa.int32(), nullable=False)
+INT = ColumnType("int", pa.int32(), nullable=False, default=None)
 BIGINT = ColumnType("bigint", pa.int64())
 TEXT = ColumnType("varchar(40)", pa.string())
+LONG_TEXT = ColumnType("text", pa.string())
 
 Row = tuple[Any, ...]
 
@@ -82,6 +110,8 @@ class Change:
     place: int
     image: Row
     schema: Schema
+    held: tuple[str, ...]
+    position: int
 
 
 @dataclass
@@ -99,8 +129,9 @@ class Table:
 
     @property
     def schema(self) -> Schema:
+        _TYPES.update({str(each.arrow): each.arrow for each in self.types.values()})
         columns = tuple(
-            Column(name, each.mysql, str(each.arrow), each.nullable)
+            Column(name, each.mysql, str(each.arrow), each.nullable, default=each.default)
             for name, each in self.types.items()
         )
         return Schema(columns, self.key)
@@ -111,12 +142,13 @@ class Table:
         return [dict(zip(self.types, row, strict=True)) for row in self.rows.values()]
 
     def insert(self, **values: Any) -> None:
-        row = self._row(values)
+        defaults = {name: each.initial for name, each in self.types.items()}
+        row = self._row(defaults | values)
         key = self._identify(row)
         if key in self.rows:
             raise KeyError(key)
         self.rows[key] = row
-        self._log(ChangeType.INSERT, row)
+        self._log(ChangeType.INSERT, row, values)
 
     def update(self, key: Any, **values: Any) -> None:
         before = self.rows.pop(key)
@@ -128,7 +160,10 @@ class Table:
         whole = not self.key or self.source.before_images is BeforeImages.ALL
         if whole or after != key:
             self._log(ChangeType.UPDATE_PREIMAGE, before)
-        self._log(ChangeType.UPDATE_POSTIMAGE, row)
+        changed = {
+            name for name, old, new in zip(self.types, before, row, strict=True) if old != new
+        }
+        self._log(ChangeType.UPDATE_POSTIMAGE, row, changed)
 
     def delete(self, key: Any) -> None:
         self._log(ChangeType.DELETE, self.rows.pop(key))
@@ -172,8 +207,25 @@ class Table:
         key = tuple(row[names.index(name)] for name in self.key)
         return key[0] if len(key) == 1 else key
 
-    def _log(self, type_: ChangeType, image: Row) -> None:
-        self.changes.append(Change(type_, self.source.next_place(), image, self.schema))
+    def _log(self, type_: ChangeType, image: Row, given: Collection[str] = ()) -> None:
+        """Log an image that cannot do without the values that are `given`."""
+        kind = self.source.row_image
+        identifies = () if type_ is ChangeType.INSERT else self.key or self.types
+        held = tuple(
+            name
+            for name, column in self.types.items()
+            if kind is RowImage.FULL
+            or name in given
+            or name in identifies
+            or (kind is RowImage.NOBLOB and not column.is_blob)
+        )
+        values = zip(self.types, image, strict=True)
+        shown = tuple(value if name in held else None for name, value in values)
+        place = position = self.source.next_place()
+        if self.changes and self.changes[-1].type is ChangeType.UPDATE_PREIMAGE:
+            # Both images of an update are in one event.
+            position = self.changes[-1].position
+        self.changes.append(Change(type_, place, shown, self.schema, held, position))
 
 
 class Source:
@@ -189,8 +241,11 @@ class Source:
         self.store, self.name, self.before_images = store, name, before_images
         self.log = ManifestLog(store, name)
         self.identity = IDENTITY
+        self.row_image = RowImage.FULL
         self.sequence = 0
+        self.exclude: tuple[str, ...] = ()
         self._tables: list[Table] = []
+        self._logged: dict[tuple[str, str], list[Change]] = {}
         self._statements: list[Statement] = []
         self._start = self._place = 4
 
@@ -206,6 +261,18 @@ class Source:
         place = self.next_place()
         self._statements.append(Statement(LOG, place, place, kind, tables, text))
 
+    def rename(self, *pairs: tuple[Table, str]) -> None:
+        """RENAME TABLE: each table to its new name, in the same database."""
+        names = []
+        for table, name in pairs:
+            self._take(table)
+            old, table.name = table.name, (table.name[0], name)
+            names += [old, table.name]
+        words = ", ".join(
+            f"{old[1]} TO {new[1]}" for old, new in zip(*[iter(names)] * 2, strict=True)
+        )
+        self.run("RENAME TABLE", f"RENAME TABLE {words}", *names)
+
     def next_place(self) -> int:
         self._place += _BYTES_PER_EVENT
         return self._place
@@ -216,19 +283,24 @@ class Source:
         ordinal = 0
         tables = []
         for table in self._tables:
-            changes, table.changes = table.changes, []
+            self._take(table)
+        logged, self._logged = self._logged, {}
+        part_rows = {table.name: table.part_rows for table in self._tables}
+        for name in sorted(logged):
+            changes = sorted(logged[name], key=lambda change: change.place)
             schemas = list(dict.fromkeys(change.schema for change in changes))
+            images = tuple(dict.fromkeys(change.held for change in changes))
             parts = []
             for schema in schemas:
                 alike = [change for change in changes if change.schema == schema]
-                for first in range(0, len(alike), table.part_rows):
-                    rows = alike[first : first + table.part_rows]
-                    parts.append(self._write(table, schemas.index(schema), rows, ordinal))
+                size = part_rows.get(name, 1000)
+                for first in range(0, len(alike), size):
+                    rows = alike[first : first + size]
+                    shape = schemas.index(schema)
+                    parts.append(self._write(name, shape, rows, images, ordinal))
                     ordinal += 1
             if parts:
-                images = tuple(tuple(column.name for column in each.columns) for each in schemas)
-                made = TableChanges(*table.name, tuple(schemas), images, tuple(parts))
-                tables.append(made)
+                tables.append(TableChanges(*name, tuple(schemas), images, tuple(parts)))
         stop = self.next_place()
         manifest = Manifest(
             sequence=self.sequence,
@@ -237,7 +309,7 @@ class Source:
             stop=Position(LOG, stop),
             before_images=self.before_images,
             include=("*.*",),
-            exclude=(),
+            exclude=self.exclude,
             tables=tuple(tables),
             statements=tuple(self._statements),
             events={},
@@ -248,16 +320,28 @@ class Source:
         self._start, self._statements = stop, []
         return manifest
 
+    def _take(self, table: Table) -> None:
+        """Keep what is logged under the table's name."""
+        self._logged.setdefault(table.name, []).extend(table.changes)
+        table.changes = []
+
     def seal(self) -> Manifest:
         """Stage what happened since the last manifest, and make it visible."""
         manifest = self.make_manifest()
         self.log.seal(manifest)
         return manifest
 
-    def _write(self, table: Table, schema: int, changes: list[Change], ordinal: int) -> Part:
-        path = part_path(*table.name, self.sequence, ordinal, "9f86d081884c")
+    def _write(
+        self,
+        name: tuple[str, str],
+        schema: int,
+        changes: list[Change],
+        images: tuple[tuple[str, ...], ...],
+        ordinal: int,
+    ) -> Part:
+        path = part_path(*name, self.sequence, ordinal, "9f86d081884c")
         shape = changes[0].schema
-        arrow = _to_arrow(table, shape, changes)
+        arrow = _to_arrow(shape, changes, images)
         written = write_part(self.store, part_key(self.name, path), arrow, shape)
         counts: dict[str, int] = {}
         for change in changes:
@@ -279,9 +363,9 @@ class Source:
 _TYPES: dict[str, pa.DataType] = {}
 
 
-def _to_arrow(table: Table, schema: Schema, changes: list[Change]) -> pa.Table:
-    for each in table.types.values():
-        _TYPES[str(each.arrow)] = each.arrow
+def _to_arrow(
+    schema: Schema, changes: list[Change], images: tuple[tuple[str, ...], ...]
+) -> pa.Table:
     fields = [pa.field(column.name, _TYPES[column.arrow_type]) for column in schema.columns]
     columns: list[Any] = [
         pa.array([change.image[index] for change in changes], each.type)
@@ -292,9 +376,9 @@ def _to_arrow(table: Table, schema: Schema, changes: list[Change]) -> pa.Table:
         [_COMMIT_TS] * len(changes),
         [None] * len(changes),
         [LOG] * len(changes),
+        [change.position for change in changes],
         [change.place for change in changes],
-        [change.place for change in changes],
-        [0] * len(changes),
+        [images.index(change.held) for change in changes],
     ]
     columns += [pa.array(each, its.type) for each, its in zip(own, _CHANGE_SCHEMA, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema([*fields, *_CHANGE_SCHEMA]))

@@ -16,6 +16,7 @@ TYPES = [
     (pa.float64(), "double"),
     (pa.decimal128(20, 0), "decimal(20,0)"),
     (pa.string(), "string"),
+    (pa.list_(pa.float32()), "array<float>"),
     (pa.binary(), "binary"),
     (pa.date32(), "date"),
     (pa.timestamp("us"), "timestamp_ntz"),

@@ -43,7 +43,7 @@ def test_a_changelog_keeps_what_was_before_a_truncate() -> None:
 
     assert found.is_changelog
     assert (found.rows, found.exact) == (2, True)
-    assert list(found.target_columns)[-1] == "_sequence"
+    assert list(found.target_columns)[-2:] == ["_sequence", "_absent"]
 
 
 def test_the_newest_shape_is_the_targets() -> None:
@@ -72,12 +72,37 @@ def test_a_dropped_column_is_left_out() -> None:
     assert list(found.columns) == ["id"]
 
 
-def test_an_image_without_all_columns_is_refused() -> None:
-    whole = manifest(4, [(10, 20)])
-    minimal = replace(whole.tables[0], images=(("id", "n"), ("id",)))
+def with_images(whole: Manifest, *images: tuple[str, ...]) -> Manifest:
+    return replace(whole, tables=(replace(whole.tables[0], images=images),))
 
-    with pytest.raises(MergeError, match="binlog_row_image=FULL"):
-        plan(replace(whole, tables=(minimal,)))
+
+def test_columns_that_the_same_images_lack_are_one_group() -> None:
+    shape = schema("id", "a", "b", "c", "d")
+    whole = manifest(4, [(10, 20)], (), (shape,))
+    assert plan(whole).groups == ()
+
+    found = plan(
+        with_images(whole, ("id", "a", "b", "c", "d"), ("id", "a", "b", "d")),
+        with_images(replace(whole, sequence=5), ("id", "d"), ("id", "a", "b", "c", "d")),
+    )
+
+    assert found.groups == (("a", "b"), ("c",))
+
+
+def test_an_image_of_an_earlier_shape_may_be_a_part_of_a_later_one() -> None:
+    shapes = (schema("id", "n"), schema("id", "n", "m"))
+
+    assert plan(manifest(4, [(10, 20), (30, 40)], (), shapes)).groups == (("m",),)
+
+
+def test_an_image_without_the_key_is_refused() -> None:
+    keys: dict[TableName, tuple[str, ...]] = {NAME: ("n",)}
+    minimal = with_images(
+        manifest(4, [(10, 20)], before_images=BeforeImages.ALL), ("id", "n"), ("id",)
+    )
+
+    with pytest.raises(MergeError, match="columns=n"):
+        plan(minimal, keys=keys)
 
 
 @pytest.mark.parametrize("name", ["_row", "_change_type", "_sequence", "_binlog_file"])

@@ -17,6 +17,9 @@ from tests.unit.staging.manifests import IDENTITY, manifest, position
 if TYPE_CHECKING:
     from pathlib import Path
 
+OTHER = SourceIdentity(Flavor.MYSQL, "other", "x")
+MARIADB = dataclasses.replace(IDENTITY, flavor=Flavor.MARIADB)
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> FsspecStore:
@@ -116,8 +119,10 @@ def test_seal_refuses_a_gap(log: ManifestLog) -> None:
     [
         ({"start": Position("binlog.000001", 2000)}, "start where the one before it stops"),
         ({"start": Position("binlog.000002", 1004)}, "start where the one before it stops"),
-        ({"identity": SourceIdentity(Flavor.MYSQL, "other", "binlog")}, "different servers"),
-        ({"identity": SourceIdentity(Flavor.MYSQL, IDENTITY.server, "x")}, "different servers"),
+        ({"identity": OTHER, "start": Position("x.000001", 4, "other:1")}, "different servers"),
+        ({"identity": OTHER, "start": Position("binlog.000001", 1004)}, "different servers"),
+        ({"identity": OTHER, "start": Position("x.000001", 4, "")}, "different servers"),
+        ({"identity": MARIADB, "start": position(1)}, "different servers"),
     ],
 )
 def test_seal_refuses_a_manifest_that_does_not_continue_the_log(
@@ -128,6 +133,18 @@ def test_seal_refuses_a_manifest_that_does_not_continue_the_log(
     with pytest.raises(ManifestError, match=says):
         log.seal(dataclasses.replace(manifest(2), **change))  # type: ignore[arg-type]
     assert log.sequences() == [1]
+
+
+def test_another_server_goes_on_at_the_same_gtids(log: ManifestLog) -> None:
+    sealed(log, 1)
+    start = Position("x.000009", 4711, position(1).gtid, logged="")
+    there = dataclasses.replace(manifest(2), identity=OTHER, start=start)
+
+    log.seal(there)
+
+    assert list(log.after(0)) == [manifest(1), there]
+    assert log.adopt(2, IDENTITY, position(1)) == there
+    assert log.adopt(2, OTHER, start) == there
 
 
 def test_positions_are_compared_by_place(log: ManifestLog) -> None:
@@ -194,7 +211,8 @@ def test_adopts_what_covers_the_range(log: ManifestLog) -> None:
     [
         (IDENTITY, position(0)),
         (IDENTITY, Position("binlog.000002", 1004)),
-        (SourceIdentity(Flavor.MYSQL, "other", "binlog"), position(1)),
+        (OTHER, Position("x.000001", 4, position(0).gtid)),
+        (OTHER, Position("x.000001", 4)),
     ],
 )
 def test_does_not_adopt_another_range(

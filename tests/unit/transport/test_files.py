@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import IN_USE, EventType
+from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, IN_USE, RELAY_LOG, EventType
 from airflow_provider_binlog.errors import (
     BinlogError,
     ChecksumError,
@@ -19,14 +23,13 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.files import FileSource
 from tests.support import builder
 from tests.support.builder import BinlogFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
 FIRST, SECOND = "binlog.000001", "binlog.000002"
 
@@ -287,3 +290,149 @@ def test_files_may_lie_elsewhere() -> None:
 
     assert sum(map(len, source.blocks(Position(FIRST, 4)))) == len(a_file().offsets)
     assert opened == [f"s3://bucket/logs/{FIRST}"]
+
+
+# ------------------------------------------------------------------- compressed copies
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(data))
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd)])
+@pytest.mark.parametrize("block_bytes", [1, 256, 1 << 20])
+def test_a_compressed_copy_reads_as_the_file_does(
+    suffix: str, pack: Callable[[bytes], bytes], block_bytes: int, files: list[Path]
+) -> None:
+    events = everything()
+    copies = [Path(f"{path}{suffix}") for path in files]
+    for path, copy in zip(files, copies, strict=True):
+        copy.write_bytes(pack(path.read_bytes()))
+
+    assert read(copies, block_bytes=block_bytes) == events
+    for index in (0, 1, 2, len(events) // 2, len(events) - 1):
+        file, offset, _ = events[index]
+        assert read(copies, Position(file, offset), block_bytes=block_bytes) == events[index:]
+    end = files[0].stat().st_size
+    assert read(copies, Position(FIRST, end)) == [each for each in events if each[0] == SECOND]
+    with pytest.raises(ForeignPositionError, match="behind the end"):
+        read(copies, Position(SECOND, 1 << 40))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_first_bytes_tell_the_form_not_the_name(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / FIRST
+    path.write_bytes(pack(bytes(a_file())))
+
+    assert read([path]) == placed(FIRST, a_file())
+    path.write_bytes(pack(b"no binlog at all"))
+    with pytest.raises(FormatError, match="not a binlog"):
+        read([path])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_a_cut_file_that_was_compressed_is_truncated_all_the_same(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    file = a_file()
+    path = tmp_path / FIRST
+    path.write_bytes(pack(bytes(file.data[: file.offsets[4] + 25])))
+
+    with pytest.raises(TruncatedError, match=f"offset={file.offsets[4]}, event=XID, left=25"):
+        read([path], block_bytes=4096)
+
+
+def test_a_compressed_file_that_was_cut_gives_what_is_whole(tmp_path: Path) -> None:
+    file = a_file(500)
+    path = tmp_path / FIRST
+    packed = gzip.compress(bytes(file))
+    path.write_bytes(packed[: len(packed) // 2])
+    found: list[int] = []
+
+    def read_on() -> None:
+        for block in FileSource([path], block_bytes=256).blocks(Position(FIRST, 4)):
+            found.extend(block.position.tolist())
+
+    with pytest.raises(TruncatedError, match="gzip file ends early") as raised:
+        read_on()
+
+    assert 100 < len(found) < len(file.offsets)
+    assert [*found, raised.value.context["offset"]] == file.offsets[: len(found) + 1]
+
+
+# ------------------------------------------------------------------- relay logs
+
+
+def relay_log(source: str = builder.MYSQL, *, source_checksum: bool = True) -> BinlogFile:
+    """Return what a replica keeps: what it was sent, between events of its own."""
+    file = BinlogFile()
+    file.data[4 + 17] |= RELAY_LOG
+    file.data[-4:] = zlib.crc32(file.data[4:-4]).to_bytes(4, "little")
+    source_side = {"server_id": 77, "timestamp": 0, "log_pos": 0}
+    file.add(EventType.ROTATE, builder.rotate("binlog.000042"), flags=ARTIFICIAL, **source_side)
+    file.add(
+        EventType.FORMAT_DESCRIPTION,
+        builder.format_description(source, checksum=source_checksum),
+        **source_side,
+    )
+    file.checksum = source_checksum
+    # Positions are those in the files of the source.
+    file.add(EventType.GTID, builder.gtid(1), server_id=77, log_pos=5077)
+    file.add(EventType.QUERY, builder.query("BEGIN"), server_id=77, log_pos=6000)
+    file.add(EventType.XID, builder.xid(1), server_id=77, log_pos=12)
+    file.add(EventType.ROTATE, builder.rotate("relay-bin.000004"))
+    return file
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("source_checksum", [True, False])
+def test_a_relay_log_is_read_as_it_stands(
+    block_bytes: int, source_checksum: bool, tmp_path: Path
+) -> None:
+    file = relay_log("8.0.44", source_checksum=source_checksum)
+    path = tmp_path / "relay-bin.000003"
+    path.write_bytes(bytes(file))
+    events = placed(path.name, file)
+
+    assert read([path], block_bytes=block_bytes) == events
+    for index, (_, offset, _) in enumerate(events):
+        found = read([path], Position(path.name, offset), block_bytes=block_bytes)
+        assert found == events[index:]
+    assert read([path], Position(path.name, len(file.data))) == []
+    with pytest.raises(ForeignPositionError, match="no event begins"):
+        read([path], Position(path.name, file.offsets[3] + 1), block_bytes=block_bytes)
+    with pytest.raises(ForeignPositionError, match="behind the end"):
+        read([path], Position(path.name, len(file.data) + 1), block_bytes=block_bytes)
+
+
+def test_events_of_a_relay_log_read_by_the_format_of_their_source(tmp_path: Path) -> None:
+    file = relay_log("8.0.44", source_checksum=False)
+    path = tmp_path / "relay-bin.000003"
+    path.write_bytes(bytes(file))
+
+    for start in (4, file.offsets[4]):
+        blocks = list(FileSource([path]).blocks(Position(path.name, start)))
+        assert blocks[-1].format.server_version == "8.0.44"
+        assert blocks[-1].format.checksum_size == 0
+
+
+def test_a_binlog_with_positions_of_another_file_is_damaged(tmp_path: Path) -> None:
+    file = a_file(1)
+    file.add(EventType.XID, builder.xid(1), log_pos=12)
+    path = tmp_path / FIRST
+    path.write_bytes(bytes(file))
+
+    with pytest.raises(FormatError, match="does not end where its header says"):
+        read([path])
+
+
+def test_files_say_by_which_number_replicas_know_their_server(tmp_path: Path) -> None:
+    for version, flavor in ((builder.MYSQL, Flavor.MYSQL), (builder.MARIADB, Flavor.MARIADB)):
+        path = tmp_path / FIRST
+        path.write_bytes(bytes(BinlogFile(version, server_id=4711)))
+
+        found = FileSource([path]).identity(FIRST)
+
+        assert found == SourceIdentity(flavor, "server_id=4711", "binlog")

@@ -89,38 +89,30 @@ def test_a_closed_connection_is_a_lost_one() -> None:
 @pytest.mark.parametrize("server", [MYSQL_97, MARIADB])
 def test_good_settings_have_no_problems(server: Server) -> None:
     assert setting_problems(server, GOOD) == []
-    assert setting_problems(server, GOOD | {"binlog_row_value_options": ""}) == []
-    assert setting_problems(server, GOOD | {"log_bin_compress": "OFF"}) == []
+    assert setting_problems(server, GOOD | {"binlog_row_metadata": "MINIMAL"}) == []
+    assert setting_problems(server, GOOD | {"binlog_row_image": "MINIMAL"}) == []
+    assert setting_problems(server, GOOD | {"binlog_row_value_options": "PARTIAL_JSON"}) == []
+    assert setting_problems(server, GOOD | {"log_bin_compress": "ON"}) == []
 
 
 @pytest.mark.parametrize(
     ("server", "change", "problem"),
     [
         (
-            MYSQL_97,
-            {"binlog_row_metadata": "MINIMAL"},
-            (
-                "binlog_row_metadata is MINIMAL, "
-                "without it the log holds no column names, keys and signs: "
-                "SET PERSIST binlog_row_metadata = FULL;"
-            ),
-        ),
-        (
             MARIADB,
-            {"binlog_row_metadata": "NO_LOG"},
+            {"binlog_format": "STATEMENT"},
             (
-                "binlog_row_metadata is NO_LOG, "
-                "without it the log holds no column names, keys and signs: "
-                "SET GLOBAL binlog_row_metadata = FULL; "
-                "and binlog_row_metadata=FULL under [mysqld] in the option file."
+                "binlog_format is STATEMENT, statements hold no row changes: "
+                "SET GLOBAL binlog_format = ROW; "
+                "and binlog_format=ROW under [mysqld] in the option file."
             ),
         ),
         (
             MYSQL_97,
-            {"binlog_row_value_options": "PARTIAL_JSON"},
+            {"binlog_format": "MIXED"},
             (
-                "binlog_row_value_options is PARTIAL_JSON, partial JSON updates are not decoded: "
-                "SET PERSIST binlog_row_value_options = '';"
+                "binlog_format is MIXED, statements hold no row changes: "
+                "SET PERSIST binlog_format = ROW;"
             ),
         ),
         (
@@ -151,14 +143,6 @@ def test_good_settings_have_no_problems(server: Server) -> None:
 )
 def test_a_problem_says_what_mends_it(server: Server, change: dict[str, str], problem: str) -> None:
     assert setting_problems(server, GOOD | change) == [problem]
-
-
-def test_a_server_too_old_for_column_names_is_told_so() -> None:
-    old = {name: value for name, value in GOOD.items() if name != "binlog_row_metadata"}
-
-    (problem,) = setting_problems(MYSQL_57, old)
-    assert problem.startswith("the server has no binlog_row_metadata")
-    assert problem.endswith("it takes MySQL 8.0.1 and MariaDB 10.5 or later.")
 
 
 def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_question() -> None:

@@ -1,0 +1,232 @@
+"""From a TABLE_MAP and what is known of its table, the one table that it can have been.
+
+Source: as facts.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_binlog.capture.facts import (
+    Facts,
+    complete,
+    is_old_temporal,
+    may_be_another_type,
+    mismatch,
+    missing,
+)
+from airflow_provider_binlog.capture.history import Lost
+from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn, same
+from airflow_provider_binlog.position import Flavor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog import manifest
+    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.capture.history import Backwards
+    from airflow_provider_binlog.transport.catalog import CatalogTable
+
+
+class Unclear(NamedTuple):
+    """Why a TABLE_MAP cannot be completed."""
+
+    reason: str
+
+
+def needs_more(table_map: TableMap, flavor: Flavor, version: tuple[int, ...]) -> bool:
+    """Whether the log leaves out what it takes to read a table's rows."""
+    if not table_map.has_names:
+        return True
+    return flavor is Flavor.MARIADB and any(
+        is_old_temporal(column) or may_be_another_type(column, version)
+        for column in table_map.columns
+    )
+
+
+def complete_table_map(
+    table_map: TableMap,
+    before: Backwards,
+    after: Shape | None,
+    *,
+    flavor: Flavor,
+    version: tuple[int, ...],
+) -> TableMap | Unclear:
+    """Return the TABLE_MAP with all that the log leaves out.
+
+    Args:
+        table_map: As it was logged.
+        before: The shapes that the table may have had, told from what came after.
+        after: The shape that it had, told from what came before; None where nothing tells.
+        flavor: Of the server that wrote the log.
+        version: Of that server.
+    """
+    if isinstance(before, Lost) and after is None:
+        return Unclear(before.reason)
+    if isinstance(before, Lost):
+        candidates = [after] if after is not None else []
+    elif after is None:
+        candidates = list(before)
+    else:
+        candidates = [joined for each in before for joined in _joined(after, each)]
+        if not candidates:
+            return Unclear("the catalogue and what was staged last do not name the same columns")
+    fitting: dict[TableMap | Unclear, None] = {}
+    misfit = "no order of its columns fits the log"
+    for each in candidates:
+        result = _completed(table_map, each, flavor, version)
+        if not isinstance(result, _Misfit):
+            fitting[result] = None
+        elif len(candidates) == 1:
+            misfit = result.reason
+    if len(fitting) > 1:
+        return Unclear(f"{len(fitting)} orders of its columns fit the log")
+    return next(iter(fitting), Unclear(misfit))
+
+
+class _Misfit(NamedTuple):
+    """Why a table does not have a shape."""
+
+    reason: str
+
+
+def _joined(after: Shape, before: Shape) -> Iterator[Shape]:
+    """Yield a shape with what two of the same columns say; nothing if they are not the same."""
+    if len(after.columns) != len(before.columns):
+        return
+    pairs = list(zip(after.columns, before.columns, strict=True))
+    if not all(same(mine.name, other.name) for mine, other in pairs):
+        return
+    key, unsure = before.key, any(column.perhaps_key for column in before.columns)
+    if after.key is not None and (key is None or unsure):
+        key, unsure = after.key, False
+    elif after.key is not None and key is not None and _names(after.key) != _names(key):
+        return
+    yield Shape(
+        tuple(
+            # A statement that changed a column may spell its former name in another case.
+            ShapeColumn(mine.name, other.facts.joined(mine.facts), other.perhaps_key and unsure)
+            for mine, other in pairs
+        ),
+        key,
+    )
+
+
+def _names(key: Key) -> list[str]:
+    return [name.casefold() for name, _ in key.columns]
+
+
+def _completed(
+    table_map: TableMap, shape: Shape, flavor: Flavor, version: tuple[int, ...]
+) -> TableMap | Unclear | _Misfit:
+    reason = _misfit(table_map, shape)
+    if reason is not None:
+        return _Misfit(reason)
+    columns = []
+    for logged, column in zip(table_map.columns, shape.columns, strict=True):
+        completed = complete(logged, column.name, column.facts, flavor)
+        lacking = missing(completed, column.facts, flavor, version)
+        if lacking is not None:
+            return Unclear(f"nothing tells the {lacking} of column {column.name}")
+        columns.append(completed)
+    key = table_map.primary_key if table_map.has_names else _key(table_map, shape)
+    if isinstance(key, Unclear):
+        return key
+    return replace(table_map, columns=tuple(columns), primary_key=key)
+
+
+def _misfit(table_map: TableMap, shape: Shape) -> str | None:
+    """Return what the log contradicts."""
+    if len(shape.columns) != len(table_map.columns):
+        return f"{len(table_map.columns)} columns in the log, {len(shape.columns)} by the catalogue"
+    for logged, column in zip(table_map.columns, shape.columns, strict=True):
+        if logged.name is not None and logged.name != column.name:
+            return f"a column {logged.name} in the log, {column.name} by the catalogue"
+        differs = mismatch(logged, column.facts)
+        if differs is not None:
+            return f"column {column.name}: {differs}"
+    return None
+
+
+def _key(table_map: TableMap, shape: Shape) -> tuple[tuple[int, int], ...] | Unclear | None:
+    unsure = any(
+        column.perhaps_key and not logged.nullable
+        for logged, column in zip(table_map.columns, shape.columns, strict=True)
+    )
+    if shape.key is None or unsure:
+        return Unclear("a statement may have changed its key, and nothing tells the former one")
+    places = {column.name.casefold(): index for index, column in enumerate(shape.columns)}
+    key = []
+    for name, prefix in shape.key.columns:
+        if name.casefold() not in places:
+            return Unclear(f"its key has a column {name}, and it has none")
+        key.append((places[name.casefold()], prefix))
+    return tuple(key) or None
+
+
+# ------------------------------------------------------------------- shapes from elsewhere
+
+
+def shape_of_catalog(table: CatalogTable) -> Shape:
+    """Return a table's shape as the catalogue has it."""
+    columns = tuple(
+        ShapeColumn(
+            each.name,
+            Facts(
+                data_type=each.data_type,
+                nullable=each.nullable,
+                unsigned=each.unsigned,
+                charset=each.charset,
+                labels=each.labels,
+                octets=each.octets,
+                precision=each.precision,
+                scale=each.scale,
+                fsp=each.fsp,
+                generated=each.generated,
+                visible=each.visible,
+            ),
+        )
+        for each in table.columns
+    )
+    return Shape(columns, Key(table.key, primary=table.primary, others=table.others))
+
+
+_MYSQL_TYPE = re.compile(r"(\w+)(?:\((.*)\))?(.*)", re.DOTALL)
+_LABEL = re.compile(r"'((?:[^']|'')*)'(?:,|\Z)", re.DOTALL)
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_OWN_FORM = frozenset({"inet4", "inet6", "uuid", "vector"})
+_NUMBERS = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"}
+)
+
+
+def shape_of_manifest(schema: manifest.Schema) -> Shape:
+    """Return a table's shape as it was staged.
+
+    Whether its key is the primary one, or stands in for it, is not staged: nothing is built on it.
+    """
+    columns = tuple(ShapeColumn(each.name, _staged_facts(each)) for each in schema.columns)
+    key = Key(tuple((name, 0) for name in schema.key), primary=False, others=True)
+    return Shape(columns, key)
+
+
+def _staged_facts(column: manifest.Column) -> Facts:
+    match = _MYSQL_TYPE.fullmatch(column.mysql_type)
+    if match is None:
+        return Facts(nullable=column.nullable)
+    data_type, inside, behind = match[1].lower(), match[2], match[3]
+    labels = None
+    if data_type in ("enum", "set") and inside is not None:
+        labels = tuple(each.replace("''", "'") for each in _LABEL.findall(inside))
+    charset = column.charset
+    if charset is None and (data_type in _BYTES | _OWN_FORM or labels is not None):
+        charset = "binary"
+    return Facts(
+        data_type=data_type,
+        nullable=column.nullable,
+        unsigned="unsigned" in behind if data_type in _NUMBERS else None,
+        charset=charset,
+        labels=labels,
+    )

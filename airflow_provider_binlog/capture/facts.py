@@ -1,0 +1,291 @@
+"""What is known of a column besides what its TABLE_MAP says, and whether the two agree.
+
+Source: mysql-server, sql/log_event.cc, Table_map_log_event; MySQL 9.7 reference manual, 28.3.8 The
+INFORMATION_SCHEMA COLUMNS Table; MariaDB documentation, Data Types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.charset_tables import COLLATIONS, MULTI_BYTE, UNICODE
+from airflow_provider_binlog.binlog.charsets import (
+    BINARY,
+    BINARY_COLLATION,
+    charset_of,
+    decode_text,
+    single_byte_table,
+)
+from airflow_provider_binlog.binlog.column_types import (
+    BLOBS,
+    NUMERIC,
+    VARCHARS,
+    ColumnType,
+    type_name,
+)
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.position import Flavor
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+
+INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
+"""Types of MariaDB that the log writes as BINARY or VARBINARY."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a catalogue, a manifest or a statement says of a column; None where it does not.
+
+    Attributes:
+        data_type: The type's name as `information_schema.COLUMNS.DATA_TYPE` has it.
+        nullable: Whether it may hold NULL.
+        unsigned: Of numbers.
+        charset: Of text, ENUM and SET; `binary` for columns that hold bytes.
+        labels: Of ENUM and SET.
+        octets: The most bytes of a value of CHAR, BINARY, VARCHAR and VARBINARY.
+        precision, scale: Of DECIMAL; of BIT the precision alone.
+        fsp: Digits of a fraction of a second.
+        generated: Whether its values are computed from other columns.
+        visible: Whether `SELECT *` shows it.
+    """
+
+    data_type: str | None = None
+    nullable: bool | None = None
+    unsigned: bool | None = None
+    charset: str | None = None
+    labels: tuple[str, ...] | None = None
+    octets: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fsp: int | None = None
+    generated: bool | None = None
+    visible: bool | None = None
+
+    def joined(self, other: Facts) -> Facts:
+        """Return both: where the two differ, this one's."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(other, **{name: fact for name, fact in known.items() if fact is not None})
+
+
+UNKNOWN = Facts()
+
+
+_CHAR = frozenset({ColumnType.STRING})
+_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_GEOMETRIES = {
+    "geometry": 0,
+    "point": 1,
+    "linestring": 2,
+    "polygon": 3,
+    "multipoint": 4,
+    "multilinestring": 5,
+    "multipolygon": 6,
+    "geomcollection": 7,
+    "geometrycollection": 7,
+}
+_BLOB_SIZES = {"tiny": 1, "": 2, "medium": 3, "long": 4}
+_LENGTHS = {prefix + kind: n for prefix, n in _BLOB_SIZES.items() for kind in ("blob", "text")}
+_OLD_TEMPORALS = frozenset({ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP})
+_TEMPORALS2 = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
+
+# Data type -> the real types that a TABLE_MAP may have for it.
+_CODES: dict[str, frozenset[ColumnType]] = {
+    "tinyint": frozenset({ColumnType.TINY}),
+    "smallint": frozenset({ColumnType.SHORT}),
+    "mediumint": frozenset({ColumnType.INT24}),
+    "int": frozenset({ColumnType.LONG}),
+    "bigint": frozenset({ColumnType.LONGLONG}),
+    "decimal": frozenset({ColumnType.NEWDECIMAL}),
+    "float": frozenset({ColumnType.FLOAT}),
+    "double": frozenset({ColumnType.DOUBLE}),
+    "bit": frozenset({ColumnType.BIT}),
+    "year": frozenset({ColumnType.YEAR}),
+    "date": frozenset({ColumnType.DATE, ColumnType.NEWDATE}),
+    "time": frozenset({ColumnType.TIME, ColumnType.TIME2}),
+    "datetime": frozenset({ColumnType.DATETIME, ColumnType.DATETIME2}),
+    "timestamp": frozenset({ColumnType.TIMESTAMP, ColumnType.TIMESTAMP2}),
+    "char": _CHAR,
+    "binary": _CHAR,
+    "inet4": _CHAR,
+    "inet6": _CHAR,
+    "uuid": _CHAR,
+    "varchar": VARCHARS,
+    "varbinary": VARCHARS,
+    "vector": VARCHARS | {ColumnType.VECTOR},
+    "enum": frozenset({ColumnType.ENUM}),
+    "set": frozenset({ColumnType.SET}),
+    "json": frozenset({ColumnType.JSON}) | BLOBS,
+    **dict.fromkeys(_LENGTHS, BLOBS),
+    **dict.fromkeys(_GEOMETRIES, frozenset({ColumnType.GEOMETRY})),
+}
+_BINARY_SIZES = {"inet4": 4, "inet6": 16, "uuid": 16}
+# From which version on MariaDB has types that look like BINARY and VARBINARY of these sizes.
+_SINCE = {4: (10, 10), 16: (10, 5)}
+_VECTOR_SINCE = (11, 7)
+_VECTOR_SIZE = 4
+
+
+def mismatch(logged: TableMapColumn, facts: Facts) -> str | None:
+    """Return what the log and the facts disagree about; None where they agree."""
+    kind = logged.real_type
+    if facts.data_type is not None:
+        if facts.data_type not in _CODES:
+            return f"a type that is not known here, {facts.data_type}"
+        if kind not in _CODES[facts.data_type]:
+            return f"{type_name(kind)} in the log, {facts.data_type} there"
+    checks = (
+        ("nullable", logged.nullable, facts.nullable),
+        ("unsigned", logged.unsigned if kind != ColumnType.YEAR else None, facts.unsigned),
+        ("size", *_sizes(logged, facts)),
+        ("charset", _logged_charset(logged), facts.charset),
+        ("geometry", logged.geometry_type, _GEOMETRIES.get(facts.data_type or "")),
+    )
+    for what, log, fact in checks:
+        if log is not None and fact is not None and log != fact:
+            return f"{what}: {log} in the log, {fact} there"
+    return None
+
+
+def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
+    """Return a measure of the type by the log, and the same by the facts."""
+    kind = logged.real_type
+    measures: tuple[object, object] = (None, None)
+    if kind == ColumnType.NEWDECIMAL and facts.precision is not None:
+        measures = (logged.precision, logged.scale), (facts.precision, facts.scale)
+    elif kind == ColumnType.BIT:
+        measures = logged.bits, facts.precision
+    elif kind in _TEMPORALS2:
+        measures = logged.fsp, facts.fsp
+    elif kind in _LABELLED and facts.labels is not None:
+        measures = logged.pack_size, _pack_size(kind, len(facts.labels))
+    elif kind in BLOBS:
+        measures = logged.length_size, _LENGTHS.get(facts.data_type or "")
+    elif kind in VARCHARS or kind == ColumnType.STRING:
+        measures = logged.bytes_max, _BINARY_SIZES.get(facts.data_type or "", facts.octets)
+    return measures
+
+
+def _pack_size(kind: int, labels: int) -> int:
+    """Return the bytes of a value. Source: sql/field.h, get_enum_pack_length and _set_."""
+    if kind == ColumnType.ENUM:
+        return 1 if labels < 256 else 2
+    size = (labels + 7) // 8
+    return 8 if size > 4 else size
+
+
+def _logged_charset(logged: TableMapColumn) -> str | None:
+    if logged.collation is None or not _has_charset(logged):
+        return None
+    return charset_of(logged.collation)
+
+
+def _has_charset(logged: TableMapColumn) -> bool:
+    kind = logged.real_type
+    return kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING or kind in _LABELLED
+
+
+def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) -> TableMapColumn:
+    """Return the column with what the facts say and the log does not."""
+    kind = logged.real_type
+    added: dict[str, object] = {}
+    if logged.name is None:
+        added["name"] = name
+    if kind in NUMERIC and logged.unsigned is None:
+        added["unsigned"] = True if kind == ColumnType.YEAR else facts.unsigned
+    if _has_charset(logged) and logged.collation is None and facts.charset is not None:
+        added["collation"] = _collation(facts.charset)
+    if kind in _LABELLED and facts.labels is not None and facts.charset is not None:
+        field = "enum_labels" if kind == ColumnType.ENUM else "set_labels"
+        if getattr(logged, field) is None:
+            added[field] = _encode_labels(facts.labels, facts.charset)
+    if kind == ColumnType.GEOMETRY and logged.geometry_type is None:
+        added["geometry_type"] = _GEOMETRIES.get(facts.data_type or "")
+    if kind in _OLD_TEMPORALS:
+        added["datetime_precision"] = 0 if flavor is Flavor.MYSQL else facts.fsp
+    if logged.visible is None and flavor is Flavor.MYSQL:
+        added["visible"] = facts.visible
+    if flavor is Flavor.MARIADB and facts.data_type in INVISIBLE_TYPES:
+        added["data_type"] = facts.data_type
+    added["generated"] = facts.generated
+    return replace(logged, **added)  # type: ignore[arg-type]
+
+
+def missing(
+    column: TableMapColumn, facts: Facts, flavor: Flavor, version: tuple[int, ...]
+) -> str | None:
+    """Return what it takes to read the column and is not known, even when completed; or None.
+
+    Args:
+        column: As `complete` returns it, or as it was logged.
+        facts: From which it was completed.
+        flavor: Of the server that wrote the log.
+        version: Of that server.
+    """
+    kind = column.real_type
+    needed = (
+        ("name", True, column.name),
+        ("sign", kind in NUMERIC, column.unsigned),
+        ("character set", _has_charset(column), column.collation),
+        ("labels", kind == ColumnType.ENUM, column.enum_labels),
+        ("labels", kind == ColumnType.SET, column.set_labels),
+        ("kind of geometry", kind == ColumnType.GEOMETRY, column.geometry_type),
+    )
+    for what, applies, value in needed:
+        if applies and value is None:
+            return what
+    if flavor is Flavor.MARIADB:
+        if kind in _OLD_TEMPORALS and column.datetime_precision is None:
+            return "digits of a fraction of a second"
+        if facts.data_type is None and may_be_another_type(column, version):
+            return "data type"
+    return None
+
+
+def may_be_another_type(column: TableMapColumn, version: tuple[int, ...]) -> bool:
+    """Whether a column of MariaDB may be of a type that the log does not tell from its own."""
+    if column.data_type is not None or column.collation not in (None, BINARY_COLLATION):
+        return False
+    if column.real_type == ColumnType.STRING:
+        since = _SINCE.get(column.bytes_max)
+        return since is not None and version >= since
+    vector = column.type_code == ColumnType.VARCHAR and column.bytes_max % _VECTOR_SIZE == 0
+    return vector and column.bytes_max > 0 and version >= _VECTOR_SINCE
+
+
+def is_old_temporal(column: TableMapColumn) -> bool:
+    """Whether it is a TIME, DATETIME or TIMESTAMP in the format from before MySQL 5.6."""
+    return column.real_type in _OLD_TEMPORALS
+
+
+@cache
+def _collation(charset: str) -> int | None:
+    """Return some collation of a character set: which one it is makes no difference here."""
+    if charset == BINARY:
+        return BINARY_COLLATION
+    ranges = COLLATIONS.get(charset)
+    return None if ranges is None else int(ranges.split(",")[0].split("-")[0])
+
+
+def _encode_labels(labels: tuple[str, ...], charset: str) -> tuple[bytes, ...] | None:
+    """Return labels as a TABLE_MAP has them; None if one cannot be written in the set."""
+    try:
+        encoded = tuple(_encode(label, charset) for label in labels)
+        if charset == BINARY:
+            return encoded
+        same = tuple(decode_text(each, charset) for each in encoded) == labels
+    except (BinlogError, ValueError, KeyError):
+        return None
+    return encoded if same else None
+
+
+def _encode(label: str, charset: str) -> bytes:
+    if charset == BINARY:
+        return label.encode("ascii")
+    table = single_byte_table(charset)
+    if table is not None:
+        return bytes(map(table.index, label))
+    codec = UNICODE[charset][0] if charset in UNICODE else MULTI_BYTE[charset][0]
+    return label.encode(codec)

@@ -1,0 +1,508 @@
+"""The schema of the past: what the log leaves out of a TABLE_MAP, told for certain or not at all.
+
+Under `binlog_row_metadata=FULL` the log says how a table's columns were called when a row was
+logged, and nothing is asked here. Otherwise the server's catalogue says how they are called now.
+The statements between the two moments are undone: those of the range, and those behind it up to
+where the log stood when the catalogue was read. What comes out is checked against what the log does
+say, and must be one table alone. When the catalogue is read makes no difference, but to whether
+there is an answer.
+
+A range is first read as if no statement in it changed a table whose rows have come before. Where
+one did, the range is read to its end for its statements, and then once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.statements import StatementKind, classify
+from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.capture.alterations import Opaque
+from airflow_provider_binlog.capture.completion import (
+    Unclear,
+    complete_table_map,
+    needs_more,
+    shape_of_catalog,
+    shape_of_manifest,
+)
+from airflow_provider_binlog.capture.history import (
+    History,
+    LoggedChange,
+    Lost,
+    names_of,
+)
+from airflow_provider_binlog.capture.statements import DdlReader, describe, placed
+from airflow_provider_binlog.capture.table_changes import (
+    Altered,
+    Created,
+    Renamed,
+    TableChange,
+    read_changes,
+)
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.errors import ConnectionLostError, ServerSetupError
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.transport.server import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.history import Backwards
+    from airflow_provider_binlog.capture.shapes import Shape
+    from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+TableName: TypeAlias = tuple[str, str]
+
+CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "Catalog"]
+"""Reads the catalogue: `transport.catalog.read_catalog` over a connection of its own."""
+
+# Behind every row of a range.
+_BEHIND = 1 << 62
+_ADVICE = (
+    "SET GLOBAL binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
+    "new snapshot"
+)
+_ADVICE_UNDER_FULL = (
+    "binlog_row_metadata=FULL does not log it either: GRANT SELECT on the table to the account, "
+    "let the changes logged before its last ALTER TABLE be replaced by a new snapshot, or leave it "
+    "out"
+)
+
+
+class Past:
+    """What is known of the tables of a range from outside of it, and kept when it is read again.
+
+    Attributes:
+        changes: What the statements of the whole range did; None as long as that is not known.
+    """
+
+    def __init__(
+        self,
+        source: BinlogSource,
+        stop: Position,
+        *,
+        tables: TableFilter,
+        read_catalog: CatalogReader | None,
+        former: Manifest | None,
+    ) -> None:
+        """Note where to ask; nothing is asked yet.
+
+        Args:
+            source: Where the log is read.
+            stop: Where the range ends.
+            tables: Which tables are captured.
+            read_catalog: None where there is no server to ask: then the log must say it all.
+            former: The manifest of the range before, if there is one.
+        """
+        self.changes: list[LoggedChange] | None = None
+        self.can_tell = read_catalog is not None
+        self._source = source
+        self._tables = tables
+        self._read_catalog = read_catalog
+        self._former = {} if former is None else _last_shapes(former)
+        self._others: set[TableName] = set()
+        self._catalog: Catalog | None = None
+        self._tail: list[LoggedChange] = []
+        self._tail_end = stop
+
+    def history(
+        self, changes: list[LoggedChange], names: set[TableName], flavor: Flavor
+    ) -> History:
+        """Return what is known of these tables, given what the statements of the range did.
+
+        Raises:
+            SourceError: The server, or the way to it, failed.
+        """
+        while True:
+            catalog = self._catalog or self._look()
+            related, relevant = _related([*changes, *self._tail], names)
+            unasked = {name for name in related if not self._wants(*name)}
+            if not unasked:
+                break
+            # Tables that are not captured, and once were, or share a shape with one that is.
+            self._others |= unasked
+            self._catalog = None
+        last = {name: _last_of(catalog, name) for name in related}
+        return History(relevant, related, first=self._former, last=last.__getitem__, flavor=flavor)
+
+    def _wants(self, database: str, table: str) -> bool:
+        return (database, table) in self._others or self._tables.matches(database, table)
+
+    def _look(self) -> Catalog:
+        """Read the catalogue, and the log up to the place for which it holds."""
+        if self._read_catalog is None:
+            raise ServerSetupError("there is no server to ask for its catalogue")
+        catalog = self._read_catalog(self._wants)
+        if catalog.position.place < self._tail_end.place:
+            raise ConnectionLostError(
+                "the server's log ends before the range does",
+                at=catalog.position,
+                stop=self._tail_end,
+            )
+        for position, file, change in _changes_between(
+            self._source, self._tail_end, catalog.position
+        ):
+            row = _BEHIND + len(self._tail)
+            self._tail.append(LoggedChange(row, file, position, change))
+        self._tail_end = catalog.position
+        self._catalog = catalog
+        return catalog
+
+
+def _related(
+    changes: list[LoggedChange], names: set[TableName]
+) -> tuple[set[TableName], list[LoggedChange]]:
+    """Return the tables whose names or shapes these ones had, or gave, and what changed them."""
+    related = set(names)
+    while True:
+        more = set(related)
+        for logged in changes:
+            change = logged.change
+            if isinstance(change, Renamed):
+                pair = {change.old, change.new}
+            elif isinstance(change, Created) and change.like is not None:
+                pair = {change.table, change.like}
+            else:
+                continue
+            if pair & more:
+                more |= pair
+        if more == related:
+            break
+        related = more
+    databases = {database for database, _ in related}
+    relevant = [
+        logged
+        for logged in changes
+        if any(
+            (database, table) in related or (not table and database in databases)
+            for database, table in names_of(logged.change)
+        )
+    ]
+    return related, relevant
+
+
+def _last_of(catalog: Catalog, name: TableName) -> Backwards:
+    table = catalog.tables.get(name)
+    if table is not None:
+        return (shape_of_catalog(table),)
+    return Lost(
+        "it is not in the server's catalogue: it was dropped or renamed since, or the account has "
+        "no SELECT on it"
+    )
+
+
+class SchemaReader:
+    """Completes the TABLE_MAPs of a range's captured tables, while it is read once.
+
+    Attributes:
+        table_maps: Completed: what is told of a rows event is an index into it.
+        changes: What the statements read so far did.
+        gave_up: A statement changed a table whose rows have come before: what is told from here on
+            means nothing, and the range has to be read again, with `changes` for `Past.changes`.
+    """
+
+    def __init__(self, past: Past) -> None:
+        self.table_maps: list[TableMap] = []
+        self.changes: list[LoggedChange] = []
+        self.gave_up = False
+        self._past = past
+        self._ddl = DdlReader()
+        self._indexes: dict[TableMap, int] = {}
+        # Of each TABLE_MAP as logged: the index of it completed, or -1 where it depends.
+        self._plain = np.empty(0, dtype=np.int64)
+        self._names: set[TableName] = set()
+        self._completed: dict[tuple[int, int], int] = {}
+        self._history: History | None = None
+
+    def read(
+        self,
+        block: EventBlock,
+        transactions: Transactions,
+        rows: npt.NDArray[np.int64],
+        table: npt.NDArray[np.int64],
+        *,
+        logged: Sequence[TableMap],
+        file_index: int,
+    ) -> npt.NDArray[np.int64]:
+        """Return the table of each rows event of the next block: an index into `table_maps`.
+
+        Args:
+            block: The next block.
+            transactions: Its transactions.
+            rows: The captured rows events, as indexes of events.
+            table: The table of each, an index into `logged`.
+            logged: The TABLE_MAPs as they were logged.
+            file_index: Of the block's file in the range.
+
+        Raises:
+            ServerSetupError: A table cannot be told for certain; says why, and what to set.
+            UnsupportedError: Which tables a statement is about cannot be made out.
+            SourceError: The server, or the way to it, failed.
+        """
+        found = list(self._statements(block, transactions, file_index))
+        self.changes += found
+        self._note(logged, block.format)
+        own: npt.NDArray[np.int64] = self._plain[table]
+        if found and self._past.changes is None:
+            self._history = None
+            row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows]
+            self.gave_up |= self._comes_late(found, table, row, logged)
+        depends = np.flatnonzero(own < 0)
+        if self.gave_up or not len(depends):
+            return own
+        if not self._past.can_tell:
+            self._refuse(
+                f"there is no server to ask for the names of a captured table's columns: {_ADVICE}",
+                block,
+                int(rows[depends[0]]),
+                logged[int(table[depends[0]])],
+            )
+        row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows[depends]]
+        for which, index in self._epochs(table[depends], row, logged, block.format.flavor):
+            event, first = int(rows[depends[which[0]]]), int(row[which[0]])
+            own[depends[which]] = self._complete(block, event, logged[index], index, first)
+            if self.gave_up:
+                break
+        return own
+
+    def _note(self, logged: Sequence[TableMap], file_format: FormatDescription) -> None:
+        """Find out which of the new TABLE_MAPs say all that it takes."""
+        new = logged[len(self._plain) :]
+        if not new:
+            return
+        flavor, version = file_format.flavor, _version(file_format)
+        depends = [
+            not each.has_names or (self._past.can_tell and needs_more(each, flavor, version))
+            for each in new
+        ]
+        indexes = [
+            -1 if depending else self._index(each)
+            for each, depending in zip(new, depends, strict=True)
+        ]
+        self._plain = np.append(self._plain, np.array(indexes, dtype=np.int64))
+
+    def _statements(
+        self, block: EventBlock, transactions: Transactions, file_index: int
+    ) -> Iterator[LoggedChange]:
+        for event, query in self._ddl.read(transactions):
+            offset = int(block.position[event])
+            row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
+            with placed(block.file, offset):
+                changes = _changes_of(query, block.format.flavor)
+            for change in changes:
+                yield LoggedChange(row, block.file, offset, change)
+
+    def _comes_late(
+        self,
+        found: list[LoggedChange],
+        table: npt.NDArray[np.int64],
+        row: npt.NDArray[np.int64],
+        logged: Sequence[TableMap],
+    ) -> bool:
+        """Whether a statement of the block changes a table whose rows came before it."""
+        first: dict[TableName, int] = dict.fromkeys(self._names, -1)
+        for index in np.unique(table[self._plain[table] < 0]).tolist():
+            name = logged[index].database, logged[index].table
+            own = int(row[table == index].min())
+            first[name] = min(first.get(name, own), own)
+        return any(
+            begin < late.row and changed in (name, (name[0], ""))
+            for late in found
+            for changed in names_of(late.change)
+            for name, begin in first.items()
+        )
+
+    def _epochs(
+        self,
+        table: npt.NDArray[np.int64],
+        row: npt.NDArray[np.int64],
+        logged: Sequence[TableMap],
+        flavor: Flavor,
+    ) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+        """Yield the events of each TABLE_MAP between two statements on its table."""
+        indexes = np.unique(table).tolist()
+        names = {(logged[index].database, logged[index].table) for index in indexes}
+        if self._history is None or not names <= self._names:
+            self._names |= names
+            changes = self.changes if self._past.changes is None else self._past.changes
+            self._history = self._past.history(changes, self._names, flavor)
+        for index in indexes:
+            own = np.flatnonzero(table == index)
+            bounds = self._history.bounds((logged[index].database, logged[index].table))
+            epoch = np.searchsorted(np.array(bounds, dtype=np.int64), row[own], side="right")
+            for each in np.unique(epoch).tolist():
+                yield own[epoch == each], index
+
+    def _complete(
+        self, block: EventBlock, event: int, table_map: TableMap, index: int, row: int
+    ) -> int:
+        """Return the index of a table as it was at a row; -1 where the range must be read again."""
+        if self._history is None:
+            return -1
+        name = table_map.database, table_map.table
+        begin = max((each for each in self._history.bounds(name) if each <= row), default=-1)
+        known = self._completed.get((index, begin))
+        if known is not None:
+            return known
+        completed = complete_table_map(
+            table_map,
+            *self._history.at(name, row),
+            flavor=block.format.flavor,
+            version=_version(block.format),
+        )
+        if isinstance(completed, Unclear):
+            if self._past.changes is None:
+                # A statement that comes later in the range may explain it.
+                self.gave_up = True
+                return -1
+            advice = _ADVICE_UNDER_FULL if table_map.has_names else _ADVICE
+            self._refuse(
+                "the log does not say enough of a captured table's columns, and the server's "
+                f"catalogue does not tell it for certain ({completed.reason}): {advice}",
+                block,
+                event,
+                table_map,
+            )
+        found = self._completed[index, begin] = self._index(completed)
+        return found
+
+    def _refuse(self, message: str, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
+        raise ServerSetupError(
+            message,
+            table=f"{table_map.database}.{table_map.table}",
+            file=block.file,
+            offset=int(block.position[event]),
+        )
+
+    def _index(self, table_map: TableMap) -> int:
+        known = self._indexes.get(table_map)
+        if known is None:
+            known = self._indexes[table_map] = len(self.table_maps)
+            self.table_maps.append(table_map)
+        return known
+
+
+def _version(file_format: FormatDescription) -> tuple[int, ...]:
+    return parse_version(file_format.server_version).version
+
+
+def _changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
+    if not query.error:
+        return read_changes(query, flavor)
+    # What it did before it failed is not in the log.
+    described = describe(query, flavor)
+    failed = Opaque(f"error {query.error}")
+    return tuple(Altered(name, (failed,)) for name in described.tables) if described else ()
+
+
+def _last_shapes(manifest: Manifest) -> dict[TableName, Shape]:
+    """Return the shapes that tables had at the end of a range, where nothing changed them since."""
+    changed: dict[TableName, int] = {}
+    for statement in manifest.statements:
+        if not statement.kind.startswith("TRUNCATE"):
+            for name in statement.tables:
+                changed[name] = max(statement.row, changed.get(name, 0))
+    shapes = {}
+    for table in manifest.tables:
+        name = table.database, table.table
+        last = max(table.parts, key=lambda part: part.last_row)
+        behind = max(changed.get(name, -1), changed.get((table.database, ""), -1))
+        if last.last_row > behind:
+            shapes[name] = shape_of_manifest(table.schemas[last.schema])
+    return shapes
+
+
+# ------------------------------------------------------------------- behind the range
+
+
+def _changes_between(
+    source: BinlogSource, start: Position, stop: Position
+) -> Iterator[tuple[int, str, TableChange]]:
+    """Yield what the statements between two places did, with offset and file of each.
+
+    Nothing else is looked at: what is not decoded is no matter of this range.
+
+    Raises:
+        UnsupportedError: Which tables a statement is about cannot be made out.
+    """
+    if start.place >= stop.place:
+        return
+    expander, gtid = Expander(), _LastGtid()
+    for logged in source.blocks(start, stop):
+        for block in expander.expand(logged):
+            for event in _statement_events(block):
+                offset = int(block.position[event])
+                if Position(block.file, offset).place >= stop.place:
+                    return
+                query = Query.parse(block.body(event), block.format)
+                if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(
+                    block, event
+                ):
+                    continue
+                with placed(block.file, offset):
+                    changes = _changes_of(query, block.format.flavor)
+                for change in changes:
+                    yield offset, block.file, change
+            gtid.pass_over(block)
+
+
+class _LastGtid:
+    """Knows the last GTID of MariaDB, which may be in the block before."""
+
+    def __init__(self) -> None:
+        self._alters_nothing = False
+
+    def alters_nothing(self, block: EventBlock, event: int) -> bool:
+        """Whether the statement is the first of two phases, or rolled back."""
+        before = np.flatnonzero(block.type[:event] == EventType.MARIADB_GTID)
+        if not len(before):
+            return self._alters_nothing
+        return _alters_nothing(block, int(before[-1]))
+
+    def pass_over(self, block: EventBlock) -> None:
+        """Remember the block's last one."""
+        own = np.flatnonzero(block.type == EventType.MARIADB_GTID)
+        if len(own):
+            self._alters_nothing = _alters_nothing(block, int(own[-1]))
+
+
+def _alters_nothing(block: EventBlock, event: int) -> bool:
+    header = EventHeader.parse(block.event(event))
+    gtid = MariadbGtid.parse(block.body(event), block.format, server_id=header.server_id)
+    return gtid.alters_nothing
+
+
+# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
+_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
+_BEGIN = int.from_bytes(b"BEGIN", "little")
+_BEGIN_MASK = np.uint64((1 << 40) - 1)
+
+
+def _statement_events(block: EventBlock) -> list[int]:
+    """Return the QUERY events that are no BEGIN: with MySQL every transaction has one."""
+    queries = np.flatnonzero(block.type == EventType.QUERY)
+    at = block.start[queries]
+    end = at + block.size[queries] - block.format.checksum_size
+    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
+    text = at + _STATUS + status_size + block.data[at + _DATABASE_SIZE] + 1
+    begins = overlapping(block.data, "<u8")[np.maximum(end - 5, 0)] & _BEGIN_MASK == _BEGIN
+    chosen: list[int] = queries[~(begins & (end - text == 5))].tolist()
+    return chosen

@@ -1,0 +1,66 @@
+"""Where another server's log goes on from where a checkpoint stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.capture.capture_range import prepared_between
+from airflow_provider_binlog.capture.known import is_logged
+from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.manifest import Prepared
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+
+def take_over_prepared(
+    source: BinlogSource, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
+) -> tuple[Prepared, ...]:
+    """Return the undecided XA transactions, each with its place in this server's log.
+
+    They are looked for in the files before `at`, the newest first. One that stands behind it stays
+    as it is: it is met there.
+
+    Raises:
+        PositionPurgedError: One is nowhere in this server's log.
+    """
+    wanted = {each.gtid for each in prepared if each.gtid and is_logged(flavor, each.gtid, at)}
+    unnamed = [each for each in prepared if each.gtid is None]
+    found: dict[str | None, Prepared] = {}
+    for begin, end in _files_before(at) if wanted else ():
+        try:
+            here = prepared_between(source, begin, end)
+        except (ForeignPositionError, PositionPurgedError):
+            break  # there is no such file
+        found |= {each.gtid: each for each in here if each.gtid in wanted}
+        if len(found) == len(wanted):
+            break
+    lost = [*unnamed, *(each for each in prepared if each.gtid in wanted - found.keys())]
+    if lost:
+        raise PositionPurgedError(
+            "the log of the server that took over lacks XA transactions that are prepared and not "
+            "decided: take a new snapshot there",
+            xids=[each.xid for each in lost],
+        )
+    return tuple(
+        replace(each, file=found[each.gtid].file, offset=found[each.gtid].offset)
+        if each.gtid in found
+        else each
+        for each in prepared
+    )
+
+
+def _files_before(at: Position) -> Iterator[tuple[Position, Position]]:
+    """Yield from where to where to read, file by file, backwards."""
+    log_name, number = split_file_name(at.file)
+    width = len(at.file) - len(log_name) - 1
+    end = at
+    while number > 0:
+        begin = Position(f"{log_name}.{number:0{width}}", FIRST_OFFSET)
+        yield begin, end
+        end, number = begin, number - 1

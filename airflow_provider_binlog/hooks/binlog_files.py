@@ -1,0 +1,147 @@
+"""Binlog files on whatever fsspec reaches: found in a folder, and opened to be read.
+
+Nothing of Airflow is imported here: the command line reads files where it is not installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.transport.log_files import arrange, is_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Reach = Callable[[str], tuple[Any, str]]
+    """Returns the fsspec file system that a location is on, and the path there."""
+
+
+@dataclass(frozen=True)
+class BinlogFiles:
+    """The files of one log, in its order.
+
+    Attributes:
+        paths: Where each lies, on its file system.
+        ignored: What else was found, by name.
+    """
+
+    paths: tuple[str, ...]
+    ignored: tuple[str, ...]
+    _systems: dict[str, Any] = field(repr=False)
+
+    def open(self, path: str) -> StoredFile:
+        """Open one of the files; the caller closes it.
+
+        Raises:
+            ObjectMissingError: It is not there any more.
+            StoreUnavailableError: The store failed.
+        """
+        from airflow_provider_binlog.staging.object_store import translated
+
+        with translated(path):
+            return StoredFile(self._systems[path].open(path, "rb"), path)
+
+
+class StoredFile:
+    """A file of a store, open for reading; what goes wrong with it is one of our errors."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        from airflow_provider_binlog.staging.object_store import translated
+
+        self._file = file
+        self._path = path
+        self._translated = translated
+        self.closed = False
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to so many bytes; none at the end."""
+        with self._translated(self._path):
+            return bytes(self._file.read(size))
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the front of the buffer; 0 at the end."""
+        with self._translated(self._path):
+            return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Go to an offset, and return it."""
+        with self._translated(self._path):
+            return int(self._file.seek(offset, whence))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.closed = True
+        self._file.close()
+
+
+def reach_plainly(location: str) -> tuple[Any, str]:
+    """Return the fsspec file system that a location is on, and the path there.
+
+    Raises:
+        ConfigurationError: Nothing that is installed knows the location's scheme.
+    """
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(location)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(f"cannot be reached: {error}", location=location) from error
+    return system, path
+
+
+def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
+    """Return the binlogs that some locations name: files, folders, globs of file names.
+
+    Args:
+        locations: `s3://conn_id@bucket/binlogs/`, `/backup/binlog.*`, ...
+        reach: Opens the store of a location.
+
+    Raises:
+        ConfigurationError: There is no binlog, or they are of two logs.
+        StagingError: The store cannot be reached, or a file does not exist.
+    """
+    given = [locations] if isinstance(locations, str) else list(locations)
+    if not given or not all(given):
+        raise ConfigurationError("binlog files are named by a path, or by a list of paths")
+    folders: dict[str, str] = {}
+    systems: dict[str, Any] = {}
+    ignored: list[str] = []
+    for location in given:
+        system, folder, names, passed = _look(location, reach)
+        ignored += passed
+        for name in names:
+            path = f"{folder}/{name}"
+            if folders.setdefault(name, folder) != folder:
+                raise ConfigurationError(
+                    "one file lies in two folders", file=name, folders=[folders[name], folder]
+                )
+            systems[path] = system
+    found = arrange(folders, folder=given[0].rstrip("/"))
+    paths = tuple(f"{folders[name]}/{name}" for name in found.names)
+    return BinlogFiles(paths, (*ignored, *found.ignored), systems)
+
+
+def _look(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
+    """Return where a location is, and the binlogs and the other files that it names."""
+    from airflow_provider_binlog.staging.object_store import FsspecStore, translated
+
+    folder, _, name = location.rpartition("/")
+    pattern = "*"
+    if is_pattern(name):
+        pattern = name
+        system, path = reach(folder or ("/" if location.startswith("/") else "."))
+    else:
+        system, path = reach(location)
+        with translated(location):
+            system.invalidate_cache(path)
+            is_folder = location.endswith("/") or system.isdir(path)
+        if not is_folder:
+            folder, _, name = path.rstrip("/").rpartition("/")
+            return system, folder, [name], []
+    path = path.rstrip("/")
+    found = arrange(
+        FsspecStore(system, path).list(""), folder=location.rstrip("/"), pattern=pattern
+    )
+    return system, path, found.names, found.ignored

@@ -1,0 +1,134 @@
+"""The located values of rows, read column by column; what becomes of values that cannot be.
+
+Source: as in the modules of the column families.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.changes import ZeroDates
+from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
+    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.values import Array, Values
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The columns of some rows; the rest as in `DecodedRows`."""
+
+    columns: list[Array]
+    unrepresentable: dict[str, int]
+    invalid_text: dict[str, int]
+
+
+def convert_columns(
+    layout: RowLayout, found: Iterable[tuple[int, Values]], event: Places
+) -> Converted:
+    """Return the columns of rows of these events; a column that is not found is NULL.
+
+    `event` says of each row which event it is of.
+
+    Raises:
+        FormatError: A value breaks the format; names the column and the event.
+        UnsupportedError: A date is none and may not be, or the values of a column exceed 2 GiB.
+    """
+    arrays: dict[int, Array] = {}
+    became_null: dict[int, int] = {}
+    replaced: dict[int, int] = {}
+    for index, values in found:
+        column = layout.columns[index]
+        array, invalid = _convert_column(column, values, event)
+        logged = 0 if values.null is None else int(np.count_nonzero(values.null))
+        if array.null_count > logged:
+            became_null[index] = array.null_count - logged
+            is_date = pa.types.is_temporal(column.arrow_type)
+            if is_date and layout.policies.zero_dates is ZeroDates.FAIL:
+                raise _refuse_null(column, values, array, event)
+        if invalid:
+            replaced[index] = invalid
+        arrays[index] = array
+    for index, column in enumerate(layout.columns):
+        if index not in arrays:
+            arrays[index] = nulls(len(event), column.arrow_type)
+    return Converted(
+        [arrays[index] for index in range(len(layout.columns))],
+        _by_name(layout, became_null),
+        _by_name(layout, replaced),
+    )
+
+
+def _by_name(layout: RowLayout, counts: dict[int, int]) -> dict[str, int]:
+    return {layout.columns[index].name: counts[index] for index in sorted(counts)}
+
+
+def _refuse_null(
+    column: ColumnLayout, values: Values, array: Array, event: Places
+) -> UnsupportedError:
+    became_null = ~array.is_valid().to_numpy(zero_copy_only=False)
+    if values.null is not None:
+        became_null &= ~values.null
+    return UnsupportedError(
+        "a date that is none, such as 0000-00-00: correct it, or stage it as null or as text: "
+        'zero_dates="null" or "text"',
+        column=column.name,
+        event=int(event[became_null.argmax()]),
+    )
+
+
+def _convert_column(column: ColumnLayout, values: Values, event: Places) -> tuple[Array, int]:
+    """Return the values, and how many of them had bytes that are no text."""
+    try:
+        try:
+            return column.plan.convert(values), 0
+        except FormatError:
+            if column.plan.repair is None:
+                raise
+            return column.plan.repair(values)
+    except BinlogError as error:
+        error.context["column"] = column.name
+        error.context.setdefault("event", int(event[_first_refused(column, values)]))
+        raise
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise_if_too_large(error, column)
+        raise
+
+
+def _first_refused(column: ColumnLayout, values: Values) -> int:
+    """Return the index of the first of some values that are not all read."""
+    read = column.plan.repair or column.plan.convert
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            read(values.slice(good, middle))
+        except BinlogError:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
+    """Translate Arrow's error about its 32-bit offsets, which it raises in two ways."""
+    if "overflow" in str(error) or isinstance(error, pa.ArrowCapacityError):
+        raise UnsupportedError(
+            "the values of a column exceed 2 GiB in one batch: set binlog_row_event_max_size "
+            "lower, or leave the table out",
+            column=column.name,
+        ) from error
+
+
+def nulls(count: int, arrow_type: pa.DataType) -> Array:
+    """Return so many NULLs; `pa.array` knows no unions, which is what may be text is read as."""
+    array: Array = pa.nulls(count, arrow_type)  # type: ignore[call-overload]  # of any type
+    return array

@@ -1,0 +1,107 @@
+"""Text put together from fragments: stretches of bytes from here and there.
+
+Source: numpy, assignment to an indexed view of overlapping items happens in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Places
+
+_CELL = 32
+"""Bytes that are copied at a time, which takes as long as 8 do."""
+_CHUNK = 8192
+"""Fragments that are copied at a time: their cells stay in the processor's cache."""
+_LENGTH = 0xFFFFFFFF
+_LONG = 16 * _CELL
+"""Fragments of more bytes are copied one by one."""
+
+
+def stretches(begin: Places, length: Places) -> Places:
+    """Return stretches of bytes as one number each: | 32 begin | 32 bits length |."""
+    return (begin << 32) + length
+
+
+LATER = (1 << 32) - 1
+"""What makes a stretch begin a byte later and end where it did."""
+
+
+class Fragments:
+    """Fragments by number, and the bytes they are made of."""
+
+    def __init__(self, count: int, data: npt.NDArray[np.uint8]) -> None:
+        """Begin with `data` to take fragments from, of less than 2 GiB like all that is added."""
+        self._pieces = [data]
+        self._size = len(data)
+        self._stretches = np.zeros(count, dtype=np.int64)
+
+    def add_bytes(self, data: bytes | npt.NDArray[np.uint8]) -> int:
+        """Return where these bytes come to lie, to take fragments from."""
+        at = self._size
+        piece = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return at
+
+    def add_values(self, values: Bytes) -> Places:
+        """Return the stretches in which these values come to lie."""
+        bounds = values.offsets.astype(np.int64)
+        return stretches(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
+
+    def put(self, number: Places, of: Places) -> None:
+        """Say of some fragments what stretches they are."""
+        self._stretches[number] = of
+
+    def join(self) -> tuple[npt.NDArray[np.uint8], Places]:
+        """Return all fragments end to end, and where each one ends.
+
+        They are copied in cells. What a cell has too much is written over by the fragments behind
+        it: so the first cell of each one is copied last, and in order.
+
+        Raises:
+            ArrowCapacityError: They take more than Arrow's offsets can say.
+        """
+        ends = np.cumsum(self._stretches & _LENGTH)
+        size = int(ends[-1]) if len(ends) else 0
+        if size > OFFSET_MAX:
+            raise pa.ArrowCapacityError("documents are too large as text")
+        source = np.concatenate([*self._pieces, np.zeros(_CELL, dtype=np.uint8)])
+        text = np.empty(size + _CELL, dtype=np.uint8)
+        for first in range(0, len(ends), _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            length = self._stretches[chunk] & _LENGTH
+            _copy(source, self._stretches[chunk] >> 32, length, text, ends[chunk] - length)
+        return text[:size], ends
+
+
+def _copy(
+    source: npt.NDArray[np.uint8],
+    begin: Places,
+    length: Places,
+    text: npt.NDArray[np.uint8],
+    place: Places,
+) -> None:
+    """Copy some fragments."""
+    from_cells, to_cells = overlapping(source, f"V{_CELL}"), overlapping(text, f"V{_CELL}")
+    longer = np.flatnonzero(length > _CELL)
+    if len(longer):
+        is_long = length.take(longer) > _LONG
+        for number in longer[is_long].tolist():
+            at, to, count = int(begin[number]), int(place[number]), int(length[number])
+            text[to : to + count] = source[at : at + count]
+        longer = longer[~is_long]
+    done = _CELL
+    while len(longer):
+        to_cells[place.take(longer) + done] = from_cells[begin.take(longer) + done]
+        done += _CELL
+        longer = longer[length.take(longer) > done]
+    to_cells[place] = from_cells[begin]

@@ -1,0 +1,118 @@
+"""Which of the files in a folder are the binlogs, and their order: what their names tell."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.position import split_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COMPRESSED = (".zst", ".zstd", ".gz")
+"""What the names of compressed copies end in; of two copies of one file the first is read."""
+
+_NAME = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<suffix>\.[^.]+)?", re.ASCII | re.DOTALL)
+# MariaDB's engine Aria keeps a log of its own in the data folder, named like a binlog.
+_NO_LOGS = frozenset({"aria_log"})
+# To pass over a binlog only because it cannot be opened would leave a gap.
+_UNREADABLE = frozenset(
+    {".7z", ".age", ".br", ".bz2", ".enc", ".gpg", ".lz4", ".lzma", ".xz", ".z", ".Z", ".zip"}
+)
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The binlogs among the files of a folder.
+
+    Attributes:
+        names: As they stand in the folder, in the order of the log.
+        ignored: The other files, and second copies.
+    """
+
+    names: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+def plain_name(path: str | os.PathLike[str]) -> str:
+    """Return the name that the server gave a file: without folder, and without `.gz` or `.zst`."""
+    name = PurePosixPath(os.fspath(path)).name
+    for suffix in COMPRESSED:
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix)
+    return name
+
+
+def is_pattern(name: str) -> bool:
+    """Whether it is a glob, so that it stands for several names."""
+    return any(sign in name for sign in "*?[")
+
+
+def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFiles:
+    """Return the binlogs among the names of a folder's files, in the order of the log.
+
+    Of a file and a compressed copy of it, the file itself is read.
+
+    Args:
+        names: The files of the folder.
+        folder: For errors.
+        pattern: Only files whose names match this glob.
+
+    Raises:
+        ConfigurationError: There is none, or they are of two logs, or one of them is compressed in
+            a way that is not read.
+    """
+    found: dict[str, dict[int, list[str]]] = {}
+    ignored = []
+    for name in sorted(name for name in names if fnmatchcase(name, pattern)):
+        parts = _NAME.fullmatch(name)
+        suffix = (parts["suffix"] or "") if parts else ""
+        if parts and suffix in _UNREADABLE and parts["log"] not in _NO_LOGS:
+            raise ConfigurationError(
+                f"a binlog compressed or encrypted as {suffix} is not read: {', '.join(COMPRESSED)}"
+                " are, and files as the server wrote them",
+                folder=folder,
+                file=name,
+            )
+        if parts and suffix in ("", *COMPRESSED) and parts["log"] not in _NO_LOGS:
+            log, number = split_file_name(plain_name(name))
+            found.setdefault(log, {}).setdefault(number, []).append(name)
+        else:
+            ignored.append(name)
+    if len(found) != 1:
+        raise _not_one(found, folder, pattern)
+    ((_, by_number),) = found.items()
+    chosen = []
+    for number in sorted(by_number):
+        copies = sorted(by_number[number], key=_preference)
+        if len(set(map(plain_name, copies))) > 1:
+            raise ConfigurationError("two files have one number", folder=folder, files=copies)
+        chosen.append(copies[0])
+        ignored += copies[1:]
+    return LogFiles(tuple(chosen), tuple(ignored))
+
+
+def _preference(name: str) -> int:
+    return next((index for index, end in enumerate(COMPRESSED, 1) if name.endswith(end)), 0)
+
+
+def _not_one(
+    found: dict[str, dict[int, list[str]]], folder: str, pattern: str
+) -> ConfigurationError:
+    if not found:
+        return ConfigurationError(
+            "no binlog lies there: binlogs are named like binlog.000001 or binlog.000001.gz",
+            folder=folder,
+            pattern=pattern,
+        )
+    logs = sorted(found)
+    return ConfigurationError(
+        f"the files of more than one log lie there: name those to read, as {folder}/{logs[0]}.*",
+        logs=", ".join(logs),
+    )

@@ -1,0 +1,4 @@
+-- TIME beyond a day and below zero, as microseconds.
+-- select: id, TIMESTAMPDIFF(MICROSECOND, '2000-02-01', ADDTIME('2000-02-01 00:00:00', a)) AS a, TIMESTAMPDIFF(MICROSECOND, '2000-02-01', ADDTIME('2000-02-01 00:00:00', b)) AS b
+CREATE TABLE t (id INT PRIMARY KEY, a TIME(6), b TIME);
+INSERT INTO t VALUES (1, '838:59:59', '-838:59:59'), (2, '-00:00:00.000001', '24:00:00'), (3, '00:00:00.5', '-00:00:01');

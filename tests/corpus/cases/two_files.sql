@@ -1,0 +1,9 @@
+-- A log that goes on in the next file.
+-- select: id
+CREATE TABLE t (id INT PRIMARY KEY);
+INSERT INTO t VALUES (1);
+FLUSH BINARY LOGS;
+INSERT INTO t VALUES (2);
+FLUSH BINARY LOGS;
+FLUSH BINARY LOGS;
+DELETE FROM t WHERE id = 1;

@@ -1,0 +1,5 @@
+-- Dates that are none: NULL in the lake.
+-- select: id, NULL AS d, NULL AS m, NULL AS s
+SET SESSION sql_mode = 'ALLOW_INVALID_DATES';
+CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME(3), s TIMESTAMP NULL);
+INSERT INTO t VALUES (1, '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00'), (2, '2024-00-00', '2024-02-31 01:02:03', NULL);

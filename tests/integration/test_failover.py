@@ -1,0 +1,276 @@
+"""GTID sets as a start, as a stop, and as the place where another server takes over."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ForeignPositionError,
+    PositionPurgedError,
+)
+from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.hooks.standing import Standing
+from airflow_provider_binlog.operators.gtids import find_gtids
+from airflow_provider_binlog.operators.logs import ServerLog
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from tests.fixtures.mysql import Database, execute, query
+from tests.integration.test_xa import Ranges, purge
+from tests.services.servers import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_binlog.manifest import Manifest
+
+pytestmark = pytest.mark.server
+
+KEY = "checkpoint"
+TABLES = [
+    "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(200))",
+    # Without a key: what is staged twice is there twice.
+    "CREATE TABLE visits (page VARCHAR(20))",
+]
+
+
+class Checkpoints(dict[str, str]):
+    """Checkpoints in memory."""
+
+    def set(self, key: str, value: str) -> None:
+        """Store `value`."""
+        self[key] = value
+
+
+class Pair:
+    """A source and its replica, each with a database `shop`."""
+
+    def __init__(self, source: Server, replica: Server) -> None:
+        self.source = Database(source, "shop")
+        self.replica = Database(replica, "shop")
+        self.mariadb = source.name.startswith("mariadb")
+
+    def start(self) -> None:
+        """Start both, and replicate."""
+        options: dict[str, str | int] = {"log_bin": "other"}
+        if self.mariadb:
+            options |= {"log_slave_updates": "ON", "slave_parallel_threads": 4}
+        else:
+            options |= {"replica_preserve_commit_order": "OFF"}
+        self.source.server.start()
+        self.replica.server.start(options)
+        port = self.source.server.port
+        if self.mariadb:
+            execute(
+                self.replica.server,
+                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port},"
+                " MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+            )
+        else:
+            execute(
+                self.replica.server,
+                f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port},"
+                " SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+            )
+        self.replicate("START")
+
+    def replicate(self, verb: str) -> None:
+        """Start or stop the replica's threads."""
+        execute(self.replica.server, f"{verb} {'SLAVE' if self.mariadb else 'REPLICA'}")
+
+    def catch_up(self) -> None:
+        """Wait until the replica has applied all."""
+        variable, wait = (
+            ("gtid_binlog_pos", "MASTER_GTID_WAIT")
+            if self.mariadb
+            else ("gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET")
+        )
+        ((gtids,),) = query(self.source.server, f"SELECT @@GLOBAL.{variable}")
+        ((outcome,),) = query(self.replica.server, f"SELECT {wait}(%s, 30)", gtids)
+        assert outcome == 0
+
+
+@pytest.fixture(params=["mysql97", "mariadb118"])
+def pair(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[Pair]:
+    """Two servers of their own, the second of which replicates the first one."""
+    name = request.param
+    servers = [Server.create(name, run_folder / f"failover-{name}-{n}") for n in range(2)]
+    pair = Pair(*servers)
+    try:
+        pair.start()
+        yield pair
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def settings_of(server: Server) -> ConnectionSettings:
+    return ConnectionSettings.from_dsn(server.dsn)
+
+
+class Capture(Ranges):
+    """Captures run after run, from whichever server, as the operators do."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.checkpoints = Checkpoints()
+
+    def look(self, server: Server, **options: str) -> Standing:
+        """Return where capture stands on a server."""
+        log = ServerLog(settings_of(server), **options)
+        start = Position("binlog.000001", FIRST_OFFSET).to_json()
+        return log.look(self.checkpoints, KEY, start=start)
+
+    def run(self, server: Server, *, moves: bool = True, **options: str) -> Manifest:
+        """Stage up to the end of a server's log, and move the checkpoint."""
+        log = ServerLog(settings_of(server), **options)
+        standing = self.look(server, **options)
+        assert standing.has_work
+        saved = standing.checkpoint
+        start = saved.position if saved else standing.start
+        assert start is not None
+        with closing(log.source(standing, start)) as source:
+            (manifest,) = extract(
+                source,
+                identity=standing.identity,
+                checkpoint_position=start,
+                checkpoint_identity=saved.identity if saved else None,
+                locate=log.resolve,
+                next_sequence=saved.sequence + 1 if saved else 1,
+                stop=standing.log_end,
+                tables=TableFilter(["shop.*"]),
+                store=self.store,
+                source_name="shop",
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+            ).manifests
+        if moves:
+            new = Checkpoint.behind(manifest, saved_at="", saved_by="")
+            advance(self.checkpoints, KEY, expected=saved, new=new)
+            self.staged.append(manifest)
+        return manifest
+
+
+def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
+    source, replica = pair.source.server, pair.replica.server
+    tagged = "DO 0" if pair.mariadb else "SET gtid_next = 'AUTOMATIC:tagged'"
+    other_domain = "SET gtid_domain_id = 7" if pair.mariadb else "DO 0"
+    own_domain = "SET gtid_domain_id = 9" if pair.mariadb else "DO 0"
+    execute(source, "CREATE DATABASE shop")
+    pair.source.execute(*TABLES, "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    pair.source.execute(tagged, "INSERT INTO visits VALUES ('tagged')")
+    pair.source.execute(other_domain, "INSERT INTO visits VALUES ('domain')")
+    capture = Capture(pair.replica)
+    capture.run(source)
+    pair.catch_up()
+
+    # What the replica does by itself stands in its log before what it has not applied yet.
+    pair.replicate("STOP")
+    pair.source.execute("UPDATE t SET a = 'later' WHERE id = 1", "INSERT INTO visits VALUES ('x')")
+    pair.source.execute(tagged, other_domain, "INSERT INTO visits VALUES ('both')")
+    pair.source.execute(
+        "XA START 'x'", "INSERT INTO visits VALUES ('xa')", "XA END 'x'", "XA PREPARE 'x'"
+    )
+    capture.run(source)
+    assert capture.undecided(1) == ["X'78',X'',1"]
+    with pytest.raises(ForeignPositionError, match="has not caught up"):
+        capture.run(replica, failover="follow")
+    pair.replica.execute(own_domain, "INSERT INTO visits VALUES ('by itself')")
+    pair.replicate("START")
+    pair.catch_up()
+    assert not capture.look(source).has_work
+    pair.source.execute("INSERT INTO visits VALUES ('not captured')", "XA COMMIT 'x'")
+    pair.catch_up()
+    pair.replicate("STOP")
+    source.stop()
+    pair.replica.execute("INSERT INTO t VALUES (4, 'd')", "INSERT INTO visits VALUES ('y')")
+
+    with pytest.raises(ForeignPositionError, match='failover="follow"'):
+        capture.run(replica)
+    with pytest.raises(ConfigurationError, match="failover is one of"):
+        capture.run(replica, failover="yes")
+    first = capture.run(replica, failover="follow", moves=False)
+    again = capture.run(replica, failover="follow")
+    assert first == again
+    assert again.start.logged is not None
+    assert again.stop.logged is None
+    assert again.identity.log_name == "other"
+    assert again.start.gtid == capture.staged[1].stop.gtid
+    assert not capture.look(replica).has_work
+
+    execute(replica, "FLUSH BINARY LOGS")
+    pair.replica.execute("DELETE FROM t WHERE id = 2", "INSERT INTO visits VALUES ('z')")
+    capture.run(replica)
+    assert list(capture.log.after(0)) == capture.staged
+    capture.assert_equal_to_select()
+
+
+@pytest.mark.parametrize("name", ["mysql97", "mariadb1011"])
+def test_what_a_gtid_set_means(name: str, run_folder: Path) -> None:
+    server = Server.create(name, run_folder / f"gtids-{name}")
+    server.start()
+    try:
+        check_what_a_gtid_set_means(Database(server, "shop"), mariadb=name.startswith("mariadb"))
+    finally:
+        server.stop()
+
+
+def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
+    server = database.server
+    execute(server, "CREATE DATABASE shop")
+    database.execute(*TABLES)
+    settings = "SET gtid_domain_id = 7" if mariadb else "SET gtid_next = 'AUTOMATIC:tag'"
+    for number in range(1, 5):
+        database.execute(f"INSERT INTO t VALUES ({number}, 'x')")
+        database.execute(settings, f"INSERT INTO visits VALUES ('{number}')")
+    execute(server, "FLUSH BINARY LOGS")
+    database.execute("INSERT INTO t VALUES (9, 'x')")
+    variable = "server_id" if mariadb else "server_uuid"
+    ((own,),) = query(server, f"SELECT @@GLOBAL.{variable}")
+
+    def gtids(first: int, second: int) -> str:
+        """Return everything up to these rows of the tables."""
+        if mariadb:
+            return f"0-{own}-{3 + first},7-{own}-{second}"
+        return f"{own}:1-{3 + first}:tag:1-{second}"
+
+    def stage(start: str, stop: str | None = None) -> list[str]:
+        log = ServerLog(settings_of(server))
+        standing = log.look(Checkpoints(), KEY, start=start)
+        at = log.resolve(start)
+        ranges = Ranges(database)
+        with closing(log.source(standing, at)) as source:
+            ranges.stage(source, log.resolve(stop) if stop else standing.log_end, at)
+        joined = ranges.joined()
+        return [
+            str(next(iter(row.values())))
+            for table in joined.manifest.tables
+            for row in joined.rows(table)
+        ]
+
+    # Of `t`, then of `visits`.
+    assert stage(gtids(4, 4)) == ["9"]
+    assert stage(gtids(4, 2)) == ["9", *"34"]
+    # What is in the set stands behind the place where the first one begins that is not.
+    assert stage(gtids(1, 3)) == [*"2349", "4"]
+    assert stage(gtids(1, 1), gtids(3, 3)) == [*"23", *"23"]
+
+    unknown = f"0-{own}-99" if mariadb else f"{own}:tag:1-99"
+    with pytest.raises(ForeignPositionError, match="lacks transactions of the GTID set"):
+        find_gtids(settings_of(server), unknown)
+    with pytest.raises(ConfigurationError, match="not a GTID set"):
+        find_gtids(settings_of(server), "0-1-x" if mariadb else "nobody:1-2")
+    execute(server, "FLUSH BINARY LOGS")
+    newest = query(server, "SHOW BINARY LOGS")[-1][0]
+    purge(server, newest)
+    # Of every domain, or server and tag: also of one that the set does not name.
+    for lacking in (gtids(4, 4), gtids(5, 3), f"0-{own}-8" if mariadb else f"{own}:1-8"):
+        with pytest.raises(PositionPurgedError, match="has purged transactions"):
+            find_gtids(settings_of(server), lacking)
+    assert find_gtids(settings_of(server), gtids(5, 4)).file == newest

@@ -1,0 +1,323 @@
+"""Row images that lack columns: behind every merge the lake holds what SELECT returns, or less."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.manifest import ColumnDefault
+from tests.unit.spark.history import (
+    BIGINT,
+    INT,
+    LONG_TEXT,
+    TEXT,
+    ColumnType,
+    RowImage,
+    Source,
+    Table,
+)
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fixtures.spark import SparkEnvironment
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def place(
+    request: pytest.FixtureRequest, spark_environment: SparkEnvironment, tmp_path: Path
+) -> Workplace:
+    return local_workplace(shared_session(spark_environment), request.param, tmp_path)
+
+
+@pytest.fixture
+def quick_place(spark_environment: SparkEnvironment, tmp_path: Path) -> Workplace:
+    """For what does not depend on the format: the quicker one."""
+    return local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+
+
+SEVEN = ColumnType("bigint", pa.int64(), default=ColumnDefault("7"), initial=7)
+NEW = ColumnType("varchar(9)", pa.string(), default=ColumnDefault("it's new"), initial="it's new")
+UNKNOWN = ColumnType("bigint", pa.int64(), default=None, initial=5)
+COLUMNS = {"history": INT, "id": INT, "n": SEVEN, "state": NEW, "note": TEXT, "long": LONG_TEXT}
+
+
+class Life:
+    """Random changes of the rows of one history, in a table with the key (history, id)."""
+
+    def __init__(self, table: Table, history: int, chance: random.Random) -> None:
+        self.table, self.history, self.chance = table, history, chance
+        self.count = 0
+
+    def value(self, column: str) -> object:
+        self.count += 1
+        if self.chance.random() < 0.2:
+            return None
+        return self.count if column == "n" else f"{column} {self.count}"
+
+    def some(self) -> dict[str, object]:
+        names = [name for name in ("n", "state", "note", "long") if self.chance.random() < 0.4]
+        return {name: self.value(name) for name in names}
+
+    def step(self) -> None:
+        chance, table, history = self.chance, self.table, self.history
+        table.source.row_image = chance.choice([*RowImage, RowImage.MINIMAL, RowImage.MINIMAL])
+        ids = range(5)
+        used = [id_ for id_ in ids if (history, id_) in table.rows]
+        free = [id_ for id_ in ids if id_ not in used]
+        action = chance.choice("iiuuukkds")
+        if action == "i" and free:
+            table.insert(history=history, id=chance.choice(free), **self.some())
+        elif action == "u" and used:
+            table.update((history, chance.choice(used)), **self.some())
+        elif action == "k" and used and free:
+            moved = {"id": chance.choice(free)} | self.some()
+            table.update((history, chance.choice(used)), **moved)
+        elif action == "d" and used:
+            table.delete((history, chance.choice(used)))
+        elif action == "s" and len(used) > 1:
+            one, other = chance.sample(used, 2)
+            table.update((history, one), id=99)
+            table.update((history, other), id=one)
+            table.update((history, 99), id=other)
+
+
+def test_random_histories(place: Workplace) -> None:
+    before_images = BeforeImages.ALL if place.format == "iceberg" else BeforeImages.KEY_CHANGES
+    chance = random.Random(f"20261121 {before_images}")
+    source = place.new_source(before_images=before_images)
+    table = source.create(place.database, "t", COLUMNS, ("history", "id"))
+    table.part_rows = 150
+    lives = [Life(table, history, chance) for history in range(60)]
+    for manifests in (1, 2):
+        for _ in range(manifests):
+            for _ in range(250):
+                chance.choice(lives).step()
+            source.seal()
+
+        place.merge()
+
+        place.check(table)
+
+
+def minimal(place: Workplace, **columns: ColumnType) -> tuple[Source, Table]:
+    """Return a source under MINIMAL, with a table whose two rows are merged."""
+    source = place.new_source()
+    table = source.create(place.database, "t", {"id": INT, "n": BIGINT} | columns, ("id",))
+    table.insert(id=1, n=1, **dict.fromkeys(columns, "old"))
+    table.insert(id=2, n=2, **dict.fromkeys(columns, "old"))
+    source.seal()
+    place.merge()
+    source.row_image = RowImage.MINIMAL
+    return source, table
+
+
+def test_a_patch_changes_only_its_columns(quick_place: Workplace) -> None:
+    source, table = minimal(quick_place, note=TEXT)
+    table.update(1, note=None)
+    table.update(2, n=None)
+    table.update(2, id=20)
+    source.seal()
+
+    report = quick_place.merge()
+
+    quick_place.check(table)
+    assert report.tables[0].rows["deleted"] == 1
+
+
+def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(place: Workplace) -> None:
+    source, table = minimal(place, note=TEXT)
+    session = place.spark.newSession()
+    session.sql(f"DELETE FROM {place.target(table)} WHERE id = 2")
+    table.update(1, note="changed")
+    table.update(2, note="changed")
+    source.seal()
+
+    failed = place.failure()
+
+    assert "rows that the lake table does not have" in str(failed.error)
+    assert "rows=1, key=2, columns=n" in str(failed.error)
+    assert failed.marker_after == 1
+    assert [row["note"] for row in place.found(table)] == ["old"]
+
+
+def test_patches_alone_make_no_table(quick_place: Workplace) -> None:
+    source = quick_place.new_source()
+    table = source.create(quick_place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    table.rows[1], table.rows[2] = (1, 1), (2, 2)
+    source.row_image = RowImage.MINIMAL
+    table.update(1, n=3)
+    table.update(2, id=5)
+    source.seal()
+
+    failed = quick_place.failure()
+
+    assert "load a snapshot of the table" in str(failed.error)
+    assert "rows=1, key=5, columns=n" in str(failed.error)
+    lake, session = quick_place.lake, quick_place.spark.newSession()
+    assert lake.maybe_state(session, quick_place.target(table)) is None
+
+
+def test_an_insert_takes_the_defaults_of_its_time(quick_place: Workplace) -> None:
+    source, table = minimal(quick_place)
+    table.alter("ADD COLUMN d BIGINT", table.types | {"d": BIGINT})
+    table.insert(id=3)
+    source.seal()
+    quick_place.merge()
+    table.insert(id=33)
+    table.alter("ALTER COLUMN d SET DEFAULT 7", table.types | {"d": SEVEN})
+    table.insert(id=4)
+    table.insert(id=5, d=None)
+    table.update(1, d=1)
+    source.seal()
+
+    quick_place.merge()
+
+    quick_place.check(table)
+    assert [table.rows[id_][2] for id_ in (1, 2, 3, 33, 4, 5)] == [1, None, None, None, 7, None]
+
+
+def test_an_insert_without_known_defaults_is_refused(quick_place: Workplace) -> None:
+    source, table = minimal(quick_place)
+    types = table.types | {"a": TEXT, "u": UNKNOWN}
+    table.alter("ADD COLUMN ...", types)
+    for id_ in (3, 4, 5, 6):
+        table.insert(id=id_)
+    # These three tell what the lake table will hold.
+    table.update(3, u=1)
+    table.delete(4)
+    table.update(5, id=50, u=6)
+    source.seal()
+
+    failed = quick_place.failure()
+
+    assert "what the others took is not known: set binlog_row_image=FULL" in str(failed.error)
+    assert "rows=1, key=6, columns=u" in str(failed.error)
+
+    table.update(6, u=2)
+    source.seal()
+    quick_place.merge()
+    quick_place.check(table)
+
+
+def test_columns_come_between_patches(quick_place: Workplace) -> None:
+    source, table = minimal(quick_place, note=TEXT)
+    table.update(1, note="changed")
+    table.update(2, id=3)
+    table.alter("ADD COLUMN more ...", table.types | {"more": TEXT})
+    table.update(1, more="more")
+    table.update(3, n=4)
+    table.update(3, id=2)
+    source.seal()
+
+    quick_place.merge()
+
+    quick_place.check(table)
+
+
+def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
+    source, table = minimal(quick_place, note=TEXT)
+    table.update(1, n=7)
+    table.truncate()
+    table.insert(id=1)
+    table.insert(id=2, n=2)
+    table.update(2, note="changed")
+    table.update(1, id=9)
+    source.seal()
+    quick_place.merge()
+    quick_place.check(table)
+
+    table.update(2, n=3)
+    table.drop()
+    table.create_again()
+    table.insert(id=2, note="new")
+    table.update(2, n=4)
+    source.seal()
+    quick_place.merge()
+
+    quick_place.check(table)
+
+
+def test_a_chosen_key(quick_place: Workplace) -> None:
+    source = quick_place.new_source()
+    table = source.create(quick_place.database, "t", {"a": SEVEN, "b": TEXT, "c": SEVEN})
+    keys = {table.name: ("a", "b")}
+    source.row_image = RowImage.MINIMAL
+    table.insert(a=1, b=None)
+    table.insert(c=2)
+    source.seal()
+    quick_place.merge(keys=keys)
+    quick_place.check(table)
+    table.update(1, c=None)
+    table.update(2, b="key")
+    source.seal()
+
+    quick_place.merge(keys=keys)
+
+    quick_place.check(table)
+
+
+def test_an_insert_may_leave_a_column_of_the_key_to_its_default(quick_place: Workplace) -> None:
+    source = quick_place.new_source()
+    columns = {"a": SEVEN, "b": INT, "n": BIGINT, "m": BIGINT}
+    table = source.create(quick_place.database, "t", columns, ("a", "b"))
+    source.row_image = RowImage.MINIMAL
+    table.insert(b=1, n=2)
+    table.update((7, 1), m=5)
+    table.insert(a=1, b=1)
+    source.seal()
+
+    quick_place.merge()
+
+    quick_place.check(table)
+
+
+def test_an_image_without_its_row_s_key_is_refused(quick_place: Workplace) -> None:
+    source = quick_place.new_source(before_images=BeforeImages.ALL)
+    table = source.create(quick_place.database, "t", {"id": INT, "code": SEVEN}, ("id",))
+    source.row_image = RowImage.MINIMAL
+    table.insert(id=1, code=8)
+    table.delete(1)
+    source.seal()
+
+    failed = quick_place.failure(keys={table.name: ("code",)})
+
+    assert "a staged row image lacks its key" in str(failed.error)
+
+
+def test_a_changelog_tells_absent_from_null(quick_place: Workplace) -> None:
+    source = quick_place.new_source()
+    log = source.create(quick_place.database, "log", {"a": SEVEN, "b": TEXT, "u": UNKNOWN})
+    log.insert(a=None, b="one", u=1)
+    source.seal()
+    quick_place.merge()
+    source.row_image = RowImage.MINIMAL
+    log.insert(b=None)
+    log.insert(u=3)
+    log.update(1, u=None)
+    log.delete(3)
+    source.seal()
+
+    quick_place.merge()
+
+    rows = sorted(quick_place.found(log), key=lambda row: (row["_sequence"], row["_row"]))
+    assert [
+        (row["_change_type"], row["a"], row["b"], row["u"], row["_absent"]) for row in rows
+    ] == [
+        ("insert", None, "one", 1, None),
+        ("insert", 7, None, None, ["u"]),
+        ("insert", 7, None, 3, None),
+        ("update_preimage", None, "one", 1, None),
+        ("update_postimage", None, "one", None, None),
+        ("delete", 7, None, 3, None),
+    ]

@@ -1,0 +1,221 @@
+"""From a server whose row images lack columns to the lake: what SELECT returns."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.live import LiveSource
+from airflow_provider_binlog.transport.questions import identify, log_end
+from tests.demo.compare import compare, read_tables, select
+from tests.fixtures.mysql import Database, connect
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.position import Position
+    from tests.fixtures.spark import SparkEnvironment
+    from tests.services.servers import Server
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+SHOP = """
+    CREATE TABLE orders (
+        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'gone'),
+        note VARCHAR(40), long_note TEXT, picture BLOB, at DATETIME(3), changed TIMESTAMP(6) NULL,
+        PRIMARY KEY (region, id)
+    )
+"""
+COLUMNS = ("amount", "state", "note", "long_note", "picture", "at", "changed")
+
+
+class Pipeline:
+    """A database, captured and merged range by range."""
+
+    def __init__(self, database: Database, place: Workplace) -> None:
+        self.database, self.place = database, place
+        self.next_sequence, self.at = 1, self._end()
+        self.manifests: list[Manifest] = []
+
+    def run(self, *tables: str) -> None:
+        """Capture and merge what happened since the last time; compare."""
+        server, stop = self.database.server, self._end()
+        flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
+        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
+        with closing(connect(server)) as connection:
+            identity = identify(connection)
+        extracted = extract(
+            source,
+            store=self.place.store,
+            identity=identity,
+            checkpoint_position=self.at,
+            next_sequence=self.next_sequence,
+            stop=stop,
+            tables=TableFilter([f"{self.database.name}.*"]),
+            source_name=self.place.source,
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="a test",
+        )
+        self.manifests += extracted.manifests
+        self.next_sequence += len(extracted.manifests)
+        self.at = stop
+        self.place.merge(tables=tables or ["*"])
+        session = self.place.spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        with closing(self.database.connect()) as connection:
+            for table in read_tables(connection, self.database.name):
+                if table.name.startswith("_"):
+                    continue
+                target = self.place.lake.target(table.database, table.name)
+                lake = session.table(target).toArrow().to_pydict()
+                assert not list(compare(table, select(connection, table), lake))
+
+    def _end(self) -> Position:
+        with closing(connect(self.database.server)) as connection:
+            return log_end(connection)
+
+
+class Clerk:
+    """Changes orders at random, over one session whose row image changes as well."""
+
+    def __init__(self, database: Database, chance: random.Random) -> None:
+        self.connection = database.connect()
+        self.cursor = self.connection.cursor()
+        self.chance = chance
+        self.used: list[tuple[str, int]] = []
+        self.next_id = 1
+
+    def value(self, column: str) -> Any:
+        chance = self.chance
+        if chance.random() < 0.2:
+            return None
+        day = f"2026-11-{chance.randint(1, 30):02} 12:00:{chance.randint(0, 59):02}"
+        return {
+            "amount": chance.randint(-99999, 99999) / 100,
+            "state": chance.choice(["new", "paid", "gone"]),
+            "note": f"note {chance.random()}",
+            "long_note": "long " * chance.randint(0, 50),
+            "picture": chance.randbytes(chance.randint(0, 20)),
+            "at": f"{day}.{chance.randint(0, 999):03}",
+            "changed": f"{day}.{chance.randint(0, 999999):06}",
+        }[column]
+
+    def work(self, steps: int) -> None:
+        for _ in range(steps):
+            image = self.chance.choice(["MINIMAL", "MINIMAL", "NOBLOB", "FULL"])
+            self.cursor.execute(f"SET SESSION binlog_row_image = {image}")
+            self.step()
+
+    def step(self) -> None:
+        chance = self.chance
+        action = chance.choice("iuuukksd")
+        if action == "i" or len(self.used) < 2:
+            key = (chance.choice(["eu", "us"]), self.next_id)
+            self.next_id += 1
+            row = (*key, *map(self.value, COLUMNS))
+            marks = ", ".join(["%s"] * len(row))
+            listed = ", ".join(("region", "id", *COLUMNS))
+            self.cursor.execute(f"INSERT INTO orders ({listed}) VALUES ({marks})", row)
+            self.used.append(key)
+            return
+        at = chance.randrange(len(self.used))
+        key = self.used[at]
+        names = chance.sample(COLUMNS, chance.randint(1, 3))
+        if action == "d":
+            self.cursor.execute("DELETE FROM orders WHERE (region, id) = (%s, %s)", key)
+            self.used.pop(at)
+        elif action == "s":
+            # Each row one further, the last one first: a chain through every key.
+            self.cursor.execute("UPDATE orders SET id = id + 1 ORDER BY id DESC")
+            self.used = [(region, id_ + 1) for region, id_ in self.used]
+            self.next_id += 1
+        elif action == "k":
+            sets = "".join(f", {name} = %s" for name in names)
+            values = map(self.value, names)
+            self.cursor.execute(
+                f"UPDATE orders SET id = %s{sets} WHERE (region, id) = (%s, %s)",
+                (self.next_id, *values, *key),
+            )
+            self.used[at] = (key[0], self.next_id)
+            self.next_id += 1
+        else:
+            sets = ", ".join(f"{name} = %s" for name in names)
+            self.cursor.execute(
+                f"UPDATE orders SET {sets} WHERE (region, id) = (%s, %s)",
+                (*map(self.value, names), *key),
+            )
+
+
+def test_random_orders(
+    database: Database, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    format_ = "delta" if database.server.name == "mysql97" else "iceberg"
+    place = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    pipeline = Pipeline(database, place)
+    database.execute(SHOP)
+    clerk = Clerk(database, random.Random(20261121))
+    for steps in (150, 100):
+        clerk.work(steps)
+
+        pipeline.run()
+    clerk.connection.close()
+    # All columns; and many sets of some.
+    assert all(len(each.tables[0].images) > 20 for each in pipeline.manifests)
+
+
+CHANGE = """
+    CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(40), amount INT);
+    INSERT INTO orders VALUES (1, 'one', 1), (2, 'two', 2), (3, 'three', 3);
+    --
+    CREATE TABLE `{0}`.`_orders_new` (id INT PRIMARY KEY, note VARCHAR(40), amount INT);
+    ALTER TABLE `{0}`.`_orders_new` ADD COLUMN state VARCHAR(9) NOT NULL DEFAULT 'new';
+    CREATE TRIGGER del AFTER DELETE ON orders FOR EACH ROW
+        DELETE IGNORE FROM _orders_new WHERE id <=> OLD.id;
+    CREATE TRIGGER ins AFTER INSERT ON orders FOR EACH ROW
+        REPLACE INTO _orders_new (id, note, amount) VALUES (NEW.id, NEW.note, NEW.amount);
+    CREATE TRIGGER upd AFTER UPDATE ON orders FOR EACH ROW
+        REPLACE INTO _orders_new (id, note, amount) VALUES (NEW.id, NEW.note, NEW.amount);
+    UPDATE orders SET note = 'changed' WHERE id = 2;
+    INSERT INTO orders VALUES (4, 'four', 4);
+    --
+    INSERT LOW_PRIORITY IGNORE INTO _orders_new (id, note, amount)
+        SELECT id, note, amount FROM orders LOCK IN SHARE MODE;
+    UPDATE orders SET amount = 30 WHERE id = 3;
+    DELETE FROM orders WHERE id = 1;
+    RENAME TABLE `{0}`.`orders` TO `{0}`.`_orders_old`, `{0}`.`_orders_new` TO `{0}`.`orders`;
+    UPDATE orders SET state = 'seen' WHERE id = 4;
+    DROP TABLE IF EXISTS `{0}`.`_orders_old`;
+    --
+    UPDATE orders SET state = 'gone';
+"""
+
+
+def test_an_online_schema_change(
+    mysql97: Server,
+    create_database: Callable[[Server], Database],
+    spark_environment: SparkEnvironment,
+    tmp_path: Path,
+) -> None:
+    """As pt-online-schema-change does it; gh-ost ends in the same way."""
+    database = create_database(mysql97)
+    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    pipeline = Pipeline(database, place)
+    for part in CHANGE.format(database.name).split("--"):
+        database.execute(*filter(str.strip, part.split(";")))
+
+        pipeline.run(f"{database.name}.[!_]*")

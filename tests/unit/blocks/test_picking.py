@@ -1,0 +1,67 @@
+"""Picking: some events of a block, and those of several as one, are the same events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.blocks import picking
+from airflow_provider_binlog.blocks.block import SLACK
+from airflow_provider_binlog.position import Flavor
+from tests.support import logs
+from tests.support.logs import cuts, split_blocks, write_files
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+Events = list[tuple[str, bytes, int, int]]
+
+
+def events(*blocks: EventBlock) -> Events:
+    """Return file, bytes, position and place of every event."""
+    return [
+        (block.file, bytes(block.event(index)), int(block.position[index]), int(block.place[index]))
+        for block in blocks
+        for index in range(len(block))
+    ]
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(Flavor)), st.data())
+def test_joined_blocks_hold_the_same_events(flavor: Flavor, data: st.DataObject) -> None:
+    files = write_files(data.draw(logs.group_lists(flavor)), flavor)
+    blocks = [
+        block
+        for name, file in files.items()
+        for block in split_blocks(name, file, data.draw(cuts(file)))
+    ]
+
+    joined = list(picking.joined(iter(blocks)))
+
+    assert events(*joined) == events(*blocks)
+    assert [block.file for block in joined] == list(files)
+    for block, file in zip(joined, files.values(), strict=True):
+        assert block.next_position == len(file.data)
+        assert len(block.data) >= block.start[-1] + block.size[-1] + SLACK
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_chosen_and_copied_events_are_the_same(data: st.DataObject) -> None:
+    files = write_files(data.draw(logs.group_lists(Flavor.MYSQL)), Flavor.MYSQL)
+    ((block),) = split_blocks("binlog.000001", files["binlog.000001"])
+    chosen = sorted(data.draw(st.sets(st.integers(0, len(block) - 1), min_size=1)))
+
+    picked = picking.choose(block, np.array(chosen))
+    copied = picking.copy(picked)
+
+    expected = [events(block)[index] for index in chosen]
+    assert events(picked) == events(copied) == expected
+    last = chosen[-1] + 1
+    follows = int(block.position[last]) if last < len(block) else block.next_position
+    assert picked.next_position == copied.next_position == follows
+    assert not np.shares_memory(copied.data, block.data)
+    assert picking.span(copied) == len(copied.data) - SLACK

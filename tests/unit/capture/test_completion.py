@@ -1,0 +1,193 @@
+"""Completion: one table fits a TABLE_MAP, or it is not clear which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.capture.completion import (
+    Unclear,
+    complete_table_map,
+    needs_more,
+    shape_of_catalog,
+    shape_of_manifest,
+)
+from airflow_provider_binlog.capture.facts import Facts
+from airflow_provider_binlog.capture.history import Backwards, Lost
+from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn
+from airflow_provider_binlog.manifest import Column, Schema
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.catalog import CatalogColumn, CatalogTable
+from tests.unit.rows import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERSION = (11, 8, 6)
+ID = Key((("id", 0),), primary=True, others=False)
+INT, BIG = Facts("int", unsigned=False), Facts("bigint", unsigned=True)
+LOST = Lost("it is gone")
+
+
+def logged(*kinds: ColumnType, names: Sequence[str] = (), nullable: bool = True) -> TableMap:
+    """Return a table of numbers as NO_LOG logs it, or as FULL does where there are names."""
+    columns = tuple(
+        TableMapColumn(kind, b"", kind, nullable=nullable and index > 0)
+        for index, kind in enumerate(kinds)
+    )
+    if names:
+        columns = tuple(
+            replace(column, name=name, unsigned=False)
+            for column, name in zip(columns, names, strict=True)
+        )
+    return TableMap(7, 1, "shop", "t", columns, ((0, 0),) if names else None)
+
+
+def shape(key: Key | None = ID, **facts: Facts) -> Shape:
+    return Shape(tuple(ShapeColumn(name, each) for name, each in facts.items()), key)
+
+
+def completed(
+    table_map: TableMap, before: Backwards, after: Shape | None = None
+) -> TableMap | Unclear:
+    return complete_table_map(table_map, before, after, flavor=Flavor.MARIADB, version=VERSION)
+
+
+def names(found: TableMap | Unclear) -> list[str | None] | str:
+    return found.reason if isinstance(found, Unclear) else [c.name for c in found.columns]
+
+
+NUMBERS = logged(ColumnType.LONG, ColumnType.LONGLONG)
+
+
+def test_what_the_log_leaves_out_is_added() -> None:
+    found = completed(NUMBERS, (shape(id=INT, n=BIG),))
+
+    assert isinstance(found, TableMap)
+    assert [(c.name, c.unsigned) for c in found.columns] == [("id", False), ("n", True)]
+    assert found.primary_key == ((0, 0),)
+    assert (found.table_id, found.flags) == (7, 1)
+
+
+def test_a_prefix_of_a_key_is_kept_and_no_key_is_none() -> None:
+    prefixed = Key((("n", 5), ("ID", 0)), primary=True, others=False)
+    nothing = Key((), primary=False, others=False)
+
+    keys = [completed(NUMBERS, (shape(key, id=INT, n=BIG),)) for key in (prefixed, nothing)]
+
+    assert [each.primary_key for each in keys if isinstance(each, TableMap)] == [
+        ((1, 5), (0, 0)),
+        None,
+    ]
+
+
+def test_of_several_pasts_the_one_counts_that_fits() -> None:
+    pasts = (shape(id=INT, n=BIG), shape(n=BIG, id=INT), shape(id=INT, n=INT))
+
+    assert names(completed(NUMBERS, pasts)) == ["id", "n"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (LOST, None, "it is gone"),
+        ((shape(id=INT, n=BIG), shape(id=INT, m=BIG)), None, "2 orders of its columns fit"),
+        ((shape(n=BIG, id=INT), shape(id=INT)), None, "no order of its columns fits"),
+        ((shape(id=INT),), None, "2 columns in the log, 1 by the catalogue"),
+        ((shape(id=INT, n=INT),), None, "column n: LONGLONG in the log, int there"),
+        ((shape(id=INT, n=Facts("bigint")),), None, "nothing tells the sign of column n"),
+        ((shape(None, id=INT, n=BIG),), None, "may have changed its key"),
+        ((shape(Key((("x", 0),), True, False), id=INT, n=BIG),), None, "has a column x"),
+        ((shape(id=INT, n=BIG),), shape(id=INT, m=BIG), "do not name the same columns"),
+        ((shape(id=INT, n=BIG),), shape(id=INT), "do not name the same columns"),
+        (
+            (shape(id=INT, n=BIG),),
+            shape(Key((("n", 0),), True, False), id=INT, n=BIG),
+            "do not name the same columns",
+        ),
+        (LOST, shape(id=INT), "2 columns in the log"),
+    ],
+)
+def test_what_is_not_clear_is_said(before: Backwards, after: Shape | None, reason: str) -> None:
+    assert reason in names(completed(NUMBERS, before, after))
+
+
+def test_what_came_before_decides_where_what_came_after_does_not() -> None:
+    pasts = (shape(None, id=INT, n=BIG), shape(None, id=INT, m=Facts()))
+    known = shape(id=Facts(), N=Facts())
+
+    assert names(completed(NUMBERS, pasts, known)) == ["id", "N"]
+    assert names(completed(NUMBERS, LOST, shape(id=INT, n=BIG))) == ["id", "n"]
+
+
+def test_a_dropped_column_may_have_been_in_the_key_unless_it_held_null() -> None:
+    dropped = Shape((ShapeColumn("id", INT), ShapeColumn("n", BIG, perhaps_key=True)), ID)
+    strict = logged(ColumnType.LONG, ColumnType.LONGLONG, nullable=False)
+    both = Key((("id", 0), ("n", 0)), primary=False, others=True)
+
+    assert names(completed(NUMBERS, (dropped,))) == ["id", "n"]
+    assert "may have changed its key" in names(completed(strict, (dropped,)))
+    told = completed(strict, (dropped,), shape(both, id=INT, n=BIG))
+    assert isinstance(told, TableMap)
+    assert told.primary_key == ((0, 0), (1, 0))
+
+
+def test_names_that_are_logged_choose_among_the_pasts() -> None:
+    full = logged(ColumnType.LONG, ColumnType.LONG, names=["b", "a"])
+    pasts = (shape(None, a=INT, b=INT), shape(None, b=INT, a=INT))
+
+    assert names(completed(full, pasts)) == ["b", "a"]
+    assert "a column b in the log" in names(completed(full, pasts[:1]))
+
+
+def test_who_needs_more() -> None:
+    bare, full = logged(ColumnType.LONG), logged(ColumnType.LONG, names=["id"])
+    old = logged(ColumnType.DATETIME, names=["at"])
+    bytes_16 = wire.table(wire.char(16, collation=wire.BINARY, name="u"))
+
+    for flavor in Flavor:
+        assert needs_more(bare, flavor, VERSION)
+        assert not needs_more(full, flavor, VERSION)
+    assert [needs_more(each, Flavor.MARIADB, VERSION) for each in (old, bytes_16)] == [True, True]
+    assert [needs_more(each, Flavor.MYSQL, VERSION) for each in (old, bytes_16)] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "charset", "facts"),
+    [
+        ("bigint unsigned", None, Facts("bigint", True, unsigned=True)),
+        ("decimal(10,2)", None, Facts("decimal", True, unsigned=False)),
+        ("varchar(40)", "latin1", Facts("varchar", True, charset="latin1")),
+        ("text compressed", "utf8mb4", Facts("text", True, charset="utf8mb4")),
+        ("varbinary(4)", None, Facts("varbinary", True, charset="binary")),
+        ("uuid", None, Facts("uuid", True, charset="binary")),
+        (
+            "enum('a','it''s',',')",
+            "latin1",
+            Facts("enum", True, None, "latin1", ("a", "it's", ",")),
+        ),
+        ("set('a')", None, Facts("set", True, None, "binary", ("a",))),
+        ("datetime(3)", None, Facts("datetime", True)),
+    ],
+)
+def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts) -> None:
+    column = Column("c", mysql_type, "?", nullable=True, charset=charset)
+
+    found = shape_of_manifest(Schema((column,), ("c",)))
+
+    assert found.columns == (ShapeColumn("c", facts),)
+    assert found.key == Key((("c", 0),), primary=False, others=True)
+
+
+def test_what_a_catalogue_says() -> None:
+    columns = (CatalogColumn("id", "int", nullable=False), CatalogColumn("c", "uuid", True))
+
+    found = shape_of_catalog(CatalogTable(columns, (("id", 3),), primary=True, others=True))
+
+    assert found.names == ("id", "c")
+    assert found.columns[1].facts.data_type == "uuid"
+    assert found.key == Key((("id", 3),), primary=True, others=True)

@@ -1,0 +1,307 @@
+"""The schema of the past: sparse TABLE_MAPs are completed, the same at whatever moment one asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.errors import (
+    ConnectionLostError,
+    ServerSetupError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
+from tests.support import builder
+from tests.support.logs import Made, a_table, insert, maps, query, write_files
+from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_provider_binlog.manifest import Manifest
+
+NAME = "binlog.000001"
+
+
+def sparse(table: TableMap) -> TableMap:
+    """Return a table as MINIMAL logs it."""
+    columns = tuple(replace(column, name=None) for column in table.columns)
+    return replace(table, columns=columns, primary_key=None)
+
+
+def transaction(number: int, *events: Made) -> list[Made]:
+    gtid = Made(EventType.GTID, builder.gtid(number))
+    return [gtid, query("BEGIN"), *events, Made(EventType.XID, builder.xid(number))]
+
+
+def a_log(*steps: str | TableMap) -> Files:
+    """Return a log of statements, and of rows: one into each table that is given."""
+    events: list[Made] = []
+    for number, step in enumerate(steps, start=1):
+        if isinstance(step, str):
+            events += [Made(EventType.GTID, builder.gtid(number)), query(step)]
+        else:
+            row = insert(step, [3 * number + 1])
+            events += transaction(number, maps(step, Flavor.MYSQL), row)
+    return write_files([events], Flavor.MYSQL)
+
+
+def catalog_of(position: Position, **tables: str) -> Catalog:
+    """Return a catalogue of tables of INT columns, the first of which is their key."""
+    described = {}
+    for name, columns in tables.items():
+        first, *_ = names = columns.split()
+        described["shop", name] = CatalogTable(
+            tuple(CatalogColumn(each, "int", nullable=each != first) for each in names),
+            ((first, 0),),
+            primary=True,
+            others=False,
+        )
+    return Catalog(position, described)
+
+
+def reader(position: Position, **tables: str) -> Callable[[Callable[[str, str], bool]], Catalog]:
+    """Return what gives those of the tables that are wanted."""
+
+    def read(wanted: Callable[[str, str], bool]) -> Catalog:
+        whole = catalog_of(position, **tables)
+        return replace(
+            whole, tables={name: each for name, each in whole.tables.items() if wanted(*name)}
+        )
+
+    return read
+
+
+def never(_: Callable[[str, str], bool]) -> Catalog:
+    raise AssertionError("nothing is to be asked")
+
+
+def boundaries(files: Files) -> list[Position]:
+    """Return where transactions begin, and the log's end."""
+    (file,) = files.values()
+    kinds = [file.data[offset + 4] for offset in file.offsets]
+    starts = [o for o, kind in zip(file.offsets, kinds, strict=True) if kind == EventType.GTID]
+    return [*(Position(NAME, offset) for offset in starts), end_of(files)]
+
+
+def shapes(manifest: Manifest) -> list[tuple[str, str, int]]:
+    """Return table, columns and place of each change, in order."""
+    found = [
+        (table.table, " ".join(column.name for column in table.schemas[part.schema].columns), row)
+        for table in manifest.tables
+        for part in table.parts
+        for row in range(part.first_row, part.first_row + 1)
+    ]
+    return sorted(found, key=lambda each: each[2])
+
+
+def names(manifest: Manifest) -> list[tuple[str, str]]:
+    return [(table, columns) for table, columns, _ in shapes(manifest)]
+
+
+T = sparse(a_table("t", "id", "a", "b"))
+WIDE = sparse(a_table("t", "id", "a", "b", "c"))
+RENAME = "ALTER TABLE t RENAME COLUMN b TO d"
+SWAP = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+
+
+@pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
+def test_names_change_with_statements_in_the_range(cut: Sequence[int]) -> None:
+    files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE)
+    end = end_of(files)
+
+    manifest = capture(CutSource(files, {NAME: cut}), end, read_catalog=reader(end, t="id c b a"))
+
+    assert names(manifest) == [("t", "id a b"), ("t", "id b a"), ("t", "id c b a")]
+    (table,) = manifest.tables
+    assert {schema.key for schema in table.schemas} == {("id",)}
+
+
+def test_the_moment_of_asking_makes_no_difference() -> None:
+    files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE, RENAME, WIDE)
+    # What the catalogue says at each place of the log.
+    at = dict(
+        zip(
+            boundaries(files),
+            [*("id a b",) * 2, *("id b a",) * 2, *("id c b a",) * 2, *("id c d a",) * 2],
+            strict=True,
+        )
+    )
+    told: dict[Position, set[str]] = {}
+    for stop in list(at)[1:]:
+        for asked, columns in at.items():
+            if asked.place < stop.place:
+                continue
+            manifest = capture(file_source(files), stop, read_catalog=reader(asked, t=columns))
+            told.setdefault(stop, set()).add(repr(manifest.tables))
+
+    assert {len(each) for each in told.values()} == {1}
+
+
+def test_a_log_that_says_all_asks_nothing() -> None:
+    full = a_table("t", "id", "a")
+    files = a_log(full, SWAP, full, "ALTER TABLE t ADD SYSTEM VERSIONING", full)
+
+    manifest = capture(file_source(files), end_of(files), read_catalog=never)
+
+    assert {columns for _, columns in names(manifest)} == {"id a"}
+
+
+def test_a_log_that_does_not_takes_a_server() -> None:
+    files = a_log(T)
+
+    with pytest.raises(ServerSetupError, match=r"no server to ask.*=FULL.*table=shop\.t, file=.*offset="):
+        capture(file_source(files), end_of(files))
+
+
+@pytest.mark.parametrize(
+    ("behind", "tables", "reason"),
+    [
+        ("DROP TABLE t", {}, r"it was dropped at binlog.000001:\d+"),
+        ("TRUNCATE TABLE t", {}, "it is not in the server's catalogue"),
+        ("TRUNCATE TABLE t", {"t": "id a"}, "3 columns in the log, 2 by the catalogue"),
+        ("ALTER TABLE t DROP c", {"t": "id a b"}, "no order of its columns fits"),
+        ("ALTER TABLE t MODIFY b int AFTER id", {"t": "id b a"}, "2 orders of its columns fit"),
+    ],
+)
+def test_what_is_not_certain_is_refused_with_its_place(
+    behind: str, tables: dict[str, str], reason: str
+) -> None:
+    files = a_log(T, behind)
+    stop = boundaries(files)[1]
+    (file,) = files.values()
+
+    with pytest.raises(ServerSetupError, match="FULL") as raised:
+        capture(file_source(files), stop, read_catalog=reader(end_of(files), **tables))
+
+    assert raised.value.context["table"] == "shop.t"
+    assert raised.value.context["file"] == NAME
+    assert raised.value.context["offset"] in file.offsets
+    assert file.data[raised.value.context["offset"] + 4] == EventType.WRITE_ROWS
+    assert raised.match(reason)
+
+
+def test_a_catalogue_from_before_the_stop_is_none() -> None:
+    files = a_log(T, T)
+
+    with pytest.raises(ConnectionLostError, match="ends before the range does"):
+        capture(
+            file_source(files),
+            end_of(files),
+            read_catalog=reader(boundaries(files)[1], t="id a b"),
+        )
+
+
+def test_tables_that_are_not_captured_are_asked_for_as_well() -> None:
+    files = a_log(T, "RENAME TABLE t TO u", "ALTER TABLE u ADD c int", "DROP TABLE x")
+    stop, end = boundaries(files)[1], end_of(files)
+
+    manifest = capture(
+        file_source(files),
+        stop,
+        tables=TableFilter(["shop.t"]),
+        read_catalog=reader(end, u="id a b c"),
+    )
+
+    assert names(manifest) == [("t", "id a b")]
+
+
+def test_the_manifest_before_tells_what_the_catalogue_cannot() -> None:
+    files = a_log(T, T, SWAP, T, "DROP TABLE t")
+    _, second, _, _, behind, end = boundaries(files)
+    source = file_source(files)
+    former = capture(source, second, read_catalog=reader(second, t="id a b"))
+    start = replace(second, gtid=former.stop.gtid)
+
+    manifest = capture(
+        source,
+        behind,
+        start=start,
+        sequence=2,
+        former=former,
+        read_catalog=reader(end),
+    )
+
+    assert names(manifest) == [("t", "id a b"), ("t", "id b a")]
+
+
+def test_a_manifest_that_names_other_columns_than_the_catalogue_is_a_contradiction() -> None:
+    # As after an ALTER TABLE under sql_log_bin=0.
+    files = a_log(T, T)
+    _, middle, end = boundaries(files)
+    source = file_source(files)
+    former = capture(source, middle, read_catalog=reader(middle, t="id a b"))
+
+    with pytest.raises(ServerSetupError, match="do not name the same columns"):
+        capture(
+            source,
+            end,
+            start=replace(middle, gtid=former.stop.gtid),
+            sequence=2,
+            former=former,
+            read_catalog=reader(end, t="id b a"),
+        )
+
+
+def test_what_a_manifest_says_of_a_table_that_was_altered_since_is_not_used() -> None:
+    files = a_log(T, "CREATE UNIQUE INDEX i ON t (a)", T)
+    _, _, middle, end = boundaries(files)
+    source = file_source(files)
+    former = capture(source, middle, read_catalog=reader(middle, t="id a b"))
+    start = replace(middle, gtid=former.stop.gtid)
+
+    with pytest.raises(ServerSetupError, match="not in the server's catalogue"):
+        capture(source, end, start=start, sequence=2, former=former, read_catalog=reader(end))
+
+
+def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> None:
+    files = a_log(T, "DROP TABLE t u v")
+    stop = boundaries(files)[1]
+
+    with pytest.raises(UnsupportedError, match=r"file=binlog.000001, offset="):
+        capture(file_source(files), stop, read_catalog=reader(end_of(files), t="id a b"))
+
+
+# ------------------------------------------------------------------- fingerprints
+
+
+def test_statements_tell_the_shape_that_comes_next() -> None:
+    t, wide, u = a_table("t", "id", "a"), a_table("t", "id", "a", "b"), a_table("u", "id")
+    files = a_log(
+        t, "ALTER TABLE t ADD c int", "ALTER TABLE t ADD b int, DROP c", u, wide, wide,
+        "RENAME TABLE t TO w, u TO t", u, "TRUNCATE TABLE t",
+    )  # fmt: skip
+
+    for cut in ((), range(120)):
+        manifest = capture(CutSource(files, {NAME: cut}), end_of(files))
+
+        prints = {
+            (table.table, len(schema.columns)): schema.fingerprint
+            for table in manifest.tables
+            for schema in table.schemas
+        }
+        assert len(set(prints.values())) == len(prints) == 3
+        assert [each.fingerprints for each in manifest.statements] == [
+            (None,),
+            (prints["t", 3],),
+            (None, None, prints["u", 1], None),
+            (None,),
+        ]
+
+
+def test_the_fingerprint_is_of_the_shape_alone() -> None:
+    one = capture(*_both(a_log(a_table("t", "id", "a"))))
+    other = capture(*_both(a_log("TRUNCATE x", a_table("u", "id", "a"))))
+
+    assert one.tables[0].schemas[0].fingerprint == other.tables[0].schemas[0].fingerprint
+    assert len(one.tables[0].schemas[0].fingerprint) == 16
+
+
+def _both(files: Files) -> tuple[Any, Position]:
+    return file_source(files), end_of(files)

@@ -1,0 +1,110 @@
+"""`rows`: what of a change is printed beyond its values."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.cli.run import main
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.support.compression import inner_events, payload, zstd
+from tests.support.logs import TABLES, Made, insert
+from tests.support.table_map_builder import table_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A = TABLES[0]
+XID = "X'61',X'',1"
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def printed(
+    file: BinlogFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, Any]]:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(bytes(file))
+    assert main(["rows", str(path)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_an_absent_column_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = BinlogFile()
+    update = builder.rows(
+        EventType.UPDATE_ROWS,
+        A.table_id,
+        2,
+        builder.row_image([number(7)]) + builder.row_image([None]),
+        present=[True, False],
+        present_after=[False, True],
+    )
+    file.add_transaction(1, [(EventType.TABLE_MAP, table_map(A)), (EventType.UPDATE_ROWS, update)])
+
+    before, after = printed(file, tmp_path, capsys)
+
+    assert before["values"] == {"id": 7}
+    assert after["values"] == {"id": 7, "x": None}
+
+
+@pytest.mark.parametrize("version", [builder.MYSQL, builder.MARIADB])
+def test_changes_of_xa_name_it(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile(version)
+    made = insert(A, [1], version=2 if version == builder.MYSQL else 1)
+    if version == builder.MYSQL:
+        file.add(EventType.GTID, builder.gtid(1))
+        file.add(EventType.QUERY, builder.query(f"XA START {XID}"))
+    else:
+        gtid = builder.mariadb_gtid(1, flags=0x4C, xa=(1, b"a", b""))
+        file.add(EventType.MARIADB_GTID, gtid)
+    file.add(EventType.TABLE_MAP, table_map(A))
+    file.add(made.type, made.body)
+    file.add(EventType.QUERY, builder.query(f"XA END {XID}"))
+    file.add(EventType.XA_PREPARE, builder.xa_prepare(b"a"))
+    events = [(int(EventType.TABLE_MAP), table_map(A)), (made.type, made.body)]
+    if version == builder.MYSQL:
+        file.add_transaction(2, events)
+    else:
+        file.add_mariadb_transaction(2, events)
+
+    prepared, committed = printed(file, tmp_path, capsys)
+
+    assert prepared["xa"] == XID
+    assert "xa" not in committed
+
+
+def test_changes_of_a_compressed_transaction_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    inner = inner_events(
+        [
+            Made(EventType.QUERY, builder.query("BEGIN")),
+            Made(EventType.TABLE_MAP, table_map(A)),
+            insert(A, [1, 2]),
+            Made(EventType.XID, builder.xid(1)),
+        ]
+    )
+    file.add(EventType.GTID, builder.gtid(1))
+    packed = payload(zstd(inner), size=len(inner))
+    at = file.add(EventType.TRANSACTION_PAYLOAD, packed.body)
+    file.add_transaction(2, [(EventType.TABLE_MAP, table_map(A)), tuple_of(insert(A, [3]))])
+
+    lines = printed(file, tmp_path, capsys)
+
+    assert [line["values"]["id"] for line in lines] == [1, 2, 3]
+    assert [line["pos"] for line in lines[:2]] == [at, at]
+    rows = [line["row"] for line in lines]
+    assert rows == sorted(set(rows))
+
+
+def tuple_of(made: Made) -> tuple[int, bytes]:
+    return made.type, made.body

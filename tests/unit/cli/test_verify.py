@@ -1,0 +1,227 @@
+"""`rows --verify`: everything is read, and what capture would refuse is named, all of it."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.cli.run import main
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.support.logs import TABLES, Made, a_table, insert
+from tests.support.table_map_builder import table_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_binlog.binlog.table_map import TableMap
+
+A, B = TABLES[:2]
+NAMELESS = a_table("nameless", "id", table_id=7)
+NAMELESS = replace(NAMELESS, columns=(replace(NAMELESS.columns[0], name=None),))
+BEGIN = (EventType.QUERY, builder.query("BEGIN"))
+
+
+def changes(table: TableMap, *ids: int) -> list[tuple[int, bytes]]:
+    made: Made = insert(table, ids)
+    return [(EventType.TABLE_MAP, table_map(table)), (made.type, made.body)]
+
+
+def verify(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["rows", "--verify", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def write(folder: Path, *files: BinlogFile) -> Path:
+    for number, file in enumerate(files, 1):
+        (folder / f"binlog.{number:06}").write_bytes(bytes(file))
+    return folder
+
+
+def test_a_log_that_capture_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = BinlogFile(timestamp=1_700_000_000)
+    file.add_transaction(1, changes(A, 1, 2, 3))
+    file.add_transaction(2, [*changes(A, 4), *changes(B, 5)])
+    size = len(file.data)
+
+    code, out, err = verify(capsys, write(tmp_path, file))
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"read      1 files, {size - 4} bytes: binlog.000001:4 to binlog.000001:{size}",
+        "time      2023-11-14 22:13:20 to 2023-11-14 22:13:20 UTC",
+        "executed  -",
+        "events    13",
+        "  TABLE_MAP                                3",
+        "  WRITE_ROWS                               3",
+        "  QUERY                                    2",
+        "  XID                                      2",
+        "  GTID                                     2",
+        "  FORMAT_DESCRIPTION                       1",
+        "rows      5 in 2 tables",
+        "  shop.a                                   4  4 inserts",
+        "  shop.b                                   1  1 inserts",
+        "refused   0",
+    ]
+
+
+def test_what_was_executed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = BinlogFile(builder.MARIADB)
+    file.add(EventType.MARIADB_GTID_LIST, builder.mariadb_gtid_list([(0, 1, 7)]))
+    file.add_mariadb_transaction(8, [])
+    file.add_mariadb_transaction(3, [], domain=5)
+
+    _, out, _ = verify(capsys, write(tmp_path, file))
+
+    assert "executed  0-1-8,5-1-3\n" in out
+
+
+def test_everything_refused_is_named_and_the_rest_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, changes(A, 1))
+    file.add(EventType.GTID, builder.gtid(2))
+    file.add(EventType.QUERY, builder.query("BEGIN"))
+    statement = file.add(EventType.QUERY, builder.query("DELETE FROM a"))
+    file.add(EventType.XID, builder.xid(2))
+    nameless = file.add_transaction(3, changes(NAMELESS, 1))
+    file.add_transaction(4, changes(NAMELESS, 2))
+    file.add_transaction(5, changes(B, 9))
+    incident = file.add(EventType.INCIDENT, builder.incident("gone"))
+    file.add_transaction(6, changes(A, 2))
+
+    code, out, err = verify(capsys, write(tmp_path, file))
+
+    refused = out.partition("refused ")[2].splitlines()
+    assert code == 1
+    assert "(refused=4)" in err
+    assert refused[0].strip() == "4"
+    assert f"binlog.000001:{statement}  " in refused[1]
+    assert "binlog_format" in refused[1]
+    assert "DELETE FROM a" in refused[1]
+    # The order is that of the log within a block of it, walked first for its transactions.
+    places = {line.split()[0]: line for line in refused[1:] if ":" in line.split()[0]}
+    assert "the server lost events" in places[f"binlog.000001:{incident}"]
+    (of_table,) = [line for line in refused if "shop.nameless" in line]
+    assert "binlog_row_metadata" in of_table
+    assert int(of_table.split()[0].partition(":")[2]) > nameless
+    assert of_table.endswith("(2 times)")
+    assert "  shop.nameless                            2  2 inserts" in out
+    assert "  shop.a                                   2  2 inserts" in out
+    assert "  shop.b                                   1  1 inserts" in out
+
+
+def test_a_table_that_is_left_out_is_not_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, [*changes(NAMELESS, 1), *changes(A, 1)])
+
+    code, out, _ = verify(capsys, write(tmp_path, file), "--table", "shop.a")
+
+    assert code == 0
+    assert "rows      1 in 1 tables" in out
+
+
+def test_behind_a_damaged_row_the_next_ones_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, changes(A, 1, 2))
+    mapped, (code, body) = changes(A, 3)
+    file.add_transaction(2, [mapped, (code, body[:-1])])
+    damaged = file.offsets[-2]
+    file.add_transaction(3, changes(A, 4))
+
+    exit_code, out, _ = verify(capsys, write(tmp_path, file))
+
+    assert exit_code == 1
+    assert "  shop.a                                   3  3 inserts" in out
+    assert f"  binlog.000001:{damaged}  " in out
+    assert "not decoded: WRITE_ROWS, 1 events" in out
+
+
+def test_behind_rows_of_no_table_the_next_transaction_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, changes(A, 1))
+    made = insert(B, [2])
+    file.add_transaction(2, [(made.type, made.body)])
+    lonely = file.offsets[-2]
+    file.add_transaction(3, changes(A, 3))
+
+    code, out, _ = verify(capsys, write(tmp_path, file))
+
+    assert code == 1
+    assert f"binlog.000001:{lonely}  a rows event without the TABLE_MAP" in out
+    assert "  shop.a                                   2  2 inserts" in out
+
+
+def test_behind_a_damaged_file_the_next_one_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for number in range(3):
+        file = BinlogFile()
+        file.add_transaction(number + 1, changes(A, number))
+        files.append(file)
+    files[1].data[-3] ^= 1
+    write(tmp_path, *files)
+    third = tmp_path / "binlog.000003"
+    (tmp_path / "binlog.000003.gz").write_bytes(gzip.compress(third.read_bytes())[:-30])
+    third.unlink()
+
+    code, out, err = verify(capsys, tmp_path)
+
+    assert code == 1
+    assert "(refused=2)" in err
+    assert "  shop.a                                   1  1 inserts" in out
+    assert "an event is damaged" in out
+    assert "the gzip file ends early" in out
+
+
+def test_a_table_of_many_damaged_events_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    mapped, (code, body) = changes(A, 3)
+    for number in range(1, 300):
+        file.add_transaction(number, [mapped, (code, body[:-1])])
+
+    _, out, _ = verify(capsys, write(tmp_path, file))
+
+    assert "(100 times)" in out
+    assert "not decoded: WRITE_ROWS, 299 events" in out
+
+
+def test_xa_is_counted_where_it_is_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    for number, name in ((1, "one"), (2, "two")):
+        xid = f"X'{name.encode().hex()}',X'',1"
+        file.add(EventType.GTID, builder.gtid(number))
+        file.add(EventType.QUERY, builder.query(f"XA START {xid}"))
+        for code, body in changes(A, number):
+            file.add(code, body)
+        file.add(EventType.QUERY, builder.query(f"XA END {xid}"))
+        file.add(EventType.XA_PREPARE, builder.xa_prepare(name.encode()))
+    file.add(EventType.GTID, builder.gtid(3))
+    file.add(EventType.QUERY, builder.query(f"XA COMMIT X'{b'one'.hex()}',X'',1"))
+    file.add(EventType.GTID, builder.gtid(4))
+    unknown = file.add(EventType.QUERY, builder.query("XA COMMIT X'99',X'',1"))
+
+    code, out, _ = verify(capsys, write(tmp_path, file))
+
+    assert code == 1
+    assert "  shop.a                                   1  1 inserts" in out
+    assert f"prepared  X'{b'two'.hex()}',X'',1 at binlog.000001:" in out
+    assert "undecided: shop.a" in out
+    assert f"binlog.000001:{unknown}  XA COMMIT of a transaction that was prepared before" in out

@@ -1,0 +1,100 @@
+"""Generated columns that MariaDB does not log: refused where they can be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.unit.rows import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# CREATE TABLE g (id INT PRIMARY KEY, a INT, v INT AS (a + 1), z INT, t TEXT)
+COLUMNS = (
+    wire.column(ColumnType.LONG, name="id"),
+    wire.column(ColumnType.LONG, name="a"),
+    wire.column(ColumnType.LONG, name="v"),
+    wire.column(ColumnType.LONG, name="z"),
+    wire.column(ColumnType.BLOB, b"\x02", name="t"),
+)
+INSERT, UPDATE, DELETE = (
+    EventType.WRITE_ROWS_V1,
+    EventType.UPDATE_ROWS_V1,
+    EventType.DELETE_ROWS_V1,
+)
+V2 = {INSERT: EventType.WRITE_ROWS, UPDATE: EventType.UPDATE_ROWS, DELETE: EventType.DELETE_ROWS}
+WHOLE, KEY = [0, 1, 2, 3, 4], [0]
+WITHOUT = [0, 1, 3, 4]
+
+
+def layout(*, known: bool, key: Sequence[int] = (0,)) -> RowLayout:
+    columns = [replace(each, generated=each.name == "v") if known else each for each in COLUMNS]
+    return compile_layout(wire.table(*columns, key=key))
+
+
+def event(kind: EventType, *sets: list[int]) -> bytes:
+    shape = wire.table(*COLUMNS)
+    images = b"".join(wire.some_image(shape, [1, 2, 3, 4, b"five"], held) for held in sets)
+    first, last = (sum(1 << column for column in sets[each]) for each in (0, -1))
+    return wire.event(kind, len(COLUMNS), images * 2, present=first, present_after=last)
+
+
+# What is logged; whether it is refused where the catalogue was asked, and where it was not.
+CASES = [
+    (INSERT, [WHOLE], False, False),
+    (INSERT, [[0, 1]], True, False),  # MINIMAL
+    (INSERT, [[0, 1, 2]], False, False),
+    (UPDATE, [WHOLE, WHOLE], False, False),
+    (UPDATE, [WITHOUT, WITHOUT], True, True),  # 11.8.9, FULL
+    (UPDATE, [[0, 1, 3], WITHOUT], True, True),  # 11.8.9, NOBLOB
+    (UPDATE, [WHOLE, [1, 3]], True, False),  # FULL_NODUP
+    (UPDATE, [KEY, [1]], True, False),  # MINIMAL
+    (UPDATE, [KEY, [0, 1]], True, False),
+    (UPDATE, [KEY, [1, 2]], False, False),
+    (UPDATE, [[0, 1, 2, 3], [0, 1, 2, 3]], False, False),  # NOBLOB: t is large
+    (DELETE, [KEY], False, False),
+    (DELETE, [WITHOUT], False, False),
+]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("kind", "sets", "when_known", "when_not"), CASES)
+def test_a_value_that_is_not_logged_is_refused_on_mariadb(
+    kind: EventType, sets: list[list[int]], when_known: bool, when_not: bool, known: bool
+) -> None:
+    shape = layout(known=known)
+    good = event(INSERT, WHOLE)
+    events = wire.rows_events(good, event(kind, *sets), good)
+
+    if not (when_known if known else when_not):
+        assert decode(shape, events).columns == decode_plainly(shape, events).columns
+        return
+    with pytest.raises(UnsupportedError, match=r"binlog_row_image=FULL.*event=1"):
+        decode(shape, events)
+    with pytest.raises(UnsupportedError):
+        decode_plainly(shape, events)
+
+
+@pytest.mark.parametrize(("kind", "sets", "_one", "_other"), CASES)
+def test_mysql_logs_what_changes(
+    kind: EventType, sets: list[list[int]], _one: bool, _other: bool
+) -> None:
+    events = wire.rows_events(event(V2[kind], *sets))
+
+    assert len(decode(layout(known=True), events)) == 2 * len(sets)
+
+
+def test_without_a_primary_key_a_before_image_shows_nothing() -> None:
+    # That of a table with a unique key holds this one under MINIMAL.
+    events = wire.rows_events(event(UPDATE, [1], [3]))
+
+    assert len(decode(layout(known=False, key=()), events)) == 4
