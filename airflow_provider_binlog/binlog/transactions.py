@@ -70,9 +70,7 @@ REFUSED = {
 PRELUDES = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
 """Of the refused ones, those that only prepare the statement behind them, which says more."""
 
-READ = (
-    frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
-)
+READ = frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
 """Events whose meaning is known, and that are decoded where they matter."""
 
 

@@ -140,7 +140,8 @@ class Expander:
         self._block_bytes = block_bytes
         self._payload_bytes = payload_bytes
         self._payload_ratio = payload_ratio
-        self._framer = Framer()
+        # Events inside a transaction do not say where they stand: they have no place in the file.
+        self._framer = Framer(own_positions=False)
         self._codec = pa.Codec("zstd")
         self._file = ""
         # By how many bytes the file's expanded events are ahead of the file.
@@ -301,7 +302,8 @@ class Expander:
         limit = self._bytes_max(payload.packed) if payload.size is None else payload.size
         rest, wanted, unpacked, ended = memoryview(b""), 0, 0, False
         while not ended:
-            capacity = max(self._block_bytes, wanted)
+            # An event may say that it is of any size: no more memory than twice what there is.
+            capacity = max(self._block_bytes, min(wanted, 2 * len(rest)))
             data = np.empty(capacity + SLACK, dtype=np.uint8)
             view = data.data[:capacity]
             view[: len(rest)] = rest

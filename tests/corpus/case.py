@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 LOGS = FOLDER / "logs"
-SERVERS = ("mysql97", "mariadb1011", "mariadb118")
+SERVERS = ("mysql97", "mysql80", "mariadb1011", "mariadb118")
 
 _HEADER = re.compile(r"-- (\w+): (.*)")
 

@@ -15,6 +15,8 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.fuzz.capture_targets import CAPTURE_TARGETS
+from tests.fuzz.expansion_targets import EXPANSION_TARGETS
+from tests.fuzz.json_targets import JSON_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
 from tests.fuzz.targets import EVENT_TARGETS, Target
 from tests.fuzz.worker import SECONDS_MAX, Board, save, work
@@ -22,7 +24,13 @@ from tests.fuzz.worker import SECONDS_MAX, Board, save, work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TARGETS: tuple[Target, ...] = (*EVENT_TARGETS, *LOG_TARGETS, *CAPTURE_TARGETS)
+TARGETS: tuple[Target, ...] = (
+    *EVENT_TARGETS,
+    *LOG_TARGETS,
+    *CAPTURE_TARGETS,
+    *EXPANSION_TARGETS,
+    *JSON_TARGETS,
+)
 
 _LOOK_SECONDS = 0.5
 

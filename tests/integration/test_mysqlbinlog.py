@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 
-# Prepared rows are printed where they were prepared, and staged where they were committed.
-READ = [each for each in recorded() if each.case.refused is None and each.case.name != "xa"]
+# Prepared rows are printed where they were prepared, and staged where they were committed. MySQL's
+# program stops at a geometry: it does not know how to print one.
+LEFT_OUT = ("xa", "geometry")
+READ = [log for log in recorded() if log.case.refused is None and log.case.name not in LEFT_OUT]
 
 
 def staged(log: Recorded, folder: Path) -> list[tuple[str, list[str], dict[str, Any]]]:

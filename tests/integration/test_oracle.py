@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.mysql import connect
+from tests.oracle.__main__ import SERVERS
 from tests.oracle.replay import DifferenceError
 from tests.oracle.run import run
 from tests.oracle.settings import Settings, covering, every
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.server
-
-SERVERS = ("mysql97", "mariadb1011", "mariadb118")
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +63,11 @@ def test_a_difference_is_seen(servers: dict[str, Server], tmp_path: Path) -> Non
     settings = Settings("mysql97", "FULL", "FULL", compression=False, partial_json=False)
 
     def spoil() -> None:
-        with closing(connect(servers["mysql97"], database=DATABASE)) as connection:
-            with connection.cursor() as cursor:
-                cursor.execute("SET sql_log_bin = 0")
-                cursor.execute("DELETE FROM keyed LIMIT 1")
-                assert cursor.rowcount == 1
+        connection = connect(servers["mysql97"], database=DATABASE)
+        with closing(connection), connection.cursor() as cursor:
+            cursor.execute("SET sql_log_bin = 0")
+            cursor.execute("DELETE FROM keyed LIMIT 1")
+            assert cursor.rowcount == 1
 
     with pytest.raises(DifferenceError, match="keyed: SELECT has"):
         run(servers["mysql97"], settings, 1, tmp_path, statements=100, ranges=1, at_end=spoil)

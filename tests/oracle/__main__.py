@@ -21,7 +21,7 @@ from tests.oracle.settings import every
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
 
-SERVERS = ("mysql97", "mariadb1011", "mariadb118")
+SERVERS = ("mysql97", "mysql80", "mariadb1011", "mariadb118")
 
 
 def main(arguments: list[str] | None = None) -> int:

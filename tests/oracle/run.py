@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from airflow_provider_binlog.capture import Limits, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
+from airflow_provider_binlog.transport.catalog import read_catalog
 from airflow_provider_binlog.transport.live import LiveSource
 from airflow_provider_binlog.transport.questions import identify, log_end
 from tests.fixtures.mysql import connect
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.transport.catalog import Catalog
     from tests.oracle.settings import Settings
     from tests.services.servers import Server
 
@@ -106,8 +109,14 @@ def _write_and_capture(
                 before_images=before_images,
                 created_by="oracle",
                 limits=_LIMITS,
+                read_catalog=partial(_read_catalog, server),
             )
             at, sequence = extracted.stop, sequence + len(extracted.manifests)
+
+
+def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> Catalog:
+    with closing(connect(server)) as connection:
+        return read_catalog(connection, wanted)
 
 
 def _compare(workload: Workload, store: ObjectStore) -> Outcome:

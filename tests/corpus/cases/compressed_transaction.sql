@@ -1,5 +1,5 @@
 -- Transactions compressed with zstd, between others that are not.
--- servers: mysql97
+-- servers: mysql97 mysql80
 -- select: id, a, b
 CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(200), b INT);
 INSERT INTO t VALUES (1, 'plain', 1);

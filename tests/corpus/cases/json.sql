@@ -1,5 +1,5 @@
 -- Every kind of JSON value; large numbers, doubles, and what only SQL puts into a document.
--- servers: mysql97
+-- servers: mysql97 mysql80
 -- select: id, CAST(j AS CHAR) AS j
 CREATE TABLE t (id INT PRIMARY KEY, j JSON);
 INSERT INTO t VALUES (1, '{"a": [1, -2, 70000, 5000000000, 18446744073709551615, 1.5, 1e15, 1e-16, -0.0], "": null, "b": {"c": true, "d": false}}');

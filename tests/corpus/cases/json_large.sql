@@ -1,5 +1,5 @@
 -- A document in the large form, beyond 64 KiB.
--- servers: mysql97
+-- servers: mysql97 mysql80
 -- select: id, SHA2(j, 256) AS j
 -- show: sha256
 CREATE TABLE t (id INT PRIMARY KEY, j JSON);

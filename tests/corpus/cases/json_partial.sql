@@ -1,5 +1,5 @@
 -- Diffs of JSON documents, several of one column and of several columns.
--- servers: mysql97
+-- servers: mysql97 mysql80
 -- select: id, CAST(a AS CHAR) AS a, n, CAST(b AS CHAR) AS b
 CREATE TABLE t (id INT PRIMARY KEY, a JSON, n INT, b JSON);
 INSERT INTO t VALUES (1, '{"a": 1, "b": {"c": [1, 2, "three"]}, "long": "0123456789012345678901234567890123456789"}', 1, '[1, 2, 3, "0123456789012345678901234567890123456789"]'), (2, '{}', 2, NULL);

@@ -1,5 +1,5 @@
 -- The statements behind the rows stand in events of their own.
--- servers: mysql97
+-- servers: mysql97 mysql80
 -- select: id, a
 CREATE TABLE t (id INT PRIMARY KEY, a INT);
 SET SESSION binlog_rows_query_log_events = ON;

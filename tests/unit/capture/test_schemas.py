@@ -156,7 +156,7 @@ def test_a_log_that_says_all_asks_nothing() -> None:
 def test_a_log_that_does_not_takes_a_server() -> None:
     files = a_log(T)
 
-    with pytest.raises(ServerSetupError, match=r"no server to ask.*=FULL.*table=shop\.t, file=.*offset="):
+    with pytest.raises(ServerSetupError, match=r"no server.*=FULL.*table=shop\.t, file=.*offset="):
         capture(file_source(files), end_of(files))
 
 

@@ -246,9 +246,7 @@ def test_a_short_document_cannot_become_a_long_text() -> None:
         ([[]] * 3000, 200),
         ({"a": [1.5] * 1200}, 500),
         (["x"] * 3000, 300),
-        ([None] * 1_000_000, 1),
         (["x" * 4000] * 1000, 1),
-        ([[1.5]] * 200_000, 1),
     ],
 )
 def test_memory_is_bounded(tree: Any, count: int) -> None:
