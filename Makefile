@@ -53,6 +53,7 @@ bench: $(STAMP) ## Measure speed beside other readers of the binlog.
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
+	@$(BIN)/python -m tests.oracle --changes 1000000
 
 fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.
 	@$(BIN)/python -m tests.fuzz

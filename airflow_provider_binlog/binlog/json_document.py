@@ -79,11 +79,12 @@ _LARGE_SIZE_MAX = 0xFFFFFFFF
 KEY_SIZE_MAX = 0xFFFF
 
 
-def inlined(type_code: int, width: int) -> bool:
-    """Return whether slots of `width` bytes hold values of this type themselves."""
-    if type_code in (JsonType.INT32, JsonType.UINT32):
-        return width == 4
-    return type_code in (JsonType.LITERAL, JsonType.INT16, JsonType.UINT16)
+_SHORT = frozenset({JsonType.LITERAL, JsonType.INT16, JsonType.UINT16})
+INLINED: dict[int, frozenset[int]] = {
+    2: _SHORT,
+    4: _SHORT | {JsonType.INT32, JsonType.UINT32},
+}
+"""By the bytes of a slot: the types of values that it holds itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
                 raise FormatError("a key lies outside of its JSON object", offset=begin)
         at = entries + (1 + width) * index
         value = _value(data, at, width)
-        if not inlined(value.type, width):
+        if value.type not in INLINED[width]:
             left -= len(value.data)
         if left < 0:
             break
@@ -193,7 +194,7 @@ def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
 def _value(data: memoryview, at: int, width: int) -> Value:
     """Return the value whose type and slot stand at `at`."""
     type_code, slot = data[at], data[at + 1 : at + 1 + width]
-    if inlined(type_code, width):
+    if type_code in INLINED[width]:
         return Value(type_code, slot[: FIXED_SIZES[type_code]])
     begin = int.from_bytes(slot, "little")
     if begin > len(data):
@@ -335,7 +336,7 @@ def _total_size(keys: Sequence[bytes] | None, values: Sequence[Value], width: in
     head = 2 * width + (1 + width) * len(values)
     if keys is not None:
         head += sum(width + 2 + len(key) for key in keys)
-    return head + sum(len(each.data) for each in values if not inlined(each.type, width))
+    return head + sum(len(each.data) for each in values if each.type not in INLINED[width])
 
 
 def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> bytes:
@@ -349,7 +350,7 @@ def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -
             at += len(key)
     for value in values:
         pieces.append(bytes([value.type]))
-        if inlined(value.type, width):
+        if value.type in INLINED[width]:
             signed = value.type in (JsonType.INT16, JsonType.INT32)
             number = int.from_bytes(value.data, "little", signed=signed)
             pieces.append(number.to_bytes(width, "little", signed=signed))
@@ -357,7 +358,7 @@ def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -
             pieces.append(_uint(at, width))
             at += len(value.data)
     pieces += keys or ()
-    pieces += [each.data for each in values if not inlined(each.type, width)]
+    pieces += [each.data for each in values if each.type not in INLINED[width]]
     return b"".join(pieces)
 
 

@@ -30,6 +30,8 @@ _DATE_AND_TIME = (ColumnType.DATETIME, ColumnType.TIMESTAMP)
 _DECIMAL_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _BASE64_LINE = 76
 _MICROSECONDS = 1_000_000
+# In between, Python and MySQL print a double alike.
+_SAME_MIN, _SAME_MAX = 1e-4, 1e15
 
 
 def variable_size(data: memoryview) -> tuple[int, int]:
@@ -86,6 +88,8 @@ def double_text(data: memoryview) -> bytes:
     (number,) = struct.unpack("<d", data)
     if not isfinite(number):
         raise FormatError("not a number in a JSON document", number=number)
+    if _SAME_MIN <= abs(number) < _SAME_MAX:
+        return repr(number).encode()
     negative, digits, exponent = Decimal(repr(number)).as_tuple()
     text = "".join(map(str, digits)).strip("0") or "0"
     point = len(digits) + int(exponent) if number else 1

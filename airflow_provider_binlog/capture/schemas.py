@@ -18,14 +18,6 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
-from airflow_provider_binlog.binlog.statement_events import Query
-from airflow_provider_binlog.binlog.statements import StatementKind, classify
-from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.capture.alterations import Opaque
 from airflow_provider_binlog.capture.completion import (
     Unclear,
     complete_table_map,
@@ -39,17 +31,14 @@ from airflow_provider_binlog.capture.history import (
     Lost,
     names_of,
 )
-from airflow_provider_binlog.capture.statements import DdlReader, describe, placed
+from airflow_provider_binlog.capture.later_statements import changes_between, changes_of
+from airflow_provider_binlog.capture.statements import DdlReader, placed
 from airflow_provider_binlog.capture.table_changes import (
-    Altered,
     Created,
     Renamed,
-    TableChange,
-    read_changes,
 )
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import ConnectionLostError, ServerSetupError
-from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server import parse_version
 
 if TYPE_CHECKING:
@@ -65,7 +54,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.shapes import Shape
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.position import Flavor, Position
     from airflow_provider_binlog.transport.catalog import Catalog
     from airflow_provider_binlog.transport.source import BinlogSource
 
@@ -157,7 +146,7 @@ class Past:
                 at=catalog.position,
                 stop=self._tail_end,
             )
-        for position, file, change in _changes_between(
+        for position, file, change in changes_between(
             self._source, self._tail_end, catalog.position
         ):
             row = _BEHIND + len(self._tail)
@@ -306,7 +295,7 @@ class SchemaReader:
             offset = int(block.position[event])
             row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
             with placed(block.file, offset):
-                changes = _changes_of(query, block.format.flavor)
+                changes = changes_of(query, block.format.flavor)
             for change in changes:
                 yield LoggedChange(row, block.file, offset, change)
 
@@ -404,15 +393,6 @@ def _version(file_format: FormatDescription) -> tuple[int, ...]:
     return parse_version(file_format.server_version).version
 
 
-def _changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
-    if not query.error:
-        return read_changes(query, flavor)
-    # What it did before it failed is not in the log.
-    described = describe(query, flavor)
-    failed = Opaque(f"error {query.error}")
-    return tuple(Altered(name, (failed,)) for name in described.tables) if described else ()
-
-
 def _last_shapes(manifest: Manifest) -> dict[TableName, Shape]:
     """Return the shapes that tables had at the end of a range, where nothing changed them since."""
     changed: dict[TableName, int] = {}
@@ -428,81 +408,3 @@ def _last_shapes(manifest: Manifest) -> dict[TableName, Shape]:
         if last.last_row > behind:
             shapes[name] = shape_of_manifest(table.schemas[last.schema])
     return shapes
-
-
-# ------------------------------------------------------------------- behind the range
-
-
-def _changes_between(
-    source: BinlogSource, start: Position, stop: Position
-) -> Iterator[tuple[int, str, TableChange]]:
-    """Yield what the statements between two places did, with offset and file of each.
-
-    Nothing else is looked at: what is not decoded is no matter of this range.
-
-    Raises:
-        UnsupportedError: Which tables a statement is about cannot be made out.
-    """
-    if start.place >= stop.place:
-        return
-    expander, gtid = Expander(), _LastGtid()
-    for logged in source.blocks(start, stop):
-        for block in expander.expand(logged):
-            for event in _statement_events(block):
-                offset = int(block.position[event])
-                if Position(block.file, offset).place >= stop.place:
-                    return
-                query = Query.parse(block.body(event), block.format)
-                if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(
-                    block, event
-                ):
-                    continue
-                with placed(block.file, offset):
-                    changes = _changes_of(query, block.format.flavor)
-                for change in changes:
-                    yield offset, block.file, change
-            gtid.pass_over(block)
-
-
-class _LastGtid:
-    """Knows the last GTID of MariaDB, which may be in the block before."""
-
-    def __init__(self) -> None:
-        self._alters_nothing = False
-
-    def alters_nothing(self, block: EventBlock, event: int) -> bool:
-        """Whether the statement is the first of two phases, or rolled back."""
-        before = np.flatnonzero(block.type[:event] == EventType.MARIADB_GTID)
-        if not len(before):
-            return self._alters_nothing
-        return _alters_nothing(block, int(before[-1]))
-
-    def pass_over(self, block: EventBlock) -> None:
-        """Remember the block's last one."""
-        own = np.flatnonzero(block.type == EventType.MARIADB_GTID)
-        if len(own):
-            self._alters_nothing = _alters_nothing(block, int(own[-1]))
-
-
-def _alters_nothing(block: EventBlock, event: int) -> bool:
-    header = EventHeader.parse(block.event(event))
-    gtid = MariadbGtid.parse(block.body(event), block.format, server_id=header.server_id)
-    return gtid.alters_nothing
-
-
-# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
-_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
-_BEGIN = int.from_bytes(b"BEGIN", "little")
-_BEGIN_MASK = np.uint64((1 << 40) - 1)
-
-
-def _statement_events(block: EventBlock) -> list[int]:
-    """Return the QUERY events that are no BEGIN: with MySQL every transaction has one."""
-    queries = np.flatnonzero(block.type == EventType.QUERY)
-    at = block.start[queries]
-    end = at + block.size[queries] - block.format.checksum_size
-    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
-    text = at + _STATUS + status_size + block.data[at + _DATABASE_SIZE] + 1
-    begins = overlapping(block.data, "<u8")[np.maximum(end - 5, 0)] & _BEGIN_MASK == _BEGIN
-    chosen: list[int] = queries[~(begins & (end - text == 5))].tolist()
-    return chosen

@@ -20,10 +20,10 @@ from airflow_provider_binlog.binlog.json_document import (
     CONTAINERS,
     DEPTH_MAX,
     FIXED_SIZES,
+    INLINED,
     LARGE,
     OBJECTS,
     JsonType,
-    inlined,
 )
 from airflow_provider_binlog.binlog.json_scalars import STRING_SIZE_BYTES_MAX
 from airflow_provider_binlog.errors import FormatError
@@ -45,13 +45,13 @@ _UNKNOWN = sorted({*_TYPES} - {*JsonType})
 def _sizes(width: int) -> Places:
     """Return what a value of each type takes outside of a slot of `width` bytes, if always that."""
     return np.array(
-        [0 if inlined(code, width) else FIXED_SIZES.get(code, 0) for code in range(256)]
+        [0 if code in INLINED[width] else FIXED_SIZES.get(code, 0) for code in range(256)]
     )
 
 
 _SIZES = {width: _sizes(width) for width in (2, 4)}
 _DOCUMENT_SIZES = np.array([FIXED_SIZES.get(code, 0) for code in range(256)])
-_INLINED = {width: np.array([inlined(code, width) for code in range(256)]) for width in (2, 4)}
+_INLINED = {width: np.array([code in INLINED[width] for code in range(256)]) for width in (2, 4)}
 
 
 @dataclass(frozen=True)

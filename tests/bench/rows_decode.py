@@ -19,16 +19,18 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.support.json_documents import document
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.rows.events import RowsEvents
 
 EVENT_BYTES = 8192
 ROWS = 300_000
 UPDATES = 100_000
+DOCUMENTS = 200_000
 TEMPLATES = 2_000
 
 TABLE = wire.table(
@@ -44,6 +46,9 @@ TABLE = wire.table(
     wire.column(ColumnType.DOUBLE, b"\x08"),
     wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"new", b"paid", b"sent")),
     key=[0],
+)
+JSON_TABLE = wire.table(
+    wire.column(ColumnType.LONG), wire.column(ColumnType.JSON, b"\x04"), key=[0]
 )
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -68,13 +73,43 @@ def row(number: int) -> list[Any]:
 
 def bulk(rows: int = ROWS) -> RowsEvents:
     """Return inserts in events of `EVENT_BYTES`."""
-    images = [wire.image(TABLE, row(number)) for number in range(TEMPLATES)]
+    return inserts(11, [wire.image(TABLE, row(number)) for number in range(TEMPLATES)], rows)
+
+
+def json_documents(count: int = DOCUMENTS) -> RowsEvents:
+    """Return inserts of a number and a document of 10 keys each, about 230 bytes of it."""
+    images = [
+        wire.image(JSON_TABLE, [number, document(json_document(number))])
+        for number in range(TEMPLATES)
+    ]
+    return inserts(2, images, count)
+
+
+def json_document(number: int) -> dict[str, Any]:
+    """Return one document."""
+    random.seed(number)
+    return {
+        "id": number * 100,
+        "name": f"customer {number}",
+        "email": f"c{number}@example.com",
+        "note": 'says "hi"\n' if number % 10 == 0 else "plain text note",
+        "price": round(random.random() * 1000, 2),
+        "quantity": random.randint(0, 100_000),
+        "active": number % 2 == 0,
+        "address": {"street": f"Main St {number % 100}", "zip": random.randint(10_000, 99_999)},
+        "tags": [1, 2, "x"],
+        "extra": None if number % 3 else "text",
+    }
+
+
+def inserts(width: int, images: Sequence[bytes], rows: int) -> RowsEvents:
+    """Return inserts of these images over and over."""
     events, pending, size = [], [], 0
     for number in range(rows):
-        pending.append(images[number % TEMPLATES])
+        pending.append(images[number % len(images)])
         size += len(pending[-1])
         if size > EVENT_BYTES:
-            events.append(wire.event(EventType.WRITE_ROWS, 11, b"".join(pending)))
+            events.append(wire.event(EventType.WRITE_ROWS, width, b"".join(pending)))
             pending, size = [], 0
     return wire.rows_events(*events)
 
@@ -136,10 +171,11 @@ def report(name: str, layout: RowLayout, events: RowsEvents, mode: BeforeImages)
 def main() -> None:
     """Print all cases."""
     layout = compile_layout(TABLE)
-    inserts, updates = bulk(), single_updates()
-    report("bulk inserts, 11 columns", layout, inserts, BeforeImages.ALL)
+    logged, updates = bulk(), single_updates()
+    report("bulk inserts, 11 columns", layout, logged, BeforeImages.ALL)
     report("single-row updates, all", layout, updates, BeforeImages.ALL)
     report("single-row updates, key changes", layout, updates, BeforeImages.KEY_CHANGES)
+    report("JSON", compile_layout(JSON_TABLE), json_documents(), BeforeImages.ALL)
     for sets in (1, 300):
         for name, size in (("bulk", EVENT_BYTES), ("single-row", 0)):
             some = minimal_updates(UPDATES, sets=sets, event_bytes=size)
@@ -153,7 +189,7 @@ def main() -> None:
     few = bulk(2_000)
     fast, plain = best(lambda: decode(layout, few)), best(lambda: decode_plainly(layout, few), 1)
     print(f"the plain reference decoder takes {plain / fast:.0f} times as long")
-    columns(layout, inserts)
+    columns(layout, logged)
 
 
 def columns(layout: RowLayout, events: RowsEvents) -> None:

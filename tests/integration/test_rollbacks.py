@@ -118,6 +118,21 @@ def test_what_was_rolled_back_is_not_staged(
         assert stage(source, happened).manifest == expected.manifest
 
 
+@pytest.mark.parametrize("end", [["XA PREPARE 'x'", "XA COMMIT 'x'"], ["XA COMMIT 'x' ONE PHASE"]])
+def test_what_was_rolled_back_in_a_transaction_of_two_phases_is_not_staged(
+    end: list[str], lax: Server, create_database: Callable[[Server], Database]
+) -> None:
+    happened = happen(
+        create_database(lax),
+        *TABLES,
+        *("XA START 'x'", t(1), "SAVEPOINT s", many(1000), "INSERT INTO loose VALUES (2)"),
+        *("ROLLBACK TO s", t(3), "XA END 'x'", *end, t(4)),
+    )
+
+    for source in (live(lax), files(lax, block_bytes=1000)):
+        assert_equal_to_select(stage(source, happened), happened.database)
+
+
 def test_a_table_that_a_failed_statement_dropped_is_gone(
     mariadb118: Server, create_database: Callable[[Server], Database]
 ) -> None:

@@ -45,6 +45,7 @@ def download(artifact: Artifact, folder: Path) -> Path:
     (ivy,) = (spark_home() / "jars").glob("ivy-*.jar")
     target = work / f"{artifact.name}.{artifact.type}"
     home = [f"-Duser.home={work}", f"-Divy.default.ivy.user.dir={work / 'ivy'}"]
-    command: list[str | Path] = [java_home() / "bin" / "java", *home, "-jar", ivy, "-ivy", module, "-warn"]
+    java: list[str | Path] = [java_home() / "bin" / "java", *home, "-jar", ivy]
+    command = [*java, "-ivy", module, "-warn"]
     run([*command, "-retrieve", work / "[artifact].[ext]"], folder=work)
     return target

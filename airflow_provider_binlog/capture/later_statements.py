@@ -1,0 +1,118 @@
+"""The statements behind a range: nothing else is looked at there.
+
+Source: as binlog/statement_events.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.statements import StatementKind, classify
+from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.capture.alterations import Opaque
+from airflow_provider_binlog.capture.statements import describe, placed
+from airflow_provider_binlog.capture.table_changes import Altered, TableChange, read_changes
+from airflow_provider_binlog.position import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+
+def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
+    """Return what a logged statement did, even where it failed half-way.
+
+    Raises:
+        UnsupportedError: Which tables it is about cannot be made out.
+    """
+    if not query.error:
+        return read_changes(query, flavor)
+    # What it did before it failed is not in the log.
+    described = describe(query, flavor)
+    failed = Opaque(f"error {query.error}")
+    return tuple(Altered(name, (failed,)) for name in described.tables) if described else ()
+
+
+def changes_between(
+    source: BinlogSource, start: Position, stop: Position
+) -> Iterator[tuple[int, str, TableChange]]:
+    """Yield what the statements between two places did, with offset and file of each.
+
+    Nothing else is looked at: what is not decoded is no matter of this range.
+
+    Raises:
+        UnsupportedError: Which tables a statement is about cannot be made out.
+    """
+    if start.place >= stop.place:
+        return
+    expander, gtid = Expander(), _LastGtid()
+    for logged in source.blocks(start, stop):
+        for block in expander.expand(logged):
+            for event in _statement_events(block):
+                offset = int(block.position[event])
+                if Position(block.file, offset).place >= stop.place:
+                    return
+                query = Query.parse(block.body(event), block.format)
+                if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(
+                    block, event
+                ):
+                    continue
+                with placed(block.file, offset):
+                    changes = changes_of(query, block.format.flavor)
+                for change in changes:
+                    yield offset, block.file, change
+            gtid.pass_over(block)
+
+
+class _LastGtid:
+    """Knows the last GTID of MariaDB, which may be in the block before."""
+
+    def __init__(self) -> None:
+        self._alters_nothing = False
+
+    def alters_nothing(self, block: EventBlock, event: int) -> bool:
+        """Whether the statement is the first of two phases, or rolled back."""
+        before = np.flatnonzero(block.type[:event] == EventType.MARIADB_GTID)
+        if not len(before):
+            return self._alters_nothing
+        return _alters_nothing(block, int(before[-1]))
+
+    def pass_over(self, block: EventBlock) -> None:
+        """Remember the block's last one."""
+        own = np.flatnonzero(block.type == EventType.MARIADB_GTID)
+        if len(own):
+            self._alters_nothing = _alters_nothing(block, int(own[-1]))
+
+
+def _alters_nothing(block: EventBlock, event: int) -> bool:
+    header = EventHeader.parse(block.event(event))
+    gtid = MariadbGtid.parse(block.body(event), block.format, server_id=header.server_id)
+    return gtid.alters_nothing
+
+
+# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
+_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
+_BEGIN = int.from_bytes(b"BEGIN", "little")
+_BEGIN_MASK = np.uint64((1 << 40) - 1)
+
+
+def _statement_events(block: EventBlock) -> list[int]:
+    """Return the QUERY events that are no BEGIN: with MySQL every transaction has one."""
+    queries = np.flatnonzero(block.type == EventType.QUERY)
+    at = block.start[queries]
+    end = at + block.size[queries] - block.format.checksum_size
+    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
+    text = at + _STATUS + status_size + block.data[at + _DATABASE_SIZE] + 1
+    begins = overlapping(block.data, "<u8")[np.maximum(end - 5, 0)] & _BEGIN_MASK == _BEGIN
+    chosen: list[int] = queries[~(begins & (end - text == 5))].tolist()
+    return chosen
