@@ -74,12 +74,14 @@ class ExecutedGtids:
                 _refuse_gap(str(previous.subtract(self._set)), block.file)
             # A server that was made from a backup executed more than any of its files says.
             self._set = previous.union(self._before)
+            self._file = block.file
         for event in np.flatnonzero(block.type == EventType.MARIADB_GTID_LIST).tolist():
             listed = MariadbGtidList.parse(block.body(event), block.format)
             last = MariadbGtidPosition.of(listed.gtids)
             if self._last is not None and self._file not in ("", block.file):
                 _refuse_gap(str(last.beyond(self._last)), block.file)
             self._last = last
+            self._file = block.file
         self._file = block.file
         if self._last is not None:
             # The newest transaction of each server, in the order of the log.

@@ -232,10 +232,9 @@ def _open(
     done = 0
     for kind in CONTAINERS:
         if present[kind]:
-            count = _word(memory, kind)[found.place[found.type == kind]].sum(dtype=np.int64)
-            if done + count > values_max:
-                raise FormatError("more values than are decoded together", values_max=VALUES_MAX)
-            opened, children = _open_kind(memory, found, kind, keys, done)
+            opened, children = _open_kind(
+                memory, found, kind, keys, done=done, values_max=values_max - done
+            )
             containers.append(opened)
             parts.append(children)
             done += len(children.type)
@@ -243,7 +242,7 @@ def _open(
 
 
 def _open_kind(
-    memory: Memory, found: _Found, kind: JsonType, keys: Keys, done: int
+    memory: Memory, found: _Found, kind: JsonType, keys: Keys, *, done: int, values_max: int
 ) -> tuple[Containers, _Found]:
     """Open containers of one type; `done` children of others stand before theirs."""
     which = np.flatnonzero(found.type == kind)
@@ -256,6 +255,8 @@ def _open_kind(
         raise FormatError("a JSON container smaller than its head")
     upto = np.zeros(len(base) + 1, dtype=np.int64)
     np.cumsum(count, out=upto[1:])
+    if upto[-1] > values_max:
+        raise FormatError("more values than are decoded together", values_max=VALUES_MAX)
     number = np.arange(upto[-1])
     # Number i is entry i - f of the container whose first one is number f.
     entry = np.repeat(base + 2 * width + key_entry * count - upto[:-1] * (1 + width), count)
