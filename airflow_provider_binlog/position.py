@@ -90,7 +90,11 @@ class Position:
 
     def to_json(self) -> dict[str, str | int | None]:
         """Return plain values that `from_json` reads back."""
-        value = {"file": self.file, "offset": self.offset, "gtid": self.gtid}
+        value: dict[str, str | int | None] = {
+            "file": self.file,
+            "offset": self.offset,
+            "gtid": self.gtid,
+        }
         return value if self.logged is None else value | {"logged": self.logged}
 
     @classmethod

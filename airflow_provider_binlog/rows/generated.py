@@ -48,7 +48,7 @@ def refuse_unlogged(layout: RowLayout, heads: Heads, sets: ColumnSets) -> None:
     held = bits_of(sets.sets, len(layout.columns))
     before, after = sets.number
     known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
-    lacks = ~held[:, known].all(axis=1)[after]
+    lacks = ~np.all(held[:, known][after], axis=1)
     lacks &= heads.paired | (heads.changes[:, 0] == INSERT)
     if layout.key:
         lacks |= heads.paired & _shows_generated(layout, held, before, after)

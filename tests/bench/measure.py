@@ -70,7 +70,7 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     extracted = extract(
         source,
         identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
-        checkpoint_position=Position(file, FIRST_OFFSET, ""),
+        checkpoint_position=Position(file, FIRST_OFFSET),
         next_sequence=1,
         stop=Position(file, size),
         tables=TableFilter(["bench.*"]),
