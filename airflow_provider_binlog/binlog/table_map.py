@@ -28,6 +28,7 @@ from airflow_provider_binlog.errors import FormatError
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.manifest import ColumnDefault
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
 """Flag of MySQL: the first column is a key that the server made up."""
@@ -53,6 +54,7 @@ class TableMapColumn:
             another one in the log. Only a catalogue tells it, and what follows.
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
         generated: Whether its values are computed from other columns.
+        default: What an insert leaves in it that does not name it.
     """
 
     type_code: int
@@ -70,6 +72,7 @@ class TableMapColumn:
     data_type: str | None = None
     datetime_precision: int | None = None
     generated: bool | None = None
+    default: ColumnDefault | None = None
 
     @property
     def bytes_max(self) -> int:

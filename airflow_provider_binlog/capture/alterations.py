@@ -77,6 +77,13 @@ class RenameColumn:
 
 
 @dataclass(frozen=True)
+class ChangeDefault:
+    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`: no more is known of its default."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class AddPrimaryKey:
     """A primary key is made: (column, characters of a prefix or 0) in key order."""
 
@@ -112,6 +119,7 @@ Alteration: TypeAlias = (
     | DropColumn
     | ChangeColumn
     | RenameColumn
+    | ChangeDefault
     | AddPrimaryKey
     | DropPrimaryKey
     | ChangeIndexes
@@ -129,7 +137,7 @@ _PARTITIONING = frozenset(
 # Alterations that change no column, by their first word; then the options of tables.
 _NOTHING = frozenset(
     {
-        *("ALGORITHM", "ALTER", "DISABLE", "ENABLE", "FORCE", "LOCK", "WITH", "WITHOUT"),
+        *("ALGORITHM", "DISABLE", "ENABLE", "FORCE", "LOCK", "WITH", "WITHOUT"),
         *("SECONDARY_LOAD", "SECONDARY_UNLOAD"),
         *("AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET"),
         *("CHECKSUM", "COLLATE", "COMMENT", "COMPRESSION", "CONNECTION", "DATA", "DEFAULT"),
@@ -203,14 +211,14 @@ def _alteration(reader: Reader, first: str, chunk: Sequence[Word]) -> Iterator[A
         yield from _rename(reader)
     elif first == "CONVERT":
         yield from _convert(chunk)
-    elif first not in _NOTHING or _hides_alteration(first, chunk):
+    elif first == "ALTER":
+        yield from _change_default(reader)
+    elif first not in _NOTHING or _hides_alteration(chunk):
         yield _opaque(chunk)
 
 
-def _hides_alteration(first: str, chunk: Sequence[Word]) -> bool:
+def _hides_alteration(chunk: Sequence[Word]) -> bool:
     """Whether words stand in it that change columns, where none are expected."""
-    if first == "ALTER":  # a column's default, or whether an index is visible
-        return False
     hidden = {"ADD", "CHANGE", "DROP", "MODIFY", "RENAME", "VERSIONING"}
     return not hidden.isdisjoint(outer_texts(chunk)[1:])
 
@@ -353,6 +361,15 @@ def _convert(chunk: Sequence[Word]) -> Iterator[Alteration]:
     charset = named[0].lower() if named else ""
     known = charset and charset not in ("default", "utf8")
     yield ConvertCharset(charset if known else None)
+
+
+def _change_default(reader: Reader) -> Iterator[Alteration]:
+    reader.take("ALTER")
+    if reader.take("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        return  # whether it is visible, or enforced
+    reader.take("COLUMN")
+    _condition(reader)
+    yield ChangeDefault(reader.name())
 
 
 def _condition(reader: Reader) -> bool:

@@ -89,6 +89,7 @@ def capture_range(
     policies: Policies = DEFAULT_POLICIES,
     prepared: Sequence[Prepared] = (),
     read_catalog: CatalogReader | None = None,
+    wants_defaults: bool = False,
     former: Manifest | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -112,7 +113,14 @@ def capture_range(
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
-    past = Past(source, stop, tables=tables, read_catalog=read_catalog, former=former)
+    past = Past(
+        source,
+        stop,
+        tables=tables,
+        read_catalog=read_catalog,
+        former=former,
+        wants_defaults=wants_defaults,
+    )
     undone = Undone()
     while True:
         staged = _stage(

@@ -186,6 +186,7 @@ def shape_of_catalog(table: CatalogTable) -> Shape:
                 fsp=each.fsp,
                 generated=each.generated,
                 visible=each.visible,
+                default=each.default,
             ),
         )
         for each in table.columns
@@ -215,7 +216,7 @@ def shape_of_manifest(schema: manifest.Schema) -> Shape:
 def _staged_facts(column: manifest.Column) -> Facts:
     match = _MYSQL_TYPE.fullmatch(column.mysql_type)
     if match is None:
-        return Facts(nullable=column.nullable)
+        return Facts(nullable=column.nullable, default=column.default)
     data_type, inside, behind = match[1].lower(), match[2], match[3]
     labels = None
     if data_type in ("enum", "set") and inside is not None:
@@ -229,4 +230,5 @@ def _staged_facts(column: manifest.Column) -> Facts:
         unsigned="unsigned" in behind if data_type in _NUMBERS else None,
         charset=charset,
         labels=labels,
+        default=column.default,
     )

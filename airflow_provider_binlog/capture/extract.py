@@ -60,6 +60,7 @@ def extract(
     limits: Limits | None = None,
     policies: Policies = DEFAULT_POLICIES,
     read_catalog: CatalogReader | None = None,
+    wants_defaults: bool = False,
     checkpoint_identity: SourceIdentity | None = None,
     locate: Callable[[str], Position] | None = None,
     bytes_total: int | None = None,
@@ -82,6 +83,8 @@ def extract(
         policies: How values are staged that are no dates, or no text.
         read_catalog: Asks the server for its catalogue, where the log does not say how a table's
             columns are called, or of which types of MariaDB they are. Without it the log must.
+        wants_defaults: Whether it is asked for the defaults of all columns too: inserts may lack
+            them, under another `binlog_row_image` than FULL.
         checkpoint_identity: The server that issued the checkpoint's position, where that is another
             one than `identity`, which took over from it.
         locate: Finds where in this server's log a GTID set ends; needed where one took over.
@@ -131,6 +134,7 @@ def extract(
             policies=policies,
             prepared=prepared,
             read_catalog=read_catalog,
+            wants_defaults=wants_defaults,
             former=before,
             bytes_total=bytes_total,
             on_progress=on_progress,

@@ -30,6 +30,7 @@ from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.manifest import ColumnDefault
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 """Types of MariaDB that the log writes as BINARY or VARBINARY."""
@@ -50,6 +51,7 @@ class Facts:
         fsp: Digits of a fraction of a second.
         generated: Whether its values are computed from other columns.
         visible: Whether `SELECT *` shows it.
+        default: What an insert leaves in it that does not name it.
     """
 
     data_type: str | None = None
@@ -63,6 +65,7 @@ class Facts:
     fsp: int | None = None
     generated: bool | None = None
     visible: bool | None = None
+    default: ColumnDefault | None = None
 
     def joined(self, other: Facts) -> Facts:
         """Return both: where the two differ, this one's."""
@@ -210,7 +213,15 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     if flavor is Flavor.MARIADB and facts.data_type in INVISIBLE_TYPES:
         added["data_type"] = facts.data_type
     added["generated"] = facts.generated
+    added["default"] = _default(logged, facts)
     return replace(logged, **added)  # type: ignore[arg-type]
+
+
+def _default(logged: TableMapColumn, facts: Facts) -> ColumnDefault | None:
+    default = facts.default
+    if default is None or facts.generated:
+        return None
+    return default if default.value is not None or logged.nullable else None
 
 
 def missing(

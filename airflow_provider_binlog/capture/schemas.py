@@ -7,6 +7,10 @@ where the log stood when the catalogue was read. What comes out is checked again
 say, and must be one table alone. When the catalogue is read makes no difference, but to whether
 there is an answer.
 
+Of a table whose columns the log names, two things may still be missing: which of them MariaDB
+computes, and what an insert leaves in those that its image lacks. The catalogue is asked for these
+as well. Where it does not tell them they stay unknown, and nothing is refused here for it.
+
 A range is first read as if no statement in it changed a table whose rows have come before. Where
 one did, the range is read to its end for its statements, and then once more.
 """
@@ -38,7 +42,14 @@ from airflow_provider_binlog.capture.table_changes import (
     Renamed,
 )
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import ConnectionLostError, ServerSetupError
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    ConnectionLostError,
+    ServerSetupError,
+    TableLockedError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server import parse_version
 
 if TYPE_CHECKING:
@@ -54,7 +65,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.shapes import Shape
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.position import Flavor, Position
+    from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.transport.catalog import Catalog
     from airflow_provider_binlog.transport.source import BinlogSource
 
@@ -63,6 +74,8 @@ TableName: TypeAlias = tuple[str, str]
 CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "Catalog"]
 """Reads the catalogue: `transport.catalog.read_catalog` over a connection of its own."""
 
+# In place of a completed table's index: it takes the catalogue, or might gain by it.
+_NEEDS, _GAINS = -1, -2
 # Behind every row of a range.
 _BEHIND = 1 << 62
 _ADVICE = (
@@ -81,6 +94,9 @@ class Past:
 
     Attributes:
         changes: What the statements of the whole range did; None as long as that is not known.
+        can_tell: Whether there is a server to ask.
+        can_gain: Whether it is asked about tables of which the log says what it takes.
+        wants_defaults: Whether the defaults of all tables' columns are asked for.
     """
 
     def __init__(
@@ -91,6 +107,7 @@ class Past:
         tables: TableFilter,
         read_catalog: CatalogReader | None,
         former: Manifest | None,
+        wants_defaults: bool = False,
     ) -> None:
         """Note where to ask; nothing is asked yet.
 
@@ -100,9 +117,11 @@ class Past:
             tables: Which tables are captured.
             read_catalog: None where there is no server to ask: then the log must say it all.
             former: The manifest of the range before, if there is one.
+            wants_defaults: See `extract`.
         """
         self.changes: list[LoggedChange] | None = None
-        self.can_tell = read_catalog is not None
+        self.can_tell = self.can_gain = read_catalog is not None
+        self.wants_defaults = wants_defaults
         self._source = source
         self._tables = tables
         self._read_catalog = read_catalog
@@ -215,7 +234,7 @@ class SchemaReader:
         self._past = past
         self._ddl = DdlReader()
         self._indexes: dict[TableMap, int] = {}
-        # Of each TABLE_MAP as logged: the index of it completed, or -1 where it depends.
+        # Of each TABLE_MAP as logged: the index of it completed, or `_NEEDS` or `_GAINS`.
         self._plain = np.empty(0, dtype=np.int64)
         self._names: set[TableName] = set()
         self._completed: dict[tuple[int, int], int] = {}
@@ -254,23 +273,44 @@ class SchemaReader:
             self._history = None
             row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows]
             self.gave_up |= self._comes_late(found, table, row, logged)
-        depends = np.flatnonzero(own < 0)
-        if self.gave_up or not len(depends):
-            return own
-        if not self._past.can_tell:
+        needs, gains = np.flatnonzero(own == _NEEDS), np.flatnonzero(own == _GAINS)
+        if len(needs) and not self.gave_up and not self._past.can_tell:
             self._refuse(
                 f"there is no server to ask for the names of a captured table's columns: {_ADVICE}",
                 block,
-                int(rows[depends[0]]),
-                logged[int(table[depends[0]])],
+                int(rows[needs[0]]),
+                logged[int(table[needs[0]])],
             )
+        self._answer(own, needs, block, rows, table, logged=logged, file_index=file_index)
+        try:
+            self._answer(own, gains, block, rows, table, logged=logged, file_index=file_index)
+        except (AccessDeniedError, TableLockedError, UnsupportedError):
+            self._past.can_gain = False
+            for index in np.flatnonzero(self._plain == _GAINS).tolist():
+                self._plain[index] = self._index(logged[index])
+            own[gains] = self._plain[table[gains]]
+        return own
+
+    def _answer(
+        self,
+        own: npt.NDArray[np.int64],
+        depends: npt.NDArray[np.int64],
+        block: EventBlock,
+        rows: npt.NDArray[np.int64],
+        table: npt.NDArray[np.int64],
+        *,
+        logged: Sequence[TableMap],
+        file_index: int,
+    ) -> None:
+        """Put the indexes of completed tables in the places of `own` that depend on the past."""
+        if self.gave_up or not len(depends):
+            return
         row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows[depends]]
         for which, index in self._epochs(table[depends], row, logged, block.format.flavor):
             event, first = int(rows[depends[which[0]]]), int(row[which[0]])
             own[depends[which]] = self._complete(block, event, logged[index], index, first)
             if self.gave_up:
                 break
-        return own
 
     def _note(self, logged: Sequence[TableMap], file_format: FormatDescription) -> None:
         """Find out which of the new TABLE_MAPs say all that it takes."""
@@ -278,14 +318,13 @@ class SchemaReader:
         if not new:
             return
         flavor, version = file_format.flavor, _version(file_format)
-        depends = [
-            not each.has_names or (self._past.can_tell and needs_more(each, flavor, version))
-            for each in new
-        ]
-        indexes = [
-            -1 if depending else self._index(each)
-            for each, depending in zip(new, depends, strict=True)
-        ]
+        gains = self._past.can_gain and (flavor is Flavor.MARIADB or self._past.wants_defaults)
+        indexes = []
+        for each in new:
+            if not each.has_names or (self._past.can_tell and needs_more(each, flavor, version)):
+                indexes.append(_NEEDS)
+            else:
+                indexes.append(_GAINS if gains else self._index(each))
         self._plain = np.append(self._plain, np.array(indexes, dtype=np.int64))
 
     def _statements(
@@ -330,9 +369,10 @@ class SchemaReader:
         indexes = np.unique(table).tolist()
         names = {(logged[index].database, logged[index].table) for index in indexes}
         if self._history is None or not names <= self._names:
-            self._names |= names
+            names |= self._names
             changes = self.changes if self._past.changes is None else self._past.changes
-            self._history = self._past.history(changes, self._names, flavor)
+            self._history = self._past.history(changes, names, flavor)
+            self._names = names
         for index in indexes:
             own = np.flatnonzero(table == index)
             bounds = self._history.bounds((logged[index].database, logged[index].table))
@@ -357,7 +397,9 @@ class SchemaReader:
             flavor=block.format.flavor,
             version=_version(block.format),
         )
-        if isinstance(completed, Unclear):
+        if isinstance(completed, Unclear) and self._plain[index] == _GAINS:
+            completed = table_map
+        elif isinstance(completed, Unclear):
             if self._past.changes is None:
                 # A statement that comes later in the range may explain it.
                 self.gave_up = True

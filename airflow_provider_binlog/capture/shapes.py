@@ -17,6 +17,7 @@ from airflow_provider_binlog.capture.alterations import (
     AddColumn,
     AddPrimaryKey,
     ChangeColumn,
+    ChangeDefault,
     ChangeIndexes,
     ConvertCharset,
     DropColumn,
@@ -110,6 +111,7 @@ def alter(shape: Shape, alterations: Sequence[Alteration]) -> Shape | None:
         if isinstance(each, AddPrimaryKey):
             keyed = {name.casefold() for name, _ in each.columns}
             columns = [_not_null(c) if c.name.casefold() in keyed else c for c in columns]
+    columns = _without_defaults(columns, alterations)
     return Shape(tuple(columns), _key_after(shape, alterations))
 
 
@@ -220,7 +222,25 @@ def _converted(column: ShapeColumn, charset: str | None) -> ShapeColumn:
 
 
 def _not_null(column: ShapeColumn) -> ShapeColumn:
-    return column._replace(facts=replace(column.facts, nullable=False))
+    return column._replace(facts=replace(column.facts, nullable=False, default=None))
+
+
+def _without_defaults(
+    columns: Sequence[ShapeColumn], alterations: Sequence[Alteration]
+) -> list[ShapeColumn]:
+    """Return columns without the defaults that a statement changed, by former names or new."""
+    changed = {
+        name.casefold()
+        for each in alterations
+        if isinstance(each, ChangeDefault)
+        for name in (each.name, _renamed(each.name, alterations), _former(each.name, alterations))
+    }
+    return [
+        column._replace(facts=replace(column.facts, default=None))
+        if column.name.casefold() in changed
+        else column
+        for column in columns
+    ]
 
 
 def _key_after(shape: Shape, alterations: Sequence[Alteration]) -> Key | None:
@@ -320,13 +340,13 @@ def _pasts_of_done(
     }
     stay: list[ShapeColumn] = []
     move: list[ShapeColumn] = []
-    for column in shape.columns:
+    for column in _without_defaults(shape.columns, alterations):
         name = column.name.casefold()
         if name in added:
             continue
         former = _converted(column, None) if converted else column
         if name in keyed:  # it became NOT NULL
-            former = former._replace(facts=replace(former.facts, nullable=None))
+            former = former._replace(facts=replace(former.facts, nullable=None, default=None))
         change = changed.get(name)
         if isinstance(change, RenameColumn):
             former = former._replace(name=change.old)

@@ -190,6 +190,7 @@ class BinlogExtractOperator(BaseOperator):
                 limits=limits,
                 policies=policies,
                 read_catalog=log.read_catalog,
+                wants_defaults=log.lacks_columns(),
                 bytes_total=bytes_total,
                 on_progress=self._log_progress,
             )

@@ -94,6 +94,10 @@ class FileLog:
         """Files have no catalogue: what they leave out, nothing tells; see `Log`."""
         return
 
+    def lacks_columns(self) -> bool:
+        """Return False: there is no catalogue that would tell what they hold; see `Log`."""
+        return False
+
     @cached_property
     def _end(self) -> Position:
         return find_log_end(FileSource(self._files.paths[-1:], open_file=self._files.open))

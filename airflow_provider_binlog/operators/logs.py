@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from airflow_provider_binlog.hooks.standing import REFUSE, look
 from airflow_provider_binlog.hooks.start import resolve_start
 from airflow_provider_binlog.operators.gtids import find_gtids
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport import questions, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,9 @@ class Log(Protocol):
     def read_catalog(self) -> CatalogReader | None:
         """What asks for the catalogue of the server behind the log; None where there is none."""
 
+    def lacks_columns(self) -> bool:
+        """Whether the server is set to log rows without all of their columns."""
+
 
 class ServerLog:
     """The log of a server."""
@@ -97,6 +100,11 @@ class ServerLog:
     def read_catalog(self) -> CatalogReader | None:
         """Ask the server over a connection of its own; see `Log`."""
         return self._read_catalog
+
+    def lacks_columns(self) -> bool:
+        """Ask the server for its `binlog_row_image`; see `Log`."""
+        with closing(self._settings.connect()) as connection:
+            return server.settings(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
         from airflow_provider_binlog.transport.catalog import read_catalog

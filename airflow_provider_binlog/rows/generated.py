@@ -1,7 +1,8 @@
 """Generated columns that MariaDB leaves out of row images though their values change.
 
     ≤ 11.8.8  FULL, NOBLOB          all of them are in all images
-              MINIMAL, FULL_NODUP   VIRTUAL ones are in no insert or after-image of an update
+              MINIMAL               VIRTUAL ones are in no insert or after-image of an update
+              FULL_NODUP            VIRTUAL ones are in no after-image of an update
     ≥ 11.8.9  all                   in inserts only
 
 So what is left out of an after-image did not change, unless it is generated: then nothing in the

@@ -85,6 +85,7 @@ class RowLayout:
                     arrow_type=str(column.arrow_type),
                     nullable=column.nullable,
                     charset=column.charset,
+                    default=_default(column),
                 )
                 for column in self.columns
             ),
@@ -121,6 +122,14 @@ def compile_layout(
         route=compile_route([column.plan for column in columns]),
         policies=policies,
     )
+
+
+def _default(column: ColumnLayout) -> manifest.ColumnDefault | None:
+    default = column.logged.default
+    if default is None or default.value is None:
+        return default
+    # The text is known, its bytes in the column's character set are not.
+    return None if pa.types.is_binary(column.arrow_type) else default
 
 
 def _full_name(table_map: TableMap) -> str:

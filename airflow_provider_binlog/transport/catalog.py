@@ -12,13 +12,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, SourceError, TableLockedError
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.transport.column_defaults import read_default
 from airflow_provider_binlog.transport.questions import log_end
 from airflow_provider_binlog.transport.server import server
 from airflow_provider_binlog.transport.sql import ask
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     import pymysql
 
+    from airflow_provider_binlog.manifest import ColumnDefault
+    from airflow_provider_binlog.transport.server import Server
     from airflow_provider_binlog.transport.sql import Row
 
     Connection = pymysql.Connection[Any]
@@ -62,6 +65,7 @@ class CatalogColumn:
         fsp: Digits of a fraction of a second.
         generated: Whether its values are computed from other columns.
         visible: Whether `SELECT *` shows it.
+        default: What an insert leaves in it that does not name it; None if that is not certain.
     """
 
     name: str
@@ -76,6 +80,7 @@ class CatalogColumn:
     fsp: int | None = None
     generated: bool = False
     visible: bool = True
+    default: ColumnDefault | None = None
 
 
 @dataclass(frozen=True)
@@ -244,12 +249,14 @@ def _columns(
         " DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,"
         " CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS octets,"
         " NUMERIC_PRECISION AS num_precision, NUMERIC_SCALE AS num_scale,"
-        " DATETIME_PRECISION AS fsp, EXTRA AS extra FROM information_schema.COLUMNS",
+        " DATETIME_PRECISION AS fsp, EXTRA AS extra, COLUMN_DEFAULT AS printed"
+        " FROM information_schema.COLUMNS",
         order="ORDINAL_POSITION",
     )
     found: dict[TableName, list[CatalogColumn]] = defaultdict(list)
+    of = server(connection)
     for row in rows:
-        found[row["database"], row["table"]].append(_column(row))
+        found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
     return found
 
 
@@ -272,6 +279,11 @@ def _column(row: Row) -> CatalogColumn:
         generated="GENERATED" in extra.replace("DEFAULT_GENERATED", ""),
         visible="INVISIBLE" not in extra,
     )
+
+
+def _with_default(column: CatalogColumn, row: Row, of: Server) -> CatalogColumn:
+    printed = None if row["printed"] is None else str(row["printed"])
+    return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
 
 
 def _charset(data_type: str, charset: str | None) -> str | None:

@@ -107,7 +107,7 @@ def files(server: Server, **options: Any) -> FileSource:
 def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
     with closing(connect(happened.server)) as connection:
         identity = identify(connection)
-    store = open_store(f"memory://captured{next(_numbers)}")
+    store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
     defaults: dict[str, Any] = {
         "identity": identity,
         "checkpoint_position": happened.start,

@@ -226,7 +226,10 @@ def test_of_two_extracts_with_different_stops_one_seals(stage: Stage) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("kind", "format_"), [("mysql97", "delta"), ("mariadb1011", "iceberg")])
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [("mysql97", "delta"), pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow)],
+)
 def test_a_dag_killed_in_extract_and_merge(
     *,
     kind: str,

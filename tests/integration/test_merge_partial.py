@@ -11,10 +11,12 @@ import pytest
 from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.catalog import read_catalog
 from airflow_provider_binlog.transport.live import LiveSource
 from airflow_provider_binlog.transport.questions import identify, log_end
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
+from tests.integration.test_column_defaults import KNOWN
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import Workplace, local_workplace
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.transport.catalog import Catalog
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
 
@@ -70,6 +73,8 @@ class Pipeline:
             source_name=self.place.source,
             before_images=BeforeImages.KEY_CHANGES,
             created_by="a test",
+            read_catalog=self._read_catalog,
+            wants_defaults=True,
         )
         self.manifests += extracted.manifests
         self.next_sequence += len(extracted.manifests)
@@ -84,6 +89,10 @@ class Pipeline:
                 target = self.place.lake.target(table.database, table.name)
                 lake = session.table(target).toArrow().to_pydict()
                 assert not list(compare(table, select(connection, table), lake))
+
+    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+        with closing(connect(self.database.server)) as connection:
+            return read_catalog(connection, wanted)
 
     def _end(self) -> Position:
         with closing(connect(self.database.server)) as connection:
@@ -219,3 +228,23 @@ def test_an_online_schema_change(
         database.execute(*filter(str.strip, part.split(";")))
 
         pipeline.run(f"{database.name}.[!_]*")
+
+
+def test_inserts_that_name_few_columns(
+    mariadb118: Server,
+    create_database: Callable[[Server], Database],
+    spark_environment: SparkEnvironment,
+    tmp_path: Path,
+) -> None:
+    database = create_database(mariadb118)
+    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    pipeline = Pipeline(database, place)
+    database.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {KNOWN}) CHARACTER SET utf8mb4")
+    minimal = "SET SESSION binlog_row_image = MINIMAL"
+    database.execute(minimal, "INSERT INTO t (id) VALUES (1), (2)")
+
+    pipeline.run()
+
+    database.execute(minimal, "INSERT INTO t (id, n) VALUES (3, 3)", "UPDATE t SET v = n")
+
+    pipeline.run()

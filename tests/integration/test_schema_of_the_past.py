@@ -139,6 +139,7 @@ class Staging:
                 before_images=BeforeImages.ALL,
                 created_by="a test",
                 read_catalog=ask_catalog,
+                wants_defaults=True,
             ).manifests
         return manifest
 

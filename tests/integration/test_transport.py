@@ -303,12 +303,12 @@ def test_streams_side_by_side(server: Server, events: list[Placed]) -> None:
 def test_two_replicas_of_one_server_id(server: Server) -> None:
     if flavor(server) is Flavor.MYSQL:
         pytest.skip("MySQL tells replicas apart by their uuid, which is always new here")
-    source = of_server(server, server_id=1 << 31, block_bytes=5000)
+    source, other = (of_server(server, server_id=1 << 31, block_bytes=5000) for _ in range(2))
     first = source.blocks(START)
     next(first)
     # The server lets the second one wait until the first has taken in its end.
     with ThreadPoolExecutor() as pool:
-        second = pool.submit(lambda: next(source.blocks(START)))
+        second = pool.submit(lambda: next(other.blocks(START)))
         time.sleep(0.5)
 
         with pytest.raises(IdentityClashError):

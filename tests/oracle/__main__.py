@@ -52,7 +52,7 @@ def check_all(
         print(f"there is no combination {only}")
         return 2
     servers = {name: Server.create(name, folder / name) for name in {s.server for s in settings}}
-    began, changes, rows, runs, failed = time.monotonic(), 0, 0, 0, 0
+    began, changes, rows, runs, failed, refused = time.monotonic(), 0, 0, 0, 0, 0
     try:
         for server in servers.values():
             server.start()
@@ -69,6 +69,7 @@ def check_all(
                     print(f"{each} --seed {seed} --statements {statements}: {error}", flush=True)
                 else:
                     changes, rows = changes + outcome.changes, rows + outcome.rows
+                    refused += len(outcome.refused)
                     shutil.rmtree(staged)
                 seed += 1
     finally:
@@ -77,7 +78,7 @@ def check_all(
     seconds = time.monotonic() - began
     print(
         f"{runs} runs of {len(settings)} combinations, {changes:,} changes, {rows:,} rows compared"
-        f" with SELECT in {seconds:.0f} s: {failed} failed"
+        f" with SELECT in {seconds:.0f} s: {failed} failed; {refused} of {6 * runs} tables refused"
     )
     return int(failed > 0)
 

@@ -25,7 +25,7 @@ class DifferenceError(Exception):
 
 
 class Replay:
-    """The tables as the staged changes make them.
+    """Some tables as the staged changes make them; others are passed over.
 
     Attributes:
         rows: By table.
@@ -53,7 +53,9 @@ class Replay:
         ]
         steps.sort(key=lambda step: step[0])
         for place, name, change, present in steps:
-            table = self._tables[name]
+            table = self._tables.get(name)
+            if table is None:
+                continue
             try:
                 if change is None:
                     self._alter(name, next(self._effects[name]))

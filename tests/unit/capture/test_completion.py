@@ -19,7 +19,7 @@ from airflow_provider_binlog.capture.completion import (
 from airflow_provider_binlog.capture.facts import Facts
 from airflow_provider_binlog.capture.history import Backwards, Lost
 from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.manifest import Column, Schema
+from airflow_provider_binlog.manifest import Column, ColumnDefault, Schema
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.catalog import CatalogColumn, CatalogTable
 from tests.unit.rows import wire
@@ -191,3 +191,33 @@ def test_what_a_catalogue_says() -> None:
     assert found.names == ("id", "c")
     assert found.columns[1].facts.data_type == "uuid"
     assert found.key == Key((("id", 3),), primary=True, others=True)
+
+
+def test_defaults_are_added_where_they_can_be() -> None:
+    null, seven = ColumnDefault(None), ColumnDefault("7")
+    facts = [
+        replace(BIG, default=seven),
+        replace(BIG, default=null),
+        replace(BIG, default=seven, generated=True),
+        BIG,
+    ]
+    table_map = logged(ColumnType.LONG, *[ColumnType.LONGLONG] * 4)
+
+    named = dict(zip("abcd", facts, strict=True), id=replace(INT, default=null))
+    before = Shape(tuple(ShapeColumn(name, named[name]) for name in ("id", *"abcd")), ID)
+    found = completed(table_map, (before,))
+
+    assert isinstance(found, TableMap)
+    # `id` is not nullable.
+    assert [c.default for c in found.columns] == [None, seven, null, None, None]
+
+
+def test_defaults_come_from_catalogue_and_manifest() -> None:
+    seven = ColumnDefault("7")
+    table = CatalogTable(
+        (CatalogColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
+    )
+    schema = Schema((Column("n", "int", "int32", True, default=seven),), ())
+
+    for found in (shape_of_catalog(table), shape_of_manifest(schema)):
+        assert [each.facts.default for each in found.columns] == [seven]

@@ -13,8 +13,10 @@ from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ServerSetupError,
+    TableLockedError,
     UnsupportedError,
 )
+from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
 from tests.support import builder
@@ -24,6 +26,7 @@ from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.manifest import Manifest
 
 NAME = "binlog.000001"
@@ -266,6 +269,101 @@ def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> No
 
     with pytest.raises(UnsupportedError, match=r"file=binlog.000001, offset="):
         capture(file_source(files), stop, read_catalog=reader(end_of(files), t="id a b"))
+
+
+# ------------------------------------------------------------------- what may be known besides
+
+FULL = a_table("t", "id", "a")
+NULL = ColumnDefault(None)
+
+
+def defaults(manifest: Manifest) -> list[ColumnDefault | None]:
+    """Return the default of the last column in each part, in order."""
+    (table,) = manifest.tables
+    return [table.schemas[part.schema].columns[-1].default for part in table.parts]
+
+
+def telling(position: Position, *tables: str) -> CatalogReader:
+    """Return what tells tables of two columns, the last of which is NULL by default."""
+    inner = reader(position, **dict.fromkeys(tables, "id a"))
+
+    def read(wanted: Callable[[str, str], bool]) -> Catalog:
+        found = inner(wanted)
+        described = {
+            name: replace(each, columns=(each.columns[0], replace(each.columns[1], default=NULL)))
+            for name, each in found.tables.items()
+        }
+        return replace(found, tables=described)
+
+    return read
+
+
+def locked(_: Callable[[str, str], bool]) -> Catalog:
+    raise TableLockedError("a table cannot be looked at")
+
+
+def test_defaults_are_asked_for_where_they_are_wanted() -> None:
+    files = a_log(FULL, FULL)
+    end = end_of(files)
+
+    asked = capture(file_source(files), end, read_catalog=telling(end, "t"), wants_defaults=True)
+
+    assert defaults(asked) == [NULL]
+    assert defaults(capture(file_source(files), end, wants_defaults=True)) == [None]
+
+
+@pytest.mark.parametrize("asked", ["nothing there", "locked", "another table"])
+def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
+    files = a_log(FULL, "ALTER TABLE x ADD c int", FULL)
+    end = end_of(files)
+    readers = {
+        "nothing there": reader(end),
+        "locked": locked,
+        "another table": reader(end, t="id b"),
+    }
+    source = CutSource(files, {NAME: range(60)})
+
+    manifest = capture(source, end, read_catalog=readers[asked], wants_defaults=True)
+
+    assert defaults(manifest) == [None]
+
+
+def test_names_are_needed_whatever_becomes_of_defaults() -> None:
+    sparse_u = sparse(a_table("u", "id", "a"))
+    files = a_log(FULL, sparse_u)
+    end = end_of(files)
+
+    manifest = capture(file_source(files), end, read_catalog=telling(end, "u"), wants_defaults=True)
+
+    found = {
+        table.table: [(each.name, each.default) for each in table.schemas[0].columns]
+        for table in manifest.tables
+    }
+    assert found == {"t": [("id", None), ("a", None)], "u": [("id", None), ("a", NULL)]}
+    with pytest.raises(TableLockedError):
+        capture(file_source(files), end, read_catalog=locked, wants_defaults=True)
+
+
+@pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
+def test_a_default_is_unknown_before_it_was_changed(cut: Sequence[int]) -> None:
+    files = a_log(FULL, "ALTER TABLE t ALTER a DROP DEFAULT", FULL)
+    end = end_of(files)
+    source = CutSource(files, {NAME: cut})
+
+    manifest = capture(source, end, read_catalog=telling(end, "t"), wants_defaults=True)
+
+    assert defaults(manifest) == [None, NULL]
+
+
+def test_a_statement_behind_the_range_that_cannot_be_made_out_hides_defaults() -> None:
+    files = a_log(FULL, "DROP TABLE t u v")
+    stop = boundaries(files)[1]
+
+    manifest = capture(
+        file_source(files), stop, read_catalog=telling(end_of(files), "t"), wants_defaults=True
+    )
+
+    assert defaults(manifest) == [None]
 
 
 # ------------------------------------------------------------------- fingerprints

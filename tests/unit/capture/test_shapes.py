@@ -12,6 +12,7 @@ from airflow_provider_binlog.capture.alterations import (
     AddPrimaryKey,
     Alteration,
     ChangeColumn,
+    ChangeDefault,
     ChangeIndexes,
     ConvertCharset,
     DropColumn,
@@ -28,6 +29,7 @@ from airflow_provider_binlog.capture.shapes import (
     alter,
     pasts,
 )
+from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor
 
 NO_KEY = Key((), primary=False, others=False)
@@ -346,3 +348,52 @@ def test_columns_of_a_new_key_may_have_held_null() -> None:
     assert past.columns[0].facts.nullable is None
     assert after is not None
     assert after.columns[0].facts.nullable is False
+
+
+# ------------------------------------------------------------------- defaults
+
+NULL, SEVEN = ColumnDefault(None), ColumnDefault("7")
+DEFAULTED = Shape(
+    (
+        ShapeColumn("a", Facts(nullable=True, default=NULL)),
+        ShapeColumn("b", Facts(nullable=True, default=SEVEN)),
+    ),
+    NO_KEY,
+)
+
+
+@pytest.mark.parametrize(
+    ("alterations", "behind", "before"),
+    [
+        ([ChangeIndexes()], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
+        ([ConvertCharset("latin1")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
+        ([add("c")], {"a": NULL, "b": SEVEN, "c": None}, None),
+        ([ChangeDefault("A")], {"a": None, "b": SEVEN}, {"a": None, "b": SEVEN}),
+        ([ChangeDefault("c")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
+        ([change("b", "b")], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
+        ([AddPrimaryKey((("b", 0),))], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
+        ([RenameColumn("b", "c")], {"a": NULL, "c": SEVEN}, None),
+        ([RenameColumn("b", "c"), ChangeDefault("b")], {"a": NULL, "c": None}, None),
+        ([RenameColumn("b", "c"), ChangeDefault("c")], {"a": NULL, "c": None}, None),
+        ([RenameColumn("c", "b")], None, {"a": NULL, "c": SEVEN}),
+        ([RenameColumn("c", "b"), ChangeDefault("b")], None, {"a": NULL, "c": None}),
+        ([RenameColumn("c", "b"), ChangeDefault("c")], None, {"a": NULL, "c": None}),
+    ],
+)
+def test_a_default_stays_until_a_statement_may_have_changed_it(
+    alterations: list[Alteration],
+    behind: dict[str, ColumnDefault | None] | None,
+    before: dict[str, ColumnDefault | None] | None,
+) -> None:
+    if behind is not None:
+        assert defaults(alter(DEFAULTED, alterations)) == behind
+    if before is not None:
+        found = pasts(DEFAULTED, alterations, Flavor.MYSQL)
+        assert found is not None
+        (former,) = found
+        assert defaults(former) == before
+
+
+def defaults(shape: Shape | None) -> dict[str, ColumnDefault | None]:
+    assert shape is not None
+    return {column.name: column.facts.default for column in shape.columns}

@@ -13,10 +13,12 @@ import pytest
 from airflow_provider_binlog import manifest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.changes import InvalidText
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.rows.policies import Policies
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
@@ -155,3 +157,20 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
         (7, None, b"\xff\x00", 0, 2**63),
         (None, None, None, None, None),
     ]
+
+
+def test_defaults_of_a_manifest_go_by_the_staged_type() -> None:
+    default, null = manifest.ColumnDefault("x"), manifest.ColumnDefault(None)
+    columns = [
+        replace(wire.varchar(160, name="a"), default=default),
+        replace(wire.varchar(160, name="b"), default=null),
+        wire.varchar(160, name="c"),
+    ]
+    binary = Policies(invalid_text=InvalidText.BINARY)
+
+    def defaults(policies: Policies) -> list[manifest.ColumnDefault | None]:
+        schema = compile_layout(wire.table(*columns), policies=policies).manifest_schema()
+        return [column.default for column in schema.columns]
+
+    assert defaults(Policies()) == [default, null, None]
+    assert defaults(binary) == [None, null, None]
