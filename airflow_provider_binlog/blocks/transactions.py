@@ -369,14 +369,18 @@ def _is_begin(
 ) -> npt.NDArray[np.bool_]:
     """Whether the event behind each GTID is QUERY with the text BEGIN."""
     query = np.minimum(begin + 1, end - 1)
+    begins: npt.NDArray[np.bool_] = says_begin(block, query)
+    begins &= block.type[query] == EventType.QUERY
+    return begins
+
+
+def says_begin(block: EventBlock, query: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether the text of each of these QUERY events is BEGIN; of other events it means nothing."""
     at = block.start[query]
     text_end = at + block.size[query] - block.format.checksum_size
     database_size = block.data[at + _DATABASE_SIZE].astype(np.int64)
     status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
     text = at + _STATUS + status_size + database_size + 1
-    begins: npt.NDArray[np.bool_] = (
-        overlapping(block.data, "<u8")[text_end - 5] & _BEGIN_MASK == _BEGIN
-    )
-    begins &= text_end - text == 5
-    begins &= block.type[query] == EventType.QUERY
+    last_five = overlapping(block.data, "<u8")[np.maximum(text_end - 5, 0)] & _BEGIN_MASK
+    begins: npt.NDArray[np.bool_] = (last_five == _BEGIN) & (text_end - text == 5)
     return begins

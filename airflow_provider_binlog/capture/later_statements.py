@@ -15,7 +15,7 @@ from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statement_events import Query
 from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.transactions import says_begin
 from airflow_provider_binlog.capture.alterations import Opaque
 from airflow_provider_binlog.capture.statements import describe, placed
 from airflow_provider_binlog.capture.table_changes import Altered, TableChange, read_changes
@@ -100,19 +100,8 @@ def _alters_nothing(block: EventBlock, event: int) -> bool:
     return gtid.alters_nothing
 
 
-# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
-_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
-_BEGIN = int.from_bytes(b"BEGIN", "little")
-_BEGIN_MASK = np.uint64((1 << 40) - 1)
-
-
 def _statement_events(block: EventBlock) -> list[int]:
     """Return the QUERY events that are no BEGIN: with MySQL every transaction has one."""
     queries = np.flatnonzero(block.type == EventType.QUERY)
-    at = block.start[queries]
-    end = at + block.size[queries] - block.format.checksum_size
-    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
-    text = at + _STATUS + status_size + block.data[at + _DATABASE_SIZE] + 1
-    begins = overlapping(block.data, "<u8")[np.maximum(end - 5, 0)] & _BEGIN_MASK == _BEGIN
-    chosen: list[int] = queries[~(begins & (end - text == 5))].tolist()
+    chosen: list[int] = queries[~says_begin(block, queries)].tolist()
     return chosen
