@@ -34,7 +34,6 @@ from airflow_provider_binlog.binlog.mariadb_events import (
 )
 from airflow_provider_binlog.binlog.statement_events import Query, XaPrepare
 from airflow_provider_binlog.binlog.statements import StatementKind, classify, xid_of
-from airflow_provider_binlog.binlog.transactions import READ
 from airflow_provider_binlog.blocks.picking import choose, copy, joined
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -56,16 +55,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 4 << 10  # what a piece takes besides its events
 _MARIADB_FLAGS, _MARIADB_END = 31, 32
 
-_HELD = READ & (
-    ROWS
-    | {
-        EventType.TABLE_MAP,
-        EventType.ROWS_QUERY,
-        EventType.ANNOTATE_ROWS,
-        EventType.PARTIAL_UPDATE_ROWS,
-        EventType.PARTIAL_ROW_DATA,
-    }
-)
+_HELD = ROWS | {EventType.TABLE_MAP, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS}
 _IS_HELD = np.zeros(256, dtype=bool)
 _IS_HELD[[int(each) for each in _HELD]] = True
 _IS_START = np.zeros(256, dtype=bool)
