@@ -14,31 +14,14 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError, StagingError
 from airflow_provider_binlog.position import Position
 from tests.unit.spark.history import IDENTITY, INT, TEXT, Source, Table
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import Workplace, local_workplace
+from tests.unit.spark.workplace import Workplace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_binlog.spark.lake import Commit
-    from tests.fixtures.spark import SparkEnvironment
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def place(
-    request: pytest.FixtureRequest, spark_environment: SparkEnvironment, tmp_path: Path
-) -> Workplace:
-    return local_workplace(shared_session(spark_environment), request.param, tmp_path)
-
-
-@pytest.fixture
-def quick_place(spark_environment: SparkEnvironment, tmp_path: Path) -> Workplace:
-    """For what does not depend on the format: the quicker one."""
-    return local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
 
 
 def a_table(place: Workplace) -> tuple[Source, Table]:

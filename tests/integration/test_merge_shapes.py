@@ -9,30 +9,14 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import Workplace, local_workplace
+from tests.unit.spark.workplace import Workplace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.fixtures.spark import SparkEnvironment
+    pass
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-
-@pytest.fixture(params=["delta", "iceberg"])
-def place(
-    request: pytest.FixtureRequest, spark_environment: SparkEnvironment, tmp_path: Path
-) -> Workplace:
-    return local_workplace(shared_session(spark_environment), request.param, tmp_path)
-
-
-@pytest.fixture
-def quick_place(spark_environment: SparkEnvironment, tmp_path: Path) -> Workplace:
-    """For what does not depend on the format: the quicker one."""
-    return local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
 
 
 NTZ = ColumnType("datetime(6)", pa.timestamp("us"))
