@@ -33,6 +33,7 @@ TARGETS: tuple[Target, ...] = (
 )
 
 _LOOK_SECONDS = 0.5
+_STUCK_SECONDS = 12 * SECONDS_MAX
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -86,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for target, count in zip(targets, board.counts, strict=True):
         print(f"{target.name:20} {count:10,}")
     total = sum(board.counts)
-    print(f"{'executions':20} {total:10,}  in {took:.0f} s; seed {seed}; bugs: {failed or 'none'}")
+    print(f"{'executions':20} {total:10,}  in {took:.0f} s; SEED={seed}")
+    print(board.bugs.rstrip() or ("The worker itself failed." if failed else "No bugs."))
     return int(failed)
 
 
@@ -108,7 +110,7 @@ def supervise(targets: list[Target], seed: int, deadline: float, board: Board) -
             break
         if board.number != number:
             number, since = board.number, time.monotonic()
-        elif time.monotonic() - since > 3 * SECONDS_MAX:
+        elif time.monotonic() - since > _STUCK_SECONDS:
             # Neither the alarm nor anything else got through to it.
             os.kill(pid, signal.SIGKILL)
         time.sleep(_LOOK_SECONDS)
@@ -117,9 +119,8 @@ def supervise(targets: list[Target], seed: int, deadline: float, board: Board) -
             print("the worker itself failed")
         return os.WEXITSTATUS(status) != 0
     index, data = board.input
-    path = save(targets[index], data)
     what = signal.Signals(os.WTERMSIG(status)).name
-    print(f"\n{targets[index].name}: the process ended by {what}\n  saved as {path}", flush=True)
+    board.found(f"{targets[index].name}: the process ended by {what}", save(targets[index], data))
     return True
 
 

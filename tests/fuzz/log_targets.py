@@ -192,6 +192,10 @@ READINGS = (
 )
 """The policies, and whether what the log leaves out is done without."""
 
+_PART_BYTES_MAX = 8192
+"""A damaged event whose rows take a byte each has as many of them, and the reference decodes each
+for every format, policy and kind of before-images."""
+
 
 def run_rows(data: bytes) -> None:
     """Decode rows as both decoders do."""
@@ -268,7 +272,7 @@ def mutate_rows(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
         elif kind < 0.2:
             parts.append(random.choice(parts))
         else:
-            parts[place] = mutate(random, parts[place], [parts[place], *other])[:0xFFFF]
+            parts[place] = mutate(random, parts[place], [parts[place], *other])[:_PART_BYTES_MAX]
     return seeds.pack(parts)
 
 

@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import struct
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ CRASHERS = Path(__file__).with_name("crashers")
 """A folder for each decoder, and in it every input that once was answered wrongly."""
 
 SECONDS_MAX = 10.0
-"""No input may take longer."""
+"""No input may take longer, in time of the processor: another machine may be a busy one."""
 
 GROWTH_BYTES_MAX = 128 << 20
 """No input may make the process grow by more."""
@@ -49,6 +50,7 @@ class Board:
         self._counts = struct.Struct(f"<{target_count}Q")
         self._memory = mmap.mmap(-1, _HEAD.size + self._counts.size + _INPUT_BYTES_MAX)
         self._input = _HEAD.size + self._counts.size
+        self._bugs = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - forked with us
 
     def begin(self, number: int, target: int, data: bytes) -> None:
         """Say which input comes next."""
@@ -59,6 +61,18 @@ class Board:
     def end(self, counts: list[int]) -> None:
         """Say how many inputs each target has had."""
         self._counts.pack_into(self._memory, _HEAD.size, *counts)
+
+    def found(self, bug: str, path: Path) -> None:
+        """Say at once what was found, and keep it for the end."""
+        lines = f"{bug}\n  saved as {path}"
+        print(f"\n{lines}", flush=True)
+        self._bugs.write(f"{lines}\n".encode())
+
+    @property
+    def bugs(self) -> str:
+        """What was found, as it was said."""
+        self._bugs.seek(0)
+        return self._bugs.read().decode()
 
     @property
     def number(self) -> int:
@@ -90,13 +104,13 @@ def limited() -> Iterator[None]:
         raise Hang
 
     before = _peak_bytes()
-    earlier = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS_MAX)
+    earlier = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS_MAX)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, earlier)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, earlier)
     if (grown := _peak_bytes() - before) > GROWTH_BYTES_MAX:
         message = f"one input took {grown} bytes"
         raise MemoryError(message)
@@ -129,8 +143,11 @@ def signature(error: BaseException) -> str:
 
 
 def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) -> int:
-    """Run inputs until the deadline, of `time.monotonic`; return how many bugs were found."""
-    random = Random(seed)
+    """Run inputs until the deadline, of `time.monotonic`; return how many bugs were found.
+
+    A seed gives each target the same inputs in the same order, on a slow machine fewer of them.
+    """
+    randoms = [Random(f"{seed} {target.name}") for target in targets]
     limit_memory()
     os.nice(5)
     corpora = [tuple(target.seeds()) for target in targets]
@@ -139,28 +156,32 @@ def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) ->
     found: set[str] = set()
     for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
         for path in sorted(CRASHERS.glob(f"{target.name}/*")):
+            number += 1
             board.begin(number, index, data := path.read_bytes())
             if (error := failure(target, data)) is not None:
                 found.add(bug := f"{target.name}: {signature(error)}")
-                print(f"\n{bug}: not fixed yet\n  {path}", flush=True)
+                board.found(f"{bug}: not fixed yet", path)
         for data in corpus:
+            number += 1
             board.begin(number, index, data)
-            _judge(target, data, found)
+            _judge(target, data, found, board)
     while time.monotonic() < deadline:
-        for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
+        for index, (target, corpus, random) in enumerate(
+            zip(targets, corpora, randoms, strict=True)
+        ):
             until = time.monotonic() + _SLICE_SECONDS
             least = counts[index] + _INPUTS_PER_SLICE_MIN
             while counts[index] < least or time.monotonic() < until:
                 data = target.mutate(random, random.choice(corpus), corpus)
                 number += 1
                 board.begin(number, index, data)
-                _judge(target, data, found)
+                _judge(target, data, found, board)
                 counts[index] += 1
             board.end(counts)
     return len(found)
 
 
-def _judge(target: Target, data: bytes, found: set[str]) -> None:
+def _judge(target: Target, data: bytes, found: set[str], board: Board) -> None:
     error = failure(target, data)
     if error is None:
         return
@@ -168,8 +189,7 @@ def _judge(target: Target, data: bytes, found: set[str]) -> None:
     if bug in found:
         return
     found.add(bug)
-    path = save(target, shrink(target, data, error))
-    print(f"\n{bug}: {str(error)[:500]}\n  saved as {path}", flush=True)
+    board.found(f"{bug}: {str(error)[:500]}", save(target, shrink(target, data, error)))
 
 
 def shrink(target: Target, data: bytes, error: BaseException) -> bytes:
