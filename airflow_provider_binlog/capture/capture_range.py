@@ -29,7 +29,6 @@ from airflow_provider_binlog.capture.pending import RowsColumns
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import Progress
 from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
-from airflow_provider_binlog.capture.schemas import Past, SchemaReader
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -40,6 +39,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
+from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.history import LoggedChange
     from airflow_provider_binlog.capture.limits import Limits
-    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.schema_history.history import LoggedChange
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.source import BinlogSource
 
@@ -116,7 +116,7 @@ def capture_range(
     past = Past(
         source,
         stop,
-        tables=tables,
+        captured=tables.matches,
         read_catalog=read_catalog,
         former=former,
         wants_defaults=wants_defaults,

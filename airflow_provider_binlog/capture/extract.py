@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.capture.progress import Progress
-    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.source import BinlogSource
 

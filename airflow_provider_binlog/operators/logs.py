@@ -13,12 +13,12 @@ from airflow_provider_binlog.transport import questions, server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.hooks.settings import ConnectionSettings
     from airflow_provider_binlog.hooks.standing import Standing
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.transport.catalog import Catalog
     from airflow_provider_binlog.transport.source import BinlogSource
 

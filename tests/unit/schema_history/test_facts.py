@@ -9,7 +9,8 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.table_map import TableMapColumn
-from airflow_provider_binlog.capture.facts import (
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import (
     UNKNOWN,
     Facts,
     complete,
@@ -17,7 +18,6 @@ from airflow_provider_binlog.capture.facts import (
     mismatch,
     missing,
 )
-from airflow_provider_binlog.position import Flavor
 from tests.unit.rows import wire
 
 V10_11, V11_8 = (10, 11, 18), (11, 8, 6)

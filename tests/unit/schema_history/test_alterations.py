@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.capture.alterations import (
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.alterations import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -22,9 +23,8 @@ from airflow_provider_binlog.capture.alterations import (
     read_alterations,
     read_elements,
 )
-from airflow_provider_binlog.capture.facts import UNKNOWN, Facts
-from airflow_provider_binlog.capture.words import split_words
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
+from airflow_provider_binlog.schema_history.words import split_words
 
 
 def read(sql: str, flavor: Flavor = Flavor.MARIADB) -> tuple[Alteration, ...]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.charset_tables import COLLATIONS
-from airflow_provider_binlog.capture.facts import Facts
+from airflow_provider_binlog.schema_history.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.capture.words import Word
+    from airflow_provider_binlog.schema_history.words import Word
 
 _SYNONYMS = {
     "BOOL": "tinyint",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.capture.words import Reader, Word, split_words
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.words import Reader, Word, split_words
 
 BOTH = pytest.mark.parametrize("flavor", list(Flavor))
 

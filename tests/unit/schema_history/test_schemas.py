@@ -26,8 +26,8 @@ from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.capture.schemas import CatalogReader
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
 
 NAME = "binlog.000001"
 

@@ -16,10 +16,10 @@ from airflow_provider_binlog.binlog.statement_events import Query
 from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
-from airflow_provider_binlog.capture.alterations import Opaque
-from airflow_provider_binlog.capture.statements import describe, placed
-from airflow_provider_binlog.capture.table_changes import Altered, TableChange, read_changes
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema_history.alterations import Opaque
+from airflow_provider_binlog.schema_history.statements import describe, placed
+from airflow_provider_binlog.schema_history.table_changes import Altered, TableChange, read_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.capture.alterations import (
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.alterations import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -25,13 +26,12 @@ from airflow_provider_binlog.capture.alterations import (
     Opaque,
     RenameColumn,
 )
-from airflow_provider_binlog.capture.facts import UNKNOWN, Facts
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_provider_binlog.capture.alterations import Alteration
+    from airflow_provider_binlog.schema_history.alterations import Alteration
 
 _MADE_UP = "my_row_id"
 """The column that MySQL adds under `sql_generate_invisible_primary_key`."""

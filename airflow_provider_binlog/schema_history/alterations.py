@@ -12,14 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_binlog.capture.definitions import Definition, outer_texts, read_definition
-from airflow_provider_binlog.capture.words import Reader, Word
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.schema_history.definitions import (
+    Definition,
+    outer_texts,
+    read_definition,
+)
+from airflow_provider_binlog.schema_history.words import Reader, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_provider_binlog.capture.facts import Facts
+    from airflow_provider_binlog.schema_history.facts import Facts
 
 FIRST = ""
 """In place of the column that another one comes after: no column has an empty name."""

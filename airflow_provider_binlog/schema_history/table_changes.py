@@ -9,7 +9,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_binlog.capture.alterations import (
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.schema_history.alterations import (
     Alteration,
     ChangeIndexes,
     Opaque,
@@ -18,9 +19,8 @@ from airflow_provider_binlog.capture.alterations import (
     read_alterations,
     read_elements,
 )
-from airflow_provider_binlog.capture.statements import describe, read_head
-from airflow_provider_binlog.capture.words import Reader, Word, split_words
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.schema_history.statements import describe, read_head
+from airflow_provider_binlog.schema_history.words import Reader, Word, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

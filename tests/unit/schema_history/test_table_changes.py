@@ -7,14 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.statement_events import Query
-from airflow_provider_binlog.capture.alterations import (
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.alterations import (
     AddPrimaryKey,
     ChangeIndexes,
     DropColumn,
     DropPrimaryKey,
     Opaque,
 )
-from airflow_provider_binlog.capture.table_changes import (
+from airflow_provider_binlog.schema_history.table_changes import (
     Altered,
     Created,
     Dropped,
@@ -23,8 +25,6 @@ from airflow_provider_binlog.capture.table_changes import (
     TableChange,
     read_changes,
 )
-from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.position import Flavor
 
 T, U, V = ("shop", "t"), ("shop", "u"), ("shop", "v")
 ALTERED = Altered(T, (DropColumn("b"),))

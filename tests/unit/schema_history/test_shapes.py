@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.capture.alterations import (
+from airflow_provider_binlog.manifest import ColumnDefault
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.alterations import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
@@ -20,8 +22,8 @@ from airflow_provider_binlog.capture.alterations import (
     Opaque,
     RenameColumn,
 )
-from airflow_provider_binlog.capture.facts import UNKNOWN, Facts
-from airflow_provider_binlog.capture.shapes import (
+from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
+from airflow_provider_binlog.schema_history.shapes import (
     CANDIDATES_MAX,
     Key,
     Shape,
@@ -29,8 +31,6 @@ from airflow_provider_binlog.capture.shapes import (
     alter,
     pasts,
 )
-from airflow_provider_binlog.manifest import ColumnDefault
-from airflow_provider_binlog.position import Flavor
 
 NO_KEY = Key((), primary=False, others=False)
 ID = Key((("id", 0),), primary=True, others=False)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.capture.definitions import read_definition
-from airflow_provider_binlog.capture.words import split_words
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.definitions import read_definition
+from airflow_provider_binlog.schema_history.words import split_words
 
 
 @pytest.mark.parametrize(

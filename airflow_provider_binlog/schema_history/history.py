@@ -13,16 +13,22 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from airflow_provider_binlog.capture.alterations import AddPrimaryKey
-from airflow_provider_binlog.capture.shapes import CANDIDATES_MAX, NO_SHAPE, Shape, alter, pasts
-from airflow_provider_binlog.capture.table_changes import (
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.alterations import AddPrimaryKey
+from airflow_provider_binlog.schema_history.shapes import (
+    CANDIDATES_MAX,
+    NO_SHAPE,
+    Shape,
+    alter,
+    pasts,
+)
+from airflow_provider_binlog.schema_history.table_changes import (
     Altered,
     Created,
     DroppedDatabase,
     Renamed,
     TableChange,
 )
-from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

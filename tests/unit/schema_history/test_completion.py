@@ -9,18 +9,18 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.capture.completion import (
+from airflow_provider_binlog.manifest import Column, ColumnDefault, Schema
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
     shape_of_catalog,
     shape_of_manifest,
 )
-from airflow_provider_binlog.capture.facts import Facts
-from airflow_provider_binlog.capture.history import Backwards, Lost
-from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.manifest import Column, ColumnDefault, Schema
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.history import Backwards, Lost
+from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
 from airflow_provider_binlog.transport.catalog import CatalogColumn, CatalogTable
 from tests.unit.rows import wire
 

@@ -22,25 +22,6 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.capture.completion import (
-    Unclear,
-    complete_table_map,
-    needs_more,
-    shape_of_catalog,
-    shape_of_manifest,
-)
-from airflow_provider_binlog.capture.history import (
-    History,
-    LoggedChange,
-    Lost,
-    names_of,
-)
-from airflow_provider_binlog.capture.later_statements import changes_between, changes_of
-from airflow_provider_binlog.capture.statements import DdlReader, placed
-from airflow_provider_binlog.capture.table_changes import (
-    Created,
-    Renamed,
-)
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
@@ -50,6 +31,25 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.completion import (
+    Unclear,
+    complete_table_map,
+    needs_more,
+    shape_of_catalog,
+    shape_of_manifest,
+)
+from airflow_provider_binlog.schema_history.history import (
+    History,
+    LoggedChange,
+    Lost,
+    names_of,
+)
+from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
+from airflow_provider_binlog.schema_history.statements import DdlReader, placed
+from airflow_provider_binlog.schema_history.table_changes import (
+    Created,
+    Renamed,
+)
 from airflow_provider_binlog.transport.server import parse_version
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.history import Backwards
-    from airflow_provider_binlog.capture.shapes import Shape
-    from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema_history.history import Backwards
+    from airflow_provider_binlog.schema_history.shapes import Shape
     from airflow_provider_binlog.transport.catalog import Catalog
     from airflow_provider_binlog.transport.source import BinlogSource
 
@@ -104,7 +103,7 @@ class Past:
         source: BinlogSource,
         stop: Position,
         *,
-        tables: TableFilter,
+        captured: Callable[[str, str], bool],
         read_catalog: CatalogReader | None,
         former: Manifest | None,
         wants_defaults: bool = False,
@@ -114,7 +113,7 @@ class Past:
         Args:
             source: Where the log is read.
             stop: Where the range ends.
-            tables: Which tables are captured.
+            captured: Whether a table, named by database and name, is captured.
             read_catalog: None where there is no server to ask: then the log must say it all.
             former: The manifest of the range before, if there is one.
             wants_defaults: See `extract`.
@@ -123,7 +122,7 @@ class Past:
         self.can_tell = self.can_gain = read_catalog is not None
         self.wants_defaults = wants_defaults
         self._source = source
-        self._tables = tables
+        self._captured = captured
         self._read_catalog = read_catalog
         self._former = {} if former is None else _last_shapes(former)
         self._others: set[TableName] = set()
@@ -152,7 +151,7 @@ class Past:
         return History(relevant, related, first=self._former, last=last.__getitem__, flavor=flavor)
 
     def _wants(self, database: str, table: str) -> bool:
-        return (database, table) in self._others or self._tables.matches(database, table)
+        return (database, table) in self._others or self._captured(database, table)
 
     def _look(self) -> Catalog:
         """Read the catalogue, and the log up to the place for which it holds."""

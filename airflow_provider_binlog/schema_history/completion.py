@@ -9,7 +9,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.capture.facts import (
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import (
     Facts,
     complete,
     is_old_temporal,
@@ -17,16 +18,15 @@ from airflow_provider_binlog.capture.facts import (
     mismatch,
     missing,
 )
-from airflow_provider_binlog.capture.history import Lost
-from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn, same
-from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.history import Lost
+from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog import manifest
     from airflow_provider_binlog.binlog.table_map import TableMap
-    from airflow_provider_binlog.capture.history import Backwards
+    from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.transport.catalog import CatalogTable
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from airflow_provider_binlog.binlog.statement_events import Query
-from airflow_provider_binlog.capture.facts import Facts
-from airflow_provider_binlog.capture.history import Backwards, History, LoggedChange, Lost
-from airflow_provider_binlog.capture.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.capture.table_changes import read_changes
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
+from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
+from airflow_provider_binlog.schema_history.table_changes import read_changes
 
 INT = Facts("int", unsigned=False)
 
