@@ -5,8 +5,6 @@ source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─�
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,9 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from airflow_provider_binlog import __version__
 from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.blocks.expansion import Expander
@@ -38,21 +34,19 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.capture.log_range import LogRange
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema_history.history import LoggedChange
@@ -74,71 +68,49 @@ _UNDECIDED = {
 
 
 def capture_range(
+    log_range: LogRange,
     source: BinlogSource,
-    *,
-    identity: SourceIdentity,
-    start: Position,
-    stop: Position,
-    sequence: int,
-    tables: TableFilter,
     store: ObjectStore,
-    source_name: str,
-    before_images: BeforeImages,
-    created_by: str,
-    limits: Limits,
-    policies: Policies = DEFAULT_POLICIES,
-    prepared: Sequence[Prepared] = (),
+    *,
     read_catalog: CatalogReader | None = None,
-    wants_defaults: bool = False,
-    former: Manifest | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
-    """Write the parts of `[start, stop)`, and return the manifest that will make them visible.
+    """Write the parts of a range, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
-    hold. `prepared` are the XA transactions that are undecided at `start`. What the log leaves out
-    of the tables' schemas is told from `read_catalog` and the `former` manifest; see `schemas.py`.
+    hold. What the log leaves out of the tables' schemas is told from `read_catalog` and the range's
+    `former` manifest; see `schema_history/schemas.py`.
 
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
             it for certain.
         UnsupportedError: The range holds changes that are not decoded, or commits an XA transaction
-            that was prepared before `start` and is not in `prepared`; the text says what to
+            that was prepared before its start and is not in `prepared`; the text says what to
             change.
-        ForeignPositionError: `stop` is no boundary between transactions of this log, or a
-            transaction was executed before `start`.
+        ForeignPositionError: Its stop is no boundary between transactions of this log, or a
+            transaction was executed before its start.
         FormatError: An event is damaged, or not what its header says, or transactions are missing,
-            or `start` is no boundary.
+            or its start is no boundary.
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
     past = Past(
         source,
-        stop,
-        captured=tables.matches,
+        log_range.stop,
+        captured=log_range.tables.matches,
         read_catalog=read_catalog,
-        former=former,
-        wants_defaults=wants_defaults,
+        former=log_range.former,
+        wants_defaults=log_range.wants_defaults,
     )
     undone = Undone()
     while True:
         staged = _stage(
+            log_range,
             source,
+            store,
             past=past,
             undone=undone,
-            identity=identity,
-            start=start,
-            stop=stop,
-            sequence=sequence,
-            tables=tables,
-            store=store,
-            source_name=source_name,
-            before_images=before_images,
-            created_by=created_by,
-            limits=limits,
-            policies=policies,
-            prepared=prepared,
             bytes_total=bytes_total,
             on_progress=on_progress,
         )
@@ -149,22 +121,12 @@ def capture_range(
 
 
 def _stage(
+    log_range: LogRange,
     source: BinlogSource,
+    store: ObjectStore,
     *,
     past: Past,
     undone: Undone,
-    identity: SourceIdentity,
-    start: Position,
-    stop: Position,
-    sequence: int,
-    tables: TableFilter,
-    store: ObjectStore,
-    source_name: str,
-    before_images: BeforeImages,
-    created_by: str,
-    limits: Limits,
-    policies: Policies,
-    prepared: Sequence[Prepared],
     bytes_total: int | None,
     on_progress: Callable[[Progress], None] | None,
 ) -> Manifest | list[LoggedChange] | None:
@@ -173,37 +135,22 @@ def _stage(
     Or return what its statements did, where that had to be known before; or None where what was
     rolled back had to be.
     """
+    start, stop, tables = log_range.start, log_range.stop, log_range.tables
+    prepared, flavor = log_range.prepared, log_range.identity.flavor
     transactions, table_maps = TransactionReader(), TableMapReader()
-    gtids = ExecutedGtids(identity.flavor, start.gtid)
-    parts = PartMaker(
-        store,
-        source_name,
-        sequence,
-        range_id=_range_id(
-            identity=identity,
-            start=start,
-            stop=stop,
-            tables=tables,
-            before_images=before_images,
-            policies=policies,
-            limits=limits,
-        ),
-        before_images=before_images,
-        policies=policies,
-        limits=limits,
-        prefixes=transactions.prefixes,
-    )
+    gtids = ExecutedGtids(flavor, start.gtid)
+    parts = PartMaker(log_range, store, prefixes=transactions.prefixes)
+    report = _Reporter(parts, start, bytes_total, on_progress)
     captured, statements, schemas = _Captured(tables), StatementReader(tables), SchemaReader(past)
     expander, rollbacks = Expander(), RollbackReader(undone)
-    report = _Reporter(parts, start, bytes_total, on_progress)
     known: KnownTransactions | None = None
     if start.logged is not None:
-        known = KnownTransactions(identity.flavor, start, keep=[each.gtid for each in prepared])
+        known = KnownTransactions(flavor, start, keep=[each.gtid for each in prepared])
     two_phase = PreparedTransactions(
         lambda begin: _expanded(source.blocks(begin)),
         wanted=tables.matches,
         undecided=prepared,
-        held_bytes_max=limits.prepared_bytes_max,
+        held_bytes_max=log_range.limits.prepared_bytes_max,
     )
     at = start
     for logged in _bounded(source.blocks(start, stop), stop):
@@ -240,13 +187,13 @@ def _stage(
     if rollbacks.late:
         return None
     return Manifest(
-        sequence=sequence,
-        identity=identity,
+        sequence=log_range.sequence,
+        identity=log_range.identity,
         start=start,
         stop=replace(stop, gtid=gtids.text) if known is None else known.at(stop),
-        before_images=before_images,
-        zero_dates=policies.zero_dates,
-        invalid_text=policies.invalid_text,
+        before_images=log_range.before_images,
+        zero_dates=log_range.policies.zero_dates,
+        invalid_text=log_range.policies.invalid_text,
         include=tuple(tables.include),
         exclude=tuple(tables.exclude),
         tables=parts.finish(),
@@ -254,7 +201,7 @@ def _stage(
         events={event_name(code): count for code, count in sorted(expander.events.items())},
         skipped_events=dict(sorted(transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        created_by=created_by,
+        created_by=log_range.created_by,
         prepared=two_phase.undecided,
     )
 
@@ -264,36 +211,6 @@ def _check_end(at: Position, stop: Position, transactions: TransactionReader) ->
         raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
     if not transactions.at_boundary:
         raise ForeignPositionError("the range ends inside a transaction", stop=stop)
-
-
-def _range_id(
-    *,
-    identity: SourceIdentity,
-    start: Position,
-    stop: Position,
-    tables: TableFilter,
-    before_images: BeforeImages,
-    policies: Policies,
-    limits: Limits,
-) -> str:
-    """Return a name for the range's parts: that of another range under the same number differs.
-
-    Two runs may stage at once, up to different stops, before one of them seals the number: neither
-    may overwrite what the other's manifest names.
-    """
-    deciding = (
-        __version__,
-        identity.to_json(),
-        (start.file, start.offset),
-        (stop.file, stop.offset),
-        (list(tables.include), list(tables.exclude)),
-        before_images.value,
-        (policies.zero_dates.value, policies.invalid_text.value),
-        vars(limits),
-        # Another release of Arrow may write the same rows in other bytes.
-        pa.__version__,
-    )
-    return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
 
 
 def executed_at(source: BinlogSource, identity: SourceIdentity, position: Position) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at, prepared_at
 from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.takeover import take_over_prepared
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ForeignPositionError
@@ -119,23 +120,26 @@ def extract(
             at = replace(at, gtid=executed_at(source, identity, at))
         if prepared is None:  # nothing is staged yet, or by a release that did not know
             prepared = prepared_at(source, at)
-        manifest = capture_range(
-            source,
+        log_range = LogRange(
+            at,
+            stop,
             identity=identity,
-            start=at,
-            stop=stop,
+            source_name=source_name,
             sequence=sequence,
             tables=tables,
-            store=store,
-            source_name=source_name,
             before_images=before_images,
             created_by=created_by,
             limits=limits or Limits(),
             policies=policies,
             prepared=prepared,
-            read_catalog=read_catalog,
-            wants_defaults=wants_defaults,
             former=before,
+            wants_defaults=wants_defaults,
+        )
+        manifest = capture_range(
+            log_range,
+            source,
+            store,
+            read_catalog=read_catalog,
             bytes_total=bytes_total,
             on_progress=on_progress,
         )

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW, BeforeImages
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Part, Schema, TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.capture.limits import Limits
+    from airflow_provider_binlog.capture.log_range import LogRange
     from airflow_provider_binlog.rows.events import RowsEvents
-    from airflow_provider_binlog.rows.policies import Policies
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
@@ -78,28 +77,21 @@ class PartMaker:
         rows: How many change rows they hold.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        source_name: str,
-        sequence: int,
-        *,
-        range_id: str,
-        before_images: BeforeImages,
-        policies: Policies,
-        limits: Limits,
-        prefixes: list[str],
-    ) -> None:
+    def __init__(self, log_range: LogRange, store: ObjectStore, *, prefixes: list[str]) -> None:
+        """Begin with the first event of a range.
+
+        Args:
+            log_range: What is staged, and how.
+            store: Where the parts go.
+            prefixes: What the prefixes of GTIDs are indexes of; more may be added to it meanwhile.
+        """
         self.files: list[str] = []
         self.parts = 0
         self.rows = 0
+        self._range = log_range
+        self._range_id = log_range.id
+        self._limits = log_range.limits
         self._store = store
-        self._source_name = source_name
-        self._sequence = sequence
-        self._range_id = range_id
-        self._before_images = before_images
-        self._policies = policies
-        self._limits = limits
         self._prefixes = prefixes
         self._tables: dict[tuple[str, str], _Table] = {}
         # By table map, in the order of their first events: the order in which parts are written.
@@ -183,7 +175,7 @@ class PartMaker:
         shape = self._shapes.get(index)
         if shape is None:
             table_map = table_maps[index]
-            layout = compile_layout(table_map, policies=self._policies)
+            layout = compile_layout(table_map, policies=self._range.policies)
             check_names(layout)
             name = table_map.database, table_map.table
             table = self._tables.setdefault(name, _Table(*name))
@@ -215,7 +207,7 @@ class PartMaker:
         pieces = decode_pieces(
             shape.layout,
             events,
-            before_images=self._before_images,
+            before_images=self._range.before_images,
             rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(shape.layout)),
         )
         try:
@@ -246,9 +238,11 @@ class PartMaker:
             image=np.concatenate([_number_images(shape, rows) for rows in pieces]),
         )
         name = shape.table
-        path = part_path(name.database, name.table, self._sequence, self.parts, self._range_id)
+        path = part_path(
+            name.database, name.table, self._range.sequence, self.parts, self._range_id
+        )
         schema = name.schemas[shape.schema]
-        written = write_part(self._store, part_key(self._source_name, path), table, schema)
+        written = write_part(self._store, part_key(self._range.source_name, path), table, schema)
         row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
         part = Part(
             path=path,

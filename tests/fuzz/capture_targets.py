@@ -16,6 +16,7 @@ from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture import Limits, TableFilter
 from airflow_provider_binlog.capture.capture_range import capture_range
+from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, StagingError
 from airflow_provider_binlog.manifest import Manifest
@@ -121,19 +122,18 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
     """Return what a file is staged as."""
     store = _MemoryStore()
     flavor = next((event.format.flavor for event in read_file(data)), Flavor.MYSQL)
-    manifest = capture_range(
-        _source(data, block_bytes),
+    log_range = LogRange(
+        Position(FILE, FIRST_OFFSET),
+        Position(FILE, len(data)),
         identity=SourceIdentity(flavor, "fuzz", "binlog"),
-        start=Position(FILE, FIRST_OFFSET),
-        stop=Position(FILE, len(data)),
+        source_name="fuzz",
         sequence=1,
         tables=TableFilter(["*.*"]),
-        store=store,
-        source_name="fuzz",
         before_images=BeforeImages.KEY_CHANGES,
         created_by="fuzz",
         limits=Limits(part_bytes_max=400, pending_bytes_max=900),
     )
+    manifest = capture_range(log_range, _source(data, block_bytes), store)
     if Manifest.decode(manifest.encode()) != manifest:
         raise Wrong("a manifest that does not survive being written")
     # GTIDs of two families in one log, or one twice, make no set that could be right.

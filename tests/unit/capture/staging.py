@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.blocks.packets import PacketReader
 from airflow_provider_binlog.capture.capture_range import capture_range
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
@@ -100,14 +100,23 @@ def capture(
     **arguments: Any,
 ) -> Manifest:
     """Return the manifest of a range; what is not given is what it is by default."""
+    outside = ("read_catalog", "bytes_total", "on_progress")
+    options = {name: arguments.pop(name) for name in outside if name in arguments}
+    start = arguments.pop("start", Position("binlog.000001", FIRST_OFFSET))
+    log_range = a_range(start, stop, flavor=flavor, **arguments)
+    return capture_range(log_range, source, store or new_store(), **options)
+
+
+def a_range(
+    start: Position, stop: Position, *, flavor: Flavor = Flavor.MYSQL, **arguments: Any
+) -> LogRange:
+    """Return a range; what is not given is what it is by default."""
     defaults: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "a-server", "binlog"),
-        "start": Position("binlog.000001", FIRST_OFFSET),
         "sequence": 1,
         "tables": TableFilter(["*.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
-        "limits": Limits(),
     }
-    return capture_range(source, stop=stop, store=store or new_store(), **(defaults | arguments))
+    return LogRange(start, stop, **(defaults | arguments))

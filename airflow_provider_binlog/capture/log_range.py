@@ -1,0 +1,79 @@
+"""What one range is: the log between two positions, and what is staged of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from airflow_provider_binlog import __version__
+from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.changes import BeforeImages
+    from airflow_provider_binlog.manifest import Manifest, Prepared
+    from airflow_provider_binlog.position import Position, SourceIdentity
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """A bounded range of a log, and how it is staged.
+
+    Attributes:
+        start: Its first byte; a boundary between two transactions.
+        stop: Behind its last byte; another one.
+        identity: The server that wrote the log.
+        source_name: The source's folder in the store.
+        sequence: The number of the range's manifest there.
+        tables: Which tables are captured.
+        before_images: Which before-images of updates are staged.
+        created_by: Noted in the manifest.
+        limits: Bounds of memory and files.
+        policies: How values are staged that are no dates, or no text.
+        prepared: The XA transactions that are undecided at `start`.
+        former: The manifest of the range before, if there is one.
+        wants_defaults: Whether the server is asked for the defaults of all columns.
+    """
+
+    start: Position
+    stop: Position
+    _: KW_ONLY
+    identity: SourceIdentity
+    source_name: str
+    sequence: int
+    tables: TableFilter
+    before_images: BeforeImages
+    created_by: str
+    limits: Limits = field(default_factory=Limits)
+    policies: Policies = DEFAULT_POLICIES
+    prepared: Sequence[Prepared] = ()
+    former: Manifest | None = None
+    wants_defaults: bool = False
+
+    @property
+    def id(self) -> str:
+        """A name for the range's parts: that of another range under the same number differs.
+
+        Two runs may stage at once, up to different stops, before one of them seals the number:
+        neither may overwrite what the other's manifest names.
+        """
+        deciding = (
+            __version__,
+            self.identity.to_json(),
+            (self.start.file, self.start.offset),
+            (self.stop.file, self.stop.offset),
+            (list(self.tables.include), list(self.tables.exclude)),
+            self.before_images.value,
+            (self.policies.zero_dates.value, self.policies.invalid_text.value),
+            vars(self.limits),
+            # Another release of Arrow may write the same rows in other bytes.
+            pa.__version__,
+        )
+        return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
