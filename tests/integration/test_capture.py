@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
-from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import count, pairwise
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
+from airflow_provider_binlog.capture import Limits, TableFilter
+from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
     ForeignPositionError,
@@ -26,235 +20,38 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.files import FileSource
-from airflow_provider_binlog.transport.live import LiveSource
 from airflow_provider_binlog.transport.questions import (
     check_position,
     gtid_at,
     gtid_executed,
     identify,
-    log_end,
 )
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.services.servers import Server
+from tests.support.measured_range import stage_measured
+from tests.support.ranges import (
+    Range,
+    Row,
+    assert_equal_to_select,
+    end_of,
+    files,
+    happen,
+    live,
+    stage,
+)
+from tests.support.varied_changes import CHANGES, CREATE, KINDS_OF_STATEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.transport.source import BinlogSource
 
 pytestmark = pytest.mark.server
 
-Row = dict[str, Any]
-_numbers = count()
-
-# ------------------------------------------------------------------- a range, and what is staged
-
-
-@dataclass(frozen=True)
-class Range:
-    """What happened on a server between two moments."""
-
-    database: Database
-    start: Position
-    stop: Position
-
-    @property
-    def server(self) -> Server:
-        return self.database.server
-
-
-@dataclass(frozen=True)
-class Staged:
-    """What a range was staged as."""
-
-    manifest: Manifest
-    store: FsspecStore
-
-    def rows(self, table: TableChanges) -> list[Row]:
-        """Return the change rows of a table, by `_row`."""
-        rows: list[Row] = []
-        for part in table.parts:
-            rows += pq.read_table(io.BytesIO(self.store.read(f"shop/{part.path}"))).to_pylist()
-        return sorted(rows, key=lambda row: int(row["_row"]))
-
-
-def end_of(server: Server) -> Position:
-    with closing(connect(server)) as connection:
-        return log_end(connection)
-
-
-def happen(database: Database, *statements: str) -> Range:
-    start = end_of(database.server)
-    database.execute(*statements)
-    return Range(database, start, end_of(database.server))
-
-
-def live(server: Server, **options: Any) -> LiveSource:
-    flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-    return LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
-
-
-def files(server: Server, **options: Any) -> FileSource:
-    return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
-
-
-def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
-    with closing(connect(happened.server)) as connection:
-        identity = identify(connection)
-    store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
-    defaults: dict[str, Any] = {
-        "identity": identity,
-        "checkpoint_position": happened.start,
-        "next_sequence": 1,
-        "stop": happened.stop,
-        "tables": TableFilter([f"{happened.database.name}.*"]),
-        "source_name": "shop",
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-    }
-    (manifest,) = extract(source, store=store, **(defaults | arguments)).manifests
-    return Staged(replace(manifest, created_at=""), store)
-
-
 # ------------------------------------------------------------------- the same as SELECT
-
-
-def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Return the tables after all changes, one after another; statements in their places."""
-    changes: list[tuple[int, int, TableChanges | None, Any]] = [
-        (int(row["_row"]), 1, table, row)
-        for table in staged.manifest.tables
-        for row in staged.rows(table)
-    ]
-    # A statement applies behind the rows with a smaller place.
-    changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
-    tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
-    for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
-        if table is None:
-            if change.kind.startswith(("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE")):
-                for _, name in change.tables:
-                    tables.pop(name, None)
-            continue
-        content = tables.setdefault(table.table, {})
-        key = table.schemas[-1].key
-        values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
-        row = Counter([values])
-        place = tuple(change[name] for name in key)
-        kind = change["_change_type"]
-        if key and kind in ("insert", "update_postimage"):
-            content[place] = row
-        elif key:
-            del content[place]
-        elif kind in ("insert", "update_postimage"):
-            content[place] = content.get(place, Counter()) + row
-        else:
-            assert content[place][values] > 0
-            content[place] = content[place] - row
-    return {
-        name: sum(content.values(), start=Counter()) for name, content in tables.items() if content
-    }
-
-
-def select(database: Database) -> dict[str, Counter[tuple[Any, ...]]]:
-    names = [name for (name,) in database.query("SHOW TABLES")]
-    found = {name: Counter(database.query(f"SELECT * FROM `{name}`")) for name in names}
-    return {name: rows for name, rows in found.items() if rows}
-
-
-def plain(value: Any) -> Any:
-    """Return a staged value as PyMySQL returns it."""
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
-
-
-def assert_equal_to_select(staged: Staged, database: Database) -> None:
-    applied = {
-        name: Counter({tuple(map(plain, row)): count for row, count in rows.items() if count})
-        for name, rows in apply(staged).items()
-    }
-    assert {name: rows for name, rows in applied.items() if rows} == select(database)
-
-
-CREATE = [
-    """CREATE TABLE kinds (
-        id INT PRIMARY KEY, small TINYINT, big BIGINT UNSIGNED, price DECIMAL(12,3),
-        name VARCHAR(60) NOT NULL, note TEXT, day DATE, at DATETIME(6), seen TIMESTAMP(3) NULL,
-        state ENUM('new','grün','done'), tags SET('a','b','c'), raw BLOB, ratio DOUBLE)""",
-    "CREATE TABLE visits (page VARCHAR(20), hits INT)",
-    "CREATE TABLE pairs (a INT, b VARCHAR(10), c INT, PRIMARY KEY (b, a))",
-    "CREATE TABLE parents (id INT PRIMARY KEY, name VARCHAR(20))",
-    "CREATE TABLE audit (id INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(40))",
-    """CREATE TRIGGER logs AFTER INSERT ON pairs FOR EACH ROW
-        INSERT INTO audit (what) VALUES (CONCAT(NEW.b, NEW.a))""",
-]
-KINDS = [
-    """(1, -128, 18446744073709551615, '-123456789.125', 'plain', NULL, '2024-02-29',
-    '9999-12-31 23:59:59.999999', '2038-01-19 03:14:07.999', 'grün', 'a,c', x'00ff', 0.1)""",
-    """(2, 127, 0, '0.001', 'é日本😀', REPEAT('long ', 3000), '1000-01-01', '1000-01-01',
-    '1970-01-01 00:00:01', 'new', '', '', -1.5e300)""",
-    "(3, NULL, NULL, NULL, '', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
-]
-CHANGES = [
-    f"INSERT INTO kinds VALUES {', '.join(KINDS)}",
-    "INSERT INTO visits VALUES ('a', 1), ('a', 1), ('b', NULL), (NULL, NULL)",
-    "FLUSH BINARY LOGS",
-    "INSERT INTO pairs VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', NULL)",
-    "INSERT INTO parents SELECT id, name FROM kinds",
-    # Several tables in one transaction, and in one statement.
-    "BEGIN",
-    "UPDATE kinds SET small = 5, note = 'changed' WHERE id = 1",
-    "DELETE FROM visits WHERE page = 'a' LIMIT 1",
-    "INSERT INTO pairs VALUES (9, 'z', 9)",
-    """UPDATE kinds, parents SET kinds.name = 'both', parents.name = 'both'
-    WHERE kinds.id = parents.id AND kinds.id < 3""",
-    "COMMIT",
-    # Keys that move, and one row on another's former place.
-    "UPDATE pairs SET a = a + 1 WHERE b = 'x' ORDER BY a DESC",
-    "UPDATE kinds SET id = id + 10 ORDER BY id DESC",
-    "INSERT INTO kinds VALUES (1, 1, 1, 1, 'again', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1)",
-    "FLUSH BINARY LOGS",
-    "REPLACE INTO parents VALUES (1, 'replaced'), (7, 'new')",
-    "INSERT INTO parents VALUES (1, 'x'), (8, 'y') ON DUPLICATE KEY UPDATE name = 'updated'",
-    "REPLACE INTO pairs VALUES (9, 'z', 10)",
-    # What was rolled back is not there.
-    "BEGIN",
-    "INSERT INTO parents VALUES (50, 'rolled back')",
-    "ROLLBACK",
-    "BEGIN",
-    "INSERT INTO parents VALUES (60, 'kept')",
-    "SAVEPOINT s",
-    "INSERT INTO parents VALUES (61, 'rolled back')",
-    "ROLLBACK TO s",
-    "INSERT INTO parents VALUES (62, 'kept')",
-    "COMMIT",
-    "DELETE FROM kinds WHERE id = 13",
-    "UPDATE visits SET hits = 2",
-    # Tables as a whole.
-    "CREATE TABLE copied (PRIMARY KEY (id)) AS SELECT id, name FROM parents",
-    "CREATE TABLE short (id INT PRIMARY KEY)",
-    "INSERT INTO short VALUES (1), (2)",
-    "/*!50000 TRUNCATE */ TABLE short",
-    "INSERT INTO short VALUES (3)",
-    "FLUSH BINARY LOGS",
-    "CREATE TABLE gone (id INT PRIMARY KEY)",
-    "INSERT INTO gone VALUES (1)",
-    "DROP TABLE gone",
-    "ALTER TABLE short ADD extra VARCHAR(5)",
-    "DELETE FROM short",
-    "INSERT INTO short VALUES (4, 'four')",
-]
-KINDS_OF_STATEMENTS = [
-    *["CREATE TABLE"] * 7,
-    "TRUNCATE TABLE",
-    "CREATE TABLE",
-    "DROP TABLE",
-    "ALTER TABLE",
-]
 
 
 @pytest.fixture
@@ -573,34 +370,6 @@ def test_a_log_that_was_reset_and_has_grown_again_is_refused(name: str, run_fold
 
 # ------------------------------------------------------------------- memory
 
-_CHILD = r"""
-import re, sys
-from tests.integration.test_capture import *
-name, folder, port, database, file, start, stop, stop_file = sys.argv[1:]
-import pymysql
-source = LiveSource(
-    lambda: pymysql.connect(host="127.0.0.1", port=int(port), user="root", ssl_disabled=True),
-    flavor=Flavor.MARIADB if name.startswith("mariadb") else Flavor.MYSQL,
-)
-from airflow_provider_binlog.position import SourceIdentity
-extracted = extract(
-    source,
-    identity=SourceIdentity(source._flavor, "x", "binlog"),
-    checkpoint_position=Position(file, int(start)),
-    next_sequence=1,
-    stop=Position(stop_file, int(stop)),
-    tables=TableFilter([f"{database}.*"]),
-    store=open_store(f"file://{folder}"),
-    source_name="shop",
-    before_images=BeforeImages.KEY_CHANGES,
-    created_by="a test",
-)
-(manifest,) = extracted.manifests
-# Not ru_maxrss, which counts what the parent had in memory too.
-(peak,) = re.findall(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())
-print(manifest.rows, int(peak) >> 10)
-"""
-
 
 def test_a_transaction_larger_than_a_part_passes_in_bounded_memory(
     mysql97: Server, create_database: Callable[[Server], Database], tmp_path: Path
@@ -618,17 +387,7 @@ def test_a_transaction_larger_than_a_part_passes_in_bounded_memory(
     )
     assert happened.stop.offset - happened.start.offset > 40_000_000
 
-    arguments = (
-        *(mysql97.name, tmp_path, mysql97.port, database.name, happened.start.file),
-        *(happened.start.offset, happened.stop.offset, happened.stop.file),
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", _CHILD, *map(str, arguments)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    rows, mebibytes = stage_measured(happened, tmp_path)
 
-    rows, mebibytes = map(int, ran.stdout.split())
     assert rows == 400_000
     assert mebibytes < 350

@@ -11,8 +11,8 @@ from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.transport.catalog import read_catalog
 from tests.fixtures.mysql import connect, execute
-from tests.integration.test_capture import happen, live, stage
 from tests.services.servers import Account
+from tests.support.ranges import happen, live, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Schema
     from airflow_provider_binlog.transport.catalog import Catalog
     from tests.fixtures.mysql import Database
-    from tests.integration.test_capture import Range, Staged
     from tests.services.servers import Server
+    from tests.support.ranges import Range, Staged
 
 pytestmark = pytest.mark.server
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import tests.integration.test_capture as capturing
 from airflow_provider_binlog.transport.questions import check_setup
 from tests.fixtures.mysql import Database, connect, execute
-from tests.integration.test_capture import (
-    CHANGES,
-    CREATE,
+from tests.services.servers import Server
+from tests.support.measured_range import stage_measured
+from tests.support.ranges import (
     Range,
     Staged,
     assert_equal_to_select,
@@ -24,7 +21,7 @@ from tests.integration.test_capture import (
     live,
     stage,
 )
-from tests.services.servers import Server
+from tests.support.varied_changes import CHANGES, CREATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,17 +166,7 @@ def test_a_large_transaction_passes_in_bounded_memory(
     )
     assert happened.stop.offset - happened.start.offset < 25_000_000  # of 75 MB
 
-    arguments = (
-        *(compressing.name, tmp_path, compressing.port, database.name, happened.start.file),
-        *(happened.start.offset, happened.stop.offset, happened.stop.file),
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", capturing._CHILD, *map(str, arguments)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    rows, mebibytes = stage_measured(happened, tmp_path)
 
-    rows, mebibytes = map(int, ran.stdout.split())
     assert rows == 250_000
     assert mebibytes < 350

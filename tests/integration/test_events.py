@@ -12,7 +12,8 @@ from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from tests.fixtures.mysql import Database, execute
-from tests.integration.test_capture import (
+from tests.services.servers import Server
+from tests.support.ranges import (
     Range,
     assert_equal_to_select,
     end_of,
@@ -21,7 +22,6 @@ from tests.integration.test_capture import (
     live,
     stage,
 )
-from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.test_capture import (
+from tests.services.servers import Server
+from tests.support.ranges import (
     Range,
     assert_equal_to_select,
     end_of,
@@ -19,7 +20,6 @@ from tests.integration.test_capture import (
     live,
     stage,
 )
-from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

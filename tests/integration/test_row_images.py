@@ -10,14 +10,14 @@ import pytest
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.errors import UnsupportedError
-from tests.integration.test_capture import files, happen, live, plain, stage
+from tests.support.ranges import files, happen, live, plain, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.fixtures.mysql import Database
-    from tests.integration.test_capture import Staged
     from tests.services.servers import Server
+    from tests.support.ranges import Staged
 
 pytestmark = pytest.mark.server
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,9 +19,12 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.questions import identify
 from tests.fixtures.mysql import Database, connect, execute, query
-from tests.integration import test_capture as capturing
-from tests.integration.test_capture import (
+from tests.services.servers import Server
+from tests.support.measured_range import stage_measured
+from tests.support.ranges import (
     Range,
+    Row,
+    Staged,
     assert_equal_to_select,
     end_of,
     files,
@@ -31,7 +32,6 @@ from tests.integration.test_capture import (
     live,
     stage,
 )
-from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,17 +207,17 @@ class Ranges:
 
 
 @dataclass(frozen=True)
-class _Joined(capturing.Staged):
+class _Joined(Staged):
     """Several manifests as if they were one."""
 
     manifests: tuple[Manifest, ...]
 
-    def rows(self, table: TableChanges) -> list[capturing.Row]:
+    def rows(self, table: TableChanges) -> list[Row]:
         rows = []
         for number, manifest in enumerate(self.manifests):
             for each in manifest.tables:
                 if (each.database, each.table) == (table.database, table.table):
-                    found = capturing.Staged(manifest, self.store).rows(each)
+                    found = Staged(manifest, self.store).rows(each)
                     rows += [row | {"_row": (number << 50) + row["_row"]} for row in found]
         return rows
 
@@ -330,17 +330,7 @@ def test_a_large_one_passes_in_bounded_memory(
     happened = happen(database, TABLES[0], "XA START 'x'", rows, "XA END 'x'", end, *commit)
     assert happened.stop.offset - happened.start.offset > 30_000_000
 
-    arguments = (
-        *(mysql97.name, tmp_path, mysql97.port, database.name, happened.start.file),
-        *(happened.start.offset, happened.stop.offset, happened.stop.file),
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", capturing._CHILD, *map(str, arguments)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    count, mebibytes = stage_measured(happened, tmp_path)
 
-    count, mebibytes = map(int, ran.stdout.split())
     assert count == 400_000
     assert mebibytes < 350

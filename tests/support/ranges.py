@@ -1,0 +1,160 @@
+"""Ranges of a real server's log: something happens, is staged, and is compared with SELECT."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
+from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.live import LiveSource
+from airflow_provider_binlog.transport.questions import (
+    identify,
+    log_end,
+)
+from tests.fixtures.mysql import Database, connect
+from tests.services.servers import Server
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import TableChanges
+    from airflow_provider_binlog.transport.source import BinlogSource
+
+Row = dict[str, Any]
+_numbers = count()
+
+# ------------------------------------------------------------------- a range, and what is staged
+
+
+@dataclass(frozen=True)
+class Range:
+    """What happened on a server between two moments."""
+
+    database: Database
+    start: Position
+    stop: Position
+
+    @property
+    def server(self) -> Server:
+        return self.database.server
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a range was staged as."""
+
+    manifest: Manifest
+    store: FsspecStore
+
+    def rows(self, table: TableChanges) -> list[Row]:
+        """Return the change rows of a table, by `_row`."""
+        rows: list[Row] = []
+        for part in table.parts:
+            rows += pq.read_table(io.BytesIO(self.store.read(f"shop/{part.path}"))).to_pylist()
+        return sorted(rows, key=lambda row: int(row["_row"]))
+
+
+def end_of(server: Server) -> Position:
+    with closing(connect(server)) as connection:
+        return log_end(connection)
+
+
+def happen(database: Database, *statements: str) -> Range:
+    start = end_of(database.server)
+    database.execute(*statements)
+    return Range(database, start, end_of(database.server))
+
+
+def live(server: Server, **options: Any) -> LiveSource:
+    flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
+    return LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
+
+
+def files(server: Server, **options: Any) -> FileSource:
+    return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
+
+
+def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
+    with closing(connect(happened.server)) as connection:
+        identity = identify(connection)
+    store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
+    defaults: dict[str, Any] = {
+        "identity": identity,
+        "checkpoint_position": happened.start,
+        "next_sequence": 1,
+        "stop": happened.stop,
+        "tables": TableFilter([f"{happened.database.name}.*"]),
+        "source_name": "shop",
+        "before_images": BeforeImages.KEY_CHANGES,
+        "created_by": "a test",
+    }
+    (manifest,) = extract(source, store=store, **(defaults | arguments)).manifests
+    return Staged(replace(manifest, created_at=""), store)
+
+
+# ------------------------------------------------------------------- the same as SELECT
+
+
+def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Return the tables after all changes, one after another; statements in their places."""
+    changes: list[tuple[int, int, TableChanges | None, Any]] = [
+        (int(row["_row"]), 1, table, row)
+        for table in staged.manifest.tables
+        for row in staged.rows(table)
+    ]
+    # A statement applies behind the rows with a smaller place.
+    changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
+    tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
+    for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
+        if table is None:
+            if change.kind.startswith(("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE")):
+                for _, name in change.tables:
+                    tables.pop(name, None)
+            continue
+        content = tables.setdefault(table.table, {})
+        key = table.schemas[-1].key
+        values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
+        row = Counter([values])
+        place = tuple(change[name] for name in key)
+        kind = change["_change_type"]
+        if key and kind in ("insert", "update_postimage"):
+            content[place] = row
+        elif key:
+            del content[place]
+        elif kind in ("insert", "update_postimage"):
+            content[place] = content.get(place, Counter()) + row
+        else:
+            assert content[place][values] > 0
+            content[place] = content[place] - row
+    return {
+        name: sum(content.values(), start=Counter()) for name, content in tables.items() if content
+    }
+
+
+def select(database: Database) -> dict[str, Counter[tuple[Any, ...]]]:
+    names = [name for (name,) in database.query("SHOW TABLES")]
+    found = {name: Counter(database.query(f"SELECT * FROM `{name}`")) for name in names}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def plain(value: Any) -> Any:
+    """Return a staged value as PyMySQL returns it."""
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def assert_equal_to_select(staged: Staged, database: Database) -> None:
+    applied = {
+        name: Counter({tuple(map(plain, row)): count for row, count in rows.items() if count})
+        for name, rows in apply(staged).items()
+    }
+    assert {name: rows for name, rows in applied.items() if rows} == select(database)
