@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.foreign_keys import unlogged_foreign_keys
 
 if TYPE_CHECKING:
     import argparse
@@ -30,5 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
         }
         for name, value in lines.items():
             sys.stdout.write(f"{name:<10}{value}\n")
+        for key in unlogged_foreign_keys(connection, lambda *_: True):
+            sys.stdout.write(f"{'unlogged':<10}{key}\n")
         questions.check_setup(connection)
     sys.stdout.write(f"{'capture':<10}ready\n")

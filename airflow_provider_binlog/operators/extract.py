@@ -172,6 +172,13 @@ class BinlogExtractOperator(BaseOperator):
         stop = log.resolve(self.stop) if self.stop else standing.log_end
         here = checkpoint.identity == standing.identity
         bytes_total = log.bytes_between(checkpoint.position, stop) if here else None
+        for foreign_key in log.unlogged_foreign_keys(tables.matches):
+            self.log.warning(
+                "%s: the server does not log what a foreign key does to rows of %s; in the lake "
+                "they stay as they were",
+                self.source,
+                foreign_key,
+            )
         self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
         with closing(log.source(standing, checkpoint.position)) as source:
             extracted = extract(

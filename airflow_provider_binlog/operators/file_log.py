@@ -31,10 +31,13 @@ from airflow_provider_binlog.transport.log_end import find_log_end
 from airflow_provider_binlog.transport.log_files import plain_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore
     from airflow_provider_binlog.hooks.binlog_files import BinlogFiles
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.transport.foreign_keys import UnloggedForeignKey
 
 
 class FileLog:
@@ -97,6 +100,13 @@ class FileLog:
     def lacks_columns(self) -> bool:
         """Return False: there is no catalogue that would tell what they hold; see `Log`."""
         return False
+
+    def unlogged_foreign_keys(
+        self,
+        captured: Callable[[str, str], bool],  # noqa: ARG002
+    ) -> list[UnloggedForeignKey]:
+        """Return none: there is no server to ask; see `Log`."""
+        return []
 
     @cached_property
     def _end(self) -> Position:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from airflow_provider_binlog.hooks.standing import REFUSE, look
 from airflow_provider_binlog.hooks.start import resolve_start
 from airflow_provider_binlog.operators.gtids import find_gtids
-from airflow_provider_binlog.transport import questions, server
+from airflow_provider_binlog.transport import foreign_keys, questions, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.foreign_keys import UnloggedForeignKey
     from airflow_provider_binlog.transport.source import BinlogSource
 
 
@@ -61,6 +62,11 @@ class Log(Protocol):
 
     def lacks_columns(self) -> bool:
         """Whether the server is set to log rows without all of their columns."""
+
+    def unlogged_foreign_keys(
+        self, captured: Callable[[str, str], bool]
+    ) -> list[UnloggedForeignKey]:
+        """Return the foreign keys that change captured rows without a word in the log."""
 
 
 class ServerLog:
@@ -105,6 +111,13 @@ class ServerLog:
         """Ask the server for its `binlog_row_image`; see `Log`."""
         with closing(self._settings.connect()) as connection:
             return server.settings(connection).get("binlog_row_image", "FULL") != "FULL"
+
+    def unlogged_foreign_keys(
+        self, captured: Callable[[str, str], bool]
+    ) -> list[UnloggedForeignKey]:
+        """Ask the server for its foreign keys; see `Log`."""
+        with closing(self._settings.connect()) as connection:
+            return foreign_keys.unlogged_foreign_keys(connection, captured)
 
     def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
         from airflow_provider_binlog.transport.catalog import read_catalog
