@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.transport.foreign_keys import unlogged_foreign_keys
 from tests.fixtures.mysql import Database, connect, execute
 from tests.services.servers import Server
 from tests.support.ranges import apply, happen, live, select, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.server
@@ -81,3 +84,39 @@ def test_named_is_what_the_log_is_silent_about(
     assert [line for line in lines if line.startswith("unlogged")] == [
         f"unlogged  {each}" for each in found
     ]
+
+
+def test_an_extract_warns_of_those_of_captured_tables(
+    mariadb118: Server,
+    create_database: Callable[[Server], Database],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = create_database(mariadb118)
+    database.execute(*TABLES)
+    warned: list[str] = []
+    log = SimpleNamespace(
+        info=lambda *_: None, warning=lambda text, *values: warned.append(text % values)
+    )
+    variables: dict[str, str] = {}
+    store = SimpleNamespace(get=variables.get, set=variables.__setitem__)
+    monkeypatch.setattr(extract, "AirflowVariableStore", lambda: store)
+    monkeypatch.setattr(extract.BinlogExtractOperator, "log", log)
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_BINLOG_DEFAULT", f"binlog://root@{mariadb118.host}:{mariadb118.port}"
+    )
+    operator = extract.BinlogExtractOperator(
+        task_id="stage",
+        source="shop",
+        start="now",
+        staging_path=f"file://{tmp_path}",
+        tables=[f"{database.name}.*"],
+        exclude=["*.deleted"],
+    )
+    context: Any = {"ti": SimpleNamespace(dag_id="shop", run_id="r", task_id="stage")}
+
+    with pytest.raises(AirflowSkipException):
+        operator.execute(context)
+
+    (warning,) = (text for text in warned if "foreign key" in text)
+    assert f"{database.name}.emptied: none ON DELETE SET NULL ON UPDATE CASCADE" in warning
