@@ -6,6 +6,9 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python3
 	$$python -c 'import sqlite3, ssl, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
+# How many files of tests run at once, each process with servers and a Spark of its own.
+JOBS ?= 2
+
 NEED_PYTHON = test -n '$(PYTHON)' || { \
 	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
 	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
@@ -31,7 +34,7 @@ ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
 	@$(BIN)/python -m tests.demo ui
 
 test: $(STAMP) ## Run all tests on real servers, a real S3 server and a real Spark.
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
 	@$(BIN)/ruff check
