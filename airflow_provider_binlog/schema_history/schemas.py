@@ -27,7 +27,6 @@ from airflow_provider_binlog.errors import (
     AccessDeniedError,
     ConnectionLostError,
     ServerSetupError,
-    TableLockedError,
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
@@ -81,6 +80,8 @@ _ADVICE = (
     "SET GLOBAL binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
     "new snapshot"
 )
+# What MariaDB calls the columns of a period that nobody named.
+_PERIOD = ["row_start", "row_end"]
 _ADVICE_UNDER_FULL = (
     "binlog_row_metadata=FULL does not log it either: GRANT SELECT on the table to the account, "
     "let the changes logged before its last ALTER TABLE be replaced by a new snapshot, or leave it "
@@ -116,7 +117,7 @@ class Past:
             captured: Whether a table, named by database and name, is captured.
             read_catalog: None where there is no server to ask: then the log must say it all.
             former: The manifest of the range before, if there is one.
-            wants_defaults: See `extract`.
+            wants_defaults: Whether the defaults of all tables' columns are asked for.
         """
         self.changes: list[LoggedChange] | None = None
         self.can_tell = self.can_gain = read_catalog is not None
@@ -129,6 +130,10 @@ class Past:
         self._catalog: Catalog | None = None
         self._tail: list[LoggedChange] = []
         self._tail_end = stop
+
+    def is_versioned(self, name: TableName) -> bool:
+        """Whether the table was system-versioned when the catalogue was read; False before that."""
+        return self._catalog is not None and name in self._catalog.versioned
 
     def history(
         self, changes: list[LoggedChange], names: set[TableName], flavor: Flavor
@@ -261,7 +266,8 @@ class SchemaReader:
 
         Raises:
             ServerSetupError: A table cannot be told for certain; says why, and what to set.
-            UnsupportedError: Which tables a statement is about cannot be made out.
+            UnsupportedError: Which tables a statement is about cannot be made out, or a table is
+                system-versioned.
             SourceError: The server, or the way to it, failed.
         """
         found = list(self._statements(block, transactions, file_index))
@@ -283,12 +289,28 @@ class SchemaReader:
         self._answer(own, needs, block, rows, table, logged=logged, file_index=file_index)
         try:
             self._answer(own, gains, block, rows, table, logged=logged, file_index=file_index)
-        except (AccessDeniedError, TableLockedError, UnsupportedError):
+        except (AccessDeniedError, UnsupportedError):
             self._past.can_gain = False
             for index in np.flatnonzero(self._plain == _GAINS).tolist():
                 self._plain[index] = self._index(logged[index])
             own[gains] = self._plain[table[gains]]
+        if block.format.flavor is Flavor.MARIADB and not self.gave_up:
+            self._check_versioned(block, rows, table, logged)
         return own
+
+    def _check_versioned(
+        self,
+        block: EventBlock,
+        rows: npt.NDArray[np.int64],
+        table: npt.NDArray[np.int64],
+        logged: Sequence[TableMap],
+    ) -> None:
+        for index in np.unique(table).tolist():
+            names = [column.name for column in logged[index].columns[-2:]]
+            name = logged[index].database, logged[index].table
+            if names == _PERIOD or self._past.is_versioned(name):
+                event = int(rows[np.flatnonzero(table == index)[0]])
+                self._refuse_versioned(block, event, logged[index])
 
     def _answer(
         self,
@@ -403,6 +425,8 @@ class SchemaReader:
                 # A statement that comes later in the range may explain it.
                 self.gave_up = True
                 return -1
+            if self._past.is_versioned(name):
+                self._refuse_versioned(block, event, table_map)
             advice = _ADVICE_UNDER_FULL if table_map.has_names else _ADVICE
             self._refuse(
                 "the log does not say enough of a captured table's columns, and the server's "
@@ -417,6 +441,15 @@ class SchemaReader:
     def _refuse(self, message: str, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
         raise ServerSetupError(
             message,
+            table=f"{table_map.database}.{table_map.table}",
+            file=block.file,
+            offset=int(block.position[event]),
+        )
+
+    def _refuse_versioned(self, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
+        raise UnsupportedError(
+            "a system-versioned table: its former rows are in the log like any others, and SELECT "
+            "does not return them. Leave the table out",
             table=f"{table_map.database}.{table_map.table}",
             file=block.file,
             offset=int(block.position[event]),

@@ -43,7 +43,8 @@ _ROUNDS_MAX = 10
 _LOCK_WAIT_SECONDS = 30
 
 _SYSTEM = ("information_schema", "performance_schema")
-_KINDS = ("BASE TABLE", "SEQUENCE", "SYSTEM VERSIONED")
+_VERSIONED = "SYSTEM VERSIONED"
+_KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _OTHER_BYTES = frozenset({"inet4", "inet6", "uuid", "vector"})
 _LABELLED = frozenset({"enum", "set"})
@@ -109,10 +110,12 @@ class Catalog:
         position: The place.
         tables: By database and name. A table that was asked for and is not among them does not
             exist there, or the account may not read from it.
+        versioned: Those of them that keep former rows too, `WITH SYSTEM VERSIONING`.
     """
 
     position: Position
     tables: dict[TableName, CatalogTable]
+    versioned: frozenset[TableName] = frozenset()
 
 
 def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> Catalog:
@@ -130,16 +133,24 @@ def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> 
     """
     with _transaction(connection):
         held: set[TableName] = set()
+        hidden: set[TableName] = set()
         # What is made or renamed before all of them are held is found in the next round.
         for _ in range(_ROUNDS_MAX):
-            names = {name for name in _list_tables(connection) if wanted(*name)}
-            if names <= held:
+            kinds = {name: kind for name, kind in _list_tables(connection).items() if wanted(*name)}
+            if kinds.keys() <= held | hidden:
                 break
-            held = {name for name in sorted(names) if name in held or _hold(connection, name)}
+            for name in sorted(kinds.keys() - held - hidden):
+                try:
+                    if _hold(connection, name):
+                        held.add(name)
+                except AccessDeniedError:
+                    hidden.add(name)
         else:
             raise TableLockedError("tables come and go too fast to be listed")
         position = log_end(connection)
-        return Catalog(position, _read_tables(connection, held))
+        tables = _read_tables(connection, held & kinds.keys())
+        versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
+        return Catalog(position, tables, versioned)
 
 
 @contextmanager
@@ -157,25 +168,31 @@ def _transaction(connection: Connection) -> Iterator[None]:
         connection.rollback()
 
 
-def _list_tables(connection: Connection) -> list[TableName]:
+def _list_tables(connection: Connection) -> dict[TableName, str]:
     rows = ask(
         connection,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind"
         " FROM information_schema.TABLES",
     )
-    return [
-        (str(row["database"]), str(row["name"]))
+    return {
+        (str(row["database"]), str(row["name"])): str(row["kind"])
         for row in rows
         if row["kind"] in _KINDS and str(row["database"]).lower() not in _SYSTEM
-    ]
+    }
 
 
 def _hold(connection: Connection, name: TableName) -> bool:
-    """Read no row from a table. False if it is gone, or may not be read from."""
+    """Read no row from a table; False if it is gone.
+
+    Raises:
+        AccessDeniedError: The account may not read from it.
+        TableLockedError: Somebody held it for too long.
+        SourceError: The server refused.
+    """
     try:
         ask(connection, f"SELECT 1 FROM {_quoted(name)} LIMIT 0")  # noqa: S608
     except AccessDeniedError:
-        return False
+        raise
     except SourceError as error:
         code = error.context.get("code")
         if code == ER.NO_SUCH_TABLE:

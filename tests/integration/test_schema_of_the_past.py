@@ -523,7 +523,13 @@ def test_the_account_must_be_let_in_on_the_tables(
     with pytest.raises(ServerSetupError, match="the account has no SELECT on it"):
         Staging().stage(logged, account=reader)
 
-    execute(server, f"GRANT SELECT ON {logged.database}.* TO reader")
+    # It sees that another table is there, and may not look at it.
+    execute(
+        server,
+        f"CREATE TABLE {logged.database}.hidden (id INT PRIMARY KEY)",
+        f"GRANT INSERT ON {logged.database}.hidden TO reader",
+        f"GRANT SELECT ON {logged.database}.t TO reader",
+    )
     assert Staging().stage(logged, account=reader).rows == 2
 
 

@@ -312,13 +312,12 @@ def test_defaults_are_asked_for_where_they_are_wanted() -> None:
     assert defaults(capture(file_source(files), end, wants_defaults=True)) == [None]
 
 
-@pytest.mark.parametrize("asked", ["nothing there", "locked", "another table"])
+@pytest.mark.parametrize("asked", ["nothing there", "another table"])
 def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
     files = a_log(FULL, "ALTER TABLE x ADD c int", FULL)
     end = end_of(files)
     readers = {
         "nothing there": reader(end),
-        "locked": locked,
         "another table": reader(end, t="id b"),
     }
     source = CutSource(files, {NAME: range(60)})
@@ -326,6 +325,16 @@ def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
     manifest = capture(source, end, read_catalog=readers[asked], wants_defaults=True)
 
     assert defaults(manifest) == [None]
+
+
+def test_a_table_that_is_locked_is_asked_for_again() -> None:
+    files = a_log(FULL)
+    end = end_of(files)
+
+    with pytest.raises(TableLockedError) as caught:
+        capture(file_source(files), end, read_catalog=locked, wants_defaults=True)
+
+    assert caught.value.retryable
 
 
 def test_names_are_needed_whatever_becomes_of_defaults() -> None:
