@@ -24,10 +24,8 @@ MAY_HAVE_STATEMENTS = 0x01
 """Flag: the transaction may hold statements. Without it, it holds row changes only."""
 
 _LOGICAL_CLOCK = 2
-# Bit 55 of the immediate commit timestamp says that the original one follows; bit 31 of the
-# server version the same.
+# Bit 55 of the immediate commit timestamp says that the original one follows.
 _TIMESTAMP_FOLLOWS = 1 << 55
-_VERSION_FOLLOWS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)

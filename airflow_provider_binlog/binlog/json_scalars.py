@@ -51,16 +51,6 @@ def variable_size(data: memoryview) -> tuple[int, int]:
     raise FormatError("not the length of a JSON value")
 
 
-def encode_variable_size(size: int) -> bytes:
-    """Return a length as `variable_size` reads it."""
-    encoded = bytearray()
-    while size > 0x7F:
-        encoded.append(size & 0x7F | 0x80)
-        size >>= 7
-    encoded.append(size)
-    return bytes(encoded)
-
-
 def quote(text: memoryview) -> bytes:
     """Return text between quotes, with `"`, backslashes and control characters escaped.
 

@@ -19,25 +19,26 @@ import numpy as np
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
 from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT, ChangeType
 from airflow_provider_binlog.cli.json_values import format_moments, to_json_values
+from airflow_provider_binlog.cli.past_schemas import PastSchemas
+from airflow_provider_binlog.cli.row_tables import RowTables
 from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.cli.verify import verify
-from airflow_provider_binlog.errors import BinlogError, TableMapMissingError
+from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.cli.row_tables import RowTable
 
 _CHANGES = tuple(ChangeType)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -53,30 +54,33 @@ def run(arguments: argparse.Namespace) -> None:
         verify(chosen, arguments.table)
         return
     write = sys.stdout.write
-    reader, expander = RowReader(arguments.table), Expander()
+    server, expander = chosen.log.server, Expander()
+    wanted = _wanted(arguments.table)
+    # All at once, but for the server's own tables: those are looked at as they come.
+    asked_for = wanted if arguments.table else TableFilter(("*.*",)).matches
+    past = None if server is None else PastSchemas(server, chosen.start, asked_for)
+    reader = RowReader(RowTables(wanted, past))
     for block in chain.from_iterable(map(expander.expand, chosen.blocks())):
         for line in reader.read(block):
             write(line)
 
 
-@dataclass
-class _Table:
-    """A table as its last TABLE_MAP described it; compiled when its first rows come."""
+def _wanted(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
+    """Return what tells by database and name whether a table's rows are printed."""
 
-    table_map: TableMap
-    wanted: bool
-    layout: RowLayout | None = None
+    def matches(database: str, table: str) -> bool:
+        return patterns is None or any(
+            fnmatchcase(f"{database}.{table}", each) for each in patterns
+        )
 
-    @property
-    def name(self) -> str:
-        return f"{self.table_map.database}.{self.table_map.table}"
+    return matches
 
 
 @dataclass
 class _Group:
     """Rows events of one table in one shape that follow one another in a block."""
 
-    table: _Table
+    table: RowTable
     events: list[int] = field(default_factory=list)
     gtids: list[str | None] = field(default_factory=list)
     xids: list[str | None] = field(default_factory=list)
@@ -87,12 +91,10 @@ class _Group:
 class RowReader:
     """Follows a log from a transaction boundary on, and turns its changes into lines."""
 
-    def __init__(self, tables: Sequence[str] | None = None) -> None:
-        self._patterns = tables
+    def __init__(self, tables: RowTables) -> None:
+        self._tables = tables
         self._scanner = TransactionScanner()
         self._files: list[str] = []
-        self._maps: dict[int, _Table] = {}
-        self._shapes: dict[bytes, _Table] = {}
         self._gtid: str | None = None
         self._xid: str | None = None
         self._commit: int | None = None
@@ -132,12 +134,12 @@ class RowReader:
         if group is not None:
             yield from self._print(block, group)
 
-    def _follow(self, block: EventBlock, index: int) -> _Table | None:
+    def _follow(self, block: EventBlock, index: int) -> RowTable | None:
         """Take note of an event; return the table if it holds wanted rows."""
         header, body = EventHeader.parse(block.event(index)), block.body(index)
         seen = self._scanner.feed(header, body, block.format)
         if seen.place is Place.BEGIN and seen.gtid is not None:
-            self._maps.clear()
+            self._tables.begin()
             self._gtid = seen.gtid.text
             # MySQL says it in a statement, MariaDB at once.
             self._xid = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
@@ -149,41 +151,13 @@ class RowReader:
         elif seen.query is not None and seen.kind is StatementKind.XA_START:
             self._xid = xid_of(seen.query.sql)
         elif header.type == EventType.TABLE_MAP:
-            self._map(block, body)
+            self._tables.see(block, index)
         elif header.type in ROWS:
-            return self._rows(block, header, body)
+            return self._tables.of(block, index)
         return None
-
-    def _map(self, block: EventBlock, body: memoryview) -> None:
-        fixed, rest = block.format.split(EventType.TABLE_MAP, body)
-        table_id, shape = fixed.uint(6), bytes(rest.rest())
-        table = self._shapes.get(shape)
-        if table is None:
-            table_map = TableMap.parse(body, block.format)
-            name = f"{table_map.database}.{table_map.table}"
-            wanted = self._patterns is None or any(
-                fnmatchcase(name, each) for each in self._patterns
-            )
-            table = self._shapes[shape] = _Table(table_map, wanted)
-        self._maps[table_id] = table
-
-    def _rows(self, block: EventBlock, header: EventHeader, body: memoryview) -> _Table | None:
-        fixed, _ = block.format.split(header.type, body)
-        table = self._maps.get(fixed.uint(6))
-        if table is None:
-            if RowsHeader.parse(header.type, body, block.format).is_dummy:
-                return None
-            raise TableMapMissingError("a rows event without the TABLE_MAP of its table")
-        if not table.wanted:
-            return None
-        if table.layout is None:
-            table.layout = compile_layout(table.table_map, unnamed_ok=True)
-        return table
 
     def _print(self, block: EventBlock, group: _Group) -> Iterator[str]:
         layout = group.table.layout
-        if layout is None:
-            return
         chosen = np.array(group.events)
         start = block.start[chosen]
         events = RowsEvents(

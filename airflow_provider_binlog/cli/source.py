@@ -10,7 +10,7 @@ import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,21 +20,24 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.log_files import arrange, is_pattern, plain_name
+from airflow_provider_binlog.transport.source import BinlogSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.transport.catalog import Catalog
     from airflow_provider_binlog.transport.content import BinaryFile
+    from airflow_provider_binlog.transport.live import LiveSource
 
 
-class Log(Protocol):
+class Log(BinlogSource, Protocol):
     """A log that can be read: where it begins, and how its files are ordered."""
 
     @property
-    def has_catalogue(self) -> bool:
-        """Whether there is a server to ask for what the log leaves out."""
+    def server(self) -> ServerLog | None:
+        """The server, to be asked for what the log leaves out; None where there is none."""
 
     def flavor(self) -> Flavor:
         """Return the family of the server that wrote it."""
@@ -47,9 +50,6 @@ class Log(Protocol):
 
     def behind(self, file: str) -> Position | None:
         """Return where to go on behind a file that cannot be read; None where that is nowhere."""
-
-    def blocks(self, start: Position) -> Iterator[EventBlock]:
-        """Yield its events from `start` on."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ class ServerLog:
 
     settings: ConnectionSettings
 
-    has_catalogue = True
+    @property
+    def server(self) -> ServerLog:
+        """The server itself; see `Log`."""
+        return self
 
     def flavor(self) -> Flavor:
         """Ask the server."""
@@ -118,6 +121,20 @@ class ServerLog:
 
         with closing(self.settings.connect()) as connection:
             return questions.identify(connection).flavor
+
+    def end(self) -> Position:
+        """Return where the log ends now: between two transactions."""
+        from airflow_provider_binlog.transport import questions
+
+        with closing(self.settings.connect()) as connection:
+            return questions.log_end(connection)
+
+    def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+        """Ask the server for its catalogue; a `CatalogReader`."""
+        from airflow_provider_binlog.transport.catalog import read_catalog
+
+        with closing(self.settings.connect()) as connection:
+            return read_catalog(connection, wanted)
 
     def first(self) -> Position:
         """Return where the oldest file that the server still has begins."""
@@ -130,15 +147,26 @@ class ServerLog:
         """Return the number in the file's name."""
         return split_file_name(file)[1]
 
-    def blocks(self, start: Position) -> Iterator[EventBlock]:
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what a replica would be sent."""
+        return self._source.blocks(start, stop)
+
+    def close(self) -> None:
+        """Close the connections of iterators that are not at their end."""
+        self._source.close()
+
+    @cached_property
+    def _source(self) -> LiveSource:
+        # One for all iterators: it gives no two of them the same server id at a time.
         from airflow_provider_binlog.transport.live import LiveSource
 
         settings = self.settings
-        with closing(
-            LiveSource(settings.connect, flavor=self.flavor(), server_id=settings.server_id)
-        ) as source:
-            yield from source.blocks(start)
+        return LiveSource(
+            settings.connect,
+            flavor=self.flavor(),
+            server_id=settings.server_id,
+            silence_seconds_max=settings.read_timeout,
+        )
 
     def behind(self, file: str) -> Position | None:  # noqa: ARG002  of Log
         """Return None: what a server fails to send, it fails to send again."""
@@ -159,7 +187,7 @@ class FileLog:
 
     files: tuple[LogFile, ...]
 
-    has_catalogue = False
+    server = None
 
     def flavor(self) -> Flavor:
         """Read the beginning of the first file."""
@@ -189,12 +217,19 @@ class FileLog:
         number = self.number(file) + 1
         return Position(self.files[number].name, FIRST_OFFSET) if number < len(self.files) else None
 
-    def blocks(self, start: Position) -> Iterator[EventBlock]:
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what the files hold."""
         offset = start.offset
-        for file in self.files[self.number(start.file) :]:
-            yield from _read_file(file, offset)
+        end = (len(self.files), 0) if stop is None else (self.number(stop.file), stop.offset)
+        for number in range(self.number(start.file), len(self.files)):
+            for block in _read_file(self.files[number], offset):
+                yield block
+                if (number, block.next_position) >= end:
+                    return
             offset = FIRST_OFFSET
+
+    def close(self) -> None:
+        """Do nothing: every iterator closes its files."""
 
 
 _ANY_NAME = "file.000001"

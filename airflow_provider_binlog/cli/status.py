@@ -13,25 +13,35 @@ from airflow_provider_binlog.transport.foreign_keys import unlogged_foreign_keys
 if TYPE_CHECKING:
     import argparse
 
+_OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print what is found, then raise what is wrong, which names all that is missing."""
+    """Print what is found.
+
+    Raises:
+        ServerSetupError, AccessDeniedError: The text names all that is missing.
+    """
     settings = read_settings(arguments.source)
     with closing(settings.connect()) as connection:
-        identity = questions.identify(connection)
         values = questions.settings(connection)
-        logs = questions.binary_logs(connection)
-        lines = {
-            "server": f"{settings.place}, {values.get('version', '')}",
-            "identity": f"{identity.flavor.value} {identity.server}",
-            "log": f"{len(logs)} files, {sum(log.size for log in logs)} bytes",
-            "oldest": str(questions.first_position(connection)),
-            "end": str(questions.log_end(connection)),
-            "executed": questions.gtid_executed(connection) or "-",
-        }
-        for name, value in lines.items():
-            sys.stdout.write(f"{name:<10}{value}\n")
-        for key in unlogged_foreign_keys(connection, lambda *_: True):
-            sys.stdout.write(f"{'unlogged':<10}{key}\n")
+        _print("server", f"{settings.place}, {values.get('version', '')}")
+        # Before what a server without a log, or an account without privileges, cannot answer.
         questions.check_setup(connection)
-    sys.stdout.write(f"{'capture':<10}ready\n")
+        identity = questions.identify(connection)
+        logs = questions.binary_logs(connection)
+        _print("identity", f"{identity.flavor.value} {identity.server}")
+        _print("log", f"{len(logs)} files, {sum(log.size for log in logs)} bytes")
+        _print("oldest", str(questions.first_position(connection)))
+        _print("end", str(questions.log_end(connection)))
+        _print("executed", questions.gtid_executed(connection) or "-")
+    found = unlogged_foreign_keys(settings.connect, lambda name, _: name not in _OWN_DATABASES)
+    for key in found.unlogged:
+        _print("unlogged", str(key))
+    if found.unknown:
+        _print("unlogged", f"not known, or not all: {found.unknown}")
+    _print("capture", "ready")
+
+
+def _print(name: str, value: str) -> None:
+    sys.stdout.write(f"{name:<10}{value}\n")

@@ -3,17 +3,16 @@
 Nothing is printed of the rows, but all of their values are decoded, by the same code as in capture.
 What capture would refuse is noted, and reading goes on: behind a refused event with the next
 transaction, without a table that is not decoded at all, and behind a damaged file with the next
-one.
+one. As in capture, the log is read once more where a later event tells how to read an earlier one.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,37 +23,35 @@ from airflow_provider_binlog.binlog.event_types import (
     event_name,
 )
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.transactions import TransactionScanner
+from airflow_provider_binlog.binlog.statements import StatementKind
+from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.table_maps import TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader, Transactions
 from airflow_provider_binlog.capture.capture_range import undecided_reason
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.limits import Limits
-from airflow_provider_binlog.capture.part_maker import check_names
 from airflow_provider_binlog.capture.prepared import PreparedTransactions, refuse_unknown
+from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.cli.refusals import Refusals
+from airflow_provider_binlog.cli.row_check import RowCheck
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
-from airflow_provider_binlog.rows.decode import decode
-from airflow_provider_binlog.rows.events import RowsEvents
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.schema_history.schemas import Past
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.table_map import TableMap
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.cli.source import Log, Range
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
 
-_CHANGES = tuple(ChangeType)
-_REFUSALS_MAX = 100
-"""A table whose events are refused so often is not decoded any more: each costs a decoding."""
+Pasts: TypeAlias = "tuple[Past, Past]"
 
 _IS_START = np.zeros(256, dtype=bool)
 _IS_START[[int(each) for each in GROUP_STARTS]] = True
@@ -70,51 +67,53 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
     Raises:
         UnsupportedError: Something in it would be refused.
     """
-    verifier = Verifier(tables, chosen.log)
-    start: Position | None = chosen.start
-    while start is not None:
-        file = start.file
-        try:
-            for block in chosen.blocks(start):
-                file = block.file
-                verifier.read(block)
+    server, captured = chosen.log.server, TableFilter(tuple(tables or ("*.*",)))
+    if server is not None and chosen.stop is None:
+        chosen = replace(chosen, stop=server.end())
+    read_catalog = None if server is None else server.read_catalog
+    past = _past(chosen, captured, read_catalog), _past(chosen, captured, None)
+    undone = Undone()
+    while True:
+        verifier = Verifier(chosen.log, captured, past, undone)
+        _read(chosen, verifier)
+        statements = verifier.rows.statements_needed()
+        if statements is not None:
+            past[0].changes = statements
+        elif not verifier.rollbacks.late:
             break
-        except BinlogError as error:
-            verifier.refuse(error, file)
-            verifier.begin_anew()
-            start = chosen.log.behind(str(error.context.get("file", file)))
     for line in verifier.report():
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-    if verifier.refusals:
+    if verifier.refusals.count:
         raise UnsupportedError(
             "capture would refuse this log, for what is listed as refused",
-            refused=sum(each.count for each in verifier.refusals.values()),
+            refused=verifier.refusals.count,
         )
 
 
-@dataclass
-class Refusal:
-    """What would be refused, and how often for the same reason."""
+def _past(chosen: Range, captured: TableFilter, read_catalog: CatalogReader | None) -> Past:
+    return Past(
+        chosen.log,
+        chosen.stop or chosen.start,
+        captured=captured.matches,
+        read_catalog=read_catalog,
+        former=None,
+    )
 
-    text: str
-    count: int = 0
 
-
-@dataclass
-class _Table:
-    """A table in one shape."""
-
-    table_map: TableMap
-    wanted: bool
-    layout: RowLayout | None = None
-    error: BinlogError | None = None
-    misnamed: BinlogError | None = None
-    refused: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"{self.table_map.database}.{self.table_map.table}"
+def _read(chosen: Range, verifier: Verifier) -> None:
+    """Read a range, behind a file that cannot be read the next one."""
+    start: Position | None = chosen.start
+    while start is not None:
+        file, begin, start = start.file, start, None
+        try:
+            for block in chosen.blocks(begin):
+                file = block.file
+                verifier.read(block)
+        except BinlogError as error:
+            verifier.refusals.add(error, file)
+            verifier.begin_anew()
+            start = chosen.log.behind(str(error.context.get("file", file)))
 
 
 @dataclass
@@ -150,12 +149,24 @@ class Verifier:
     """Follows a log from a transaction boundary on, past whatever would be refused.
 
     Attributes:
-        refusals: In the order of the log; by what was refused, and why.
+        refusals: What would be.
+        rollbacks: What was undone, and whether that was known in time.
+        rows: Decodes what is left.
     """
 
-    def __init__(self, tables: Sequence[str] | None, log: Log) -> None:
-        self.refusals: dict[tuple[object, ...], Refusal] = {}
-        self._filter = TableFilter(tuple(tables or ("*.*",)), ())
+    def __init__(self, log: Log, tables: TableFilter, past: Pasts, undone: Undone) -> None:
+        """Begin with a log.
+
+        Args:
+            log: Where changes are read again that were prepared long before they were committed.
+            tables: Which ones capture would take.
+            past: What is known of them: with the server, if there is one, and without.
+            undone: What was rolled back, as far as a former reading found out.
+        """
+        self.refusals = Refusals()
+        self.rollbacks = RollbackReader(undone)
+        self.rows = RowCheck(*past, self.refusals)
+        self._filter = tables
         self._log = log
         self._expander = Expander()
         self._two_phase = self._new_two_phase()
@@ -166,11 +177,7 @@ class Verifier:
         self._scanner = TransactionScanner()
         self._lost = False
         self._maps = TableMapReader()
-        self._tables: list[_Table] = []
-        self._rows: dict[str, Counter[str]] = {}
-        self._nulls: Counter[str] = Counter()
-        self._asks_for: set[str] = set()
-        self._skipped: Counter[str] = Counter()
+        self._wanted: list[bool] = []
         self._span = _Span()
         self._open_has_rows = False
 
@@ -182,25 +189,9 @@ class Verifier:
                 for block in self._two_phase.arrange(expanded):
                     self._read(block)
         except BinlogError as error:
-            self.refuse(error, logged.file)
+            self.refusals.add(error, logged.file)
             self._two_phase = self._new_two_phase()
             self._lose()
-
-    def refuse(self, error: BinlogError, file: str) -> None:
-        """Take note of what would be refused."""
-        context = {
-            key: value
-            for key, value in error.context.items()
-            if key != "log_pos" and value is not None
-        }
-        where = context.pop("file", file), context.pop("offset", None)
-        key = (error.args[0], context.get("table"), context.get("column"))
-        known = self.refusals.get(key)
-        if known is None:
-            place = str(where[0]) if where[1] is None else f"{where[0]}:{where[1]}"
-            known = Refusal(f"{place}  {type(error)(error.args[0], **context)}")
-            self.refusals[key] = known
-        known.count += 1
 
     def begin_anew(self) -> None:
         """Go on behind a gap in the log: at the beginning of a file."""
@@ -224,21 +215,28 @@ class Verifier:
         try:
             refuse_unknown(xid, file, offset)
         except BinlogError as error:
-            self.refuse(error, file)
+            self.refusals.add(error, file)
 
     def _read(self, block: EventBlock) -> None:
         self._read_gtids(block)
         of_event = np.cumsum(_IS_START[block.type], dtype=np.int64)
         ends = self._scan(block)
         rows, table = self._find_tables(block, of_event)
-        for each in self._maps.table_maps[len(self._tables) :]:
-            wanted = self._filter.matches(each.database, each.table)
-            self._tables.append(_Table(each, wanted))
-        wanted_rows = [self._tables[each].wanted if each >= 0 else False for each in table.tolist()]
-        rows, table = rows[wanted_rows], table[wanted_rows]
+        for each in self._maps.table_maps[len(self._wanted) :]:
+            self._wanted.append(self._filter.matches(each.database, each.table))
+        wanted = [each >= 0 and self._wanted[each] for each in table.tolist()]
+        rows, table = rows[wanted], table[wanted]
         self._check_decided(block, of_event, rows, ends)
-        for index in np.unique(table).tolist():
-            self._decode(block, self._tables[index], rows[table == index])
+        file_index = len(self._span.files) - 1
+        stayed = self._stayed(block, ends, rows, file_index)
+        self.rows.read(
+            block,
+            _transactions(ends),
+            rows[stayed],
+            table[stayed],
+            logged=self._maps.table_maps,
+            file_index=file_index,
+        )
 
     def _read_gtids(self, block: EventBlock) -> None:
         if block.format.flavor is not self._flavor:  # files that are not of one log
@@ -250,11 +248,11 @@ class Verifier:
             prefix, number = self._names.read_names(block)
             self._gtids.read(block, prefix, number, self._names.prefixes)
         except BinlogError as error:
-            self.refuse(error, block.file)
+            self.refusals.add(error, block.file)
             self._gtids = None  # what is behind would be refused for the same reason
 
     def _scan(self, block: EventBlock) -> dict[int, Scanned]:
-        """Follow the transactions; return what is to be said of events that end one."""
+        """Follow the transactions; return what is to be said of events, by event."""
         found: dict[int, Scanned] = {}
         inner = np.append(np.flatnonzero(_IS_INNER[block.type]), len(block))
         at = 0
@@ -279,13 +277,13 @@ class Verifier:
         try:
             seen = self._scanner.feed(header, block.body(index), block.format)
             if seen.query is not None or seen.gtid is not None:
-                self._statements.read(block, _alone(index, seen), 0)
+                self._statements.read(block, _transactions({index: seen}), 0)
         except BinlogError as error:
             error.context |= {"file": block.file, "offset": int(block.position[index])}
-            self.refuse(error, block.file)
+            self.refusals.add(error, block.file)
             self._lose()
             return
-        if seen.end is not None or seen.kind is not None:
+        if seen.end is not None or seen.query is not None or seen.place is Place.BEGIN:
             found[index] = seen
 
     def _lose(self) -> None:
@@ -303,21 +301,16 @@ class Verifier:
                 rows, table = self._maps.read(left, of_event[events], ends_open=True)
                 return events[rows], table
             except BinlogError as error:
-                self.refuse(error, block.file)
+                self.refusals.add(error, block.file)
                 # The changes of that transaction cannot be told apart any more.
                 at = np.flatnonzero(left.position == error.context.get("offset", -1))
                 gone = of_event[events] == of_event[events[at[0]]] if len(at) else events >= 0
                 changes = _IS_INNER[left.type] & gone
                 if not changes.any():
                     return events[:0], events[:0]
-                self._skip(left.type[changes & (left.type != EventType.TABLE_MAP)])
+                self.rows.skip(block, events[changes & np.isin(left.type, list(ROWS))])
                 events = events[~changes]
                 left = _chosen(block, events)
-
-    def _skip(self, types: npt.NDArray[np.uint8]) -> None:
-        for code in types.tolist():
-            if code in ROWS:
-                self._skipped[event_name(code)] += 1
 
     def _check_decided(
         self,
@@ -336,7 +329,7 @@ class Verifier:
             carried = transaction == 0 and self._open_has_rows
             if carried or (of_rows[rows < event] == transaction).any():
                 offset = int(block.position[event])
-                self.refuse(
+                self.refusals.add(
                     UnsupportedError(reason, file=block.file, offset=offset, xid=seen.xid),
                     block.file,
                 )
@@ -344,70 +337,22 @@ class Verifier:
         has_rows = bool((of_rows == last).any()) or (last == 0 and self._open_has_rows)
         self._open_has_rows = not self._scanner.at_boundary and has_rows
 
-    def _decode(self, block: EventBlock, table: _Table, rows: npt.NDArray[np.int64]) -> None:
-        """Decode all rows of a table in a block, and count them."""
-        if table.layout is None and table.error is None:
-            self._compile(table)
-        if table.misnamed is not None:
-            for each in rows.tolist():
-                self._refuse_event(table, block, each, table.misnamed)
-        while len(rows) and table.layout is not None and table.refused < _REFUSALS_MAX:
+    def _stayed(
+        self,
+        block: EventBlock,
+        scanned: dict[int, Scanned],
+        rows: npt.NDArray[np.int64],
+        file_index: int,
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows events have stayed; those of which that cannot be told have."""
+        while True:
             try:
-                self._count(table, block, rows)
+                return self.rollbacks.stayed(block, _transactions(scanned), rows, file_index)
             except BinlogError as error:
-                event = error.context.pop("event", 0)
-                at = event if isinstance(event, int) and event < len(rows) else 0
-                self._skipped[event_name(int(block.type[rows[at]]))] += 1
-                self._refuse_event(table, block, int(rows[at]), error)
-                if at:
-                    self._count(table, block, rows[:at])
-                rows = rows[at + 1 :]
-                table.refused += 1
-            else:
-                return
-        for each in rows.tolist():
-            self._skipped[event_name(int(block.type[each]))] += 1
-            if table.error is not None:
-                self._refuse_event(table, block, each, table.error)
-
-    def _compile(self, table: _Table) -> None:
-        """Find out how to read a table's rows, whether or not capture would."""
-        try:
-            table.layout = compile_layout(table.table_map)
-            check_names(table.layout)
-        except BinlogError as error:
-            if table.layout is not None or not table.table_map.has_names:
-                table.misnamed = error
-            else:
-                table.error = error
-        if table.table_map.has_names:
-            return
-        if self._log.has_catalogue:
-            self._asks_for.add(table.name)
-            table.misnamed = None
-        try:
-            table.layout = compile_layout(table.table_map, unnamed_ok=True)
-        except BinlogError as error:
-            table.error = error
-
-    def _count(self, table: _Table, block: EventBlock, rows: npt.NDArray[np.int64]) -> None:
-        start = block.start[rows]
-        end = start + block.size[rows] - block.format.checksum_size
-        events = RowsEvents(data=block.data, start=start, end=end, type=block.type[rows])
-        if table.layout is None:
-            return
-        decoded = decode(table.layout, events)
-        counts = self._rows.setdefault(table.name, Counter())
-        found = np.bincount(decoded.change, minlength=len(_CHANGES)).tolist()
-        counts.update({str(name): count for name, count in zip(_CHANGES, found, strict=True)})
-        for name, count in decoded.unrepresentable.items():
-            self._nulls[f"{table.name}.{name}"] += count
-
-    def _refuse_event(
-        self, table: _Table, block: EventBlock, event: int, error: BinlogError
-    ) -> None:
-        place = {"table": table.name, "file": block.file, "offset": int(block.position[event])}
-        self.refuse(type(error)(error.args[0], **(error.context | place)), block.file)
+                self.refusals.add(error, block.file)
+                here = block.position == error.context.get("offset")
+                refused = min(each for each in scanned if here[each] and _goes_back(scanned[each]))
+                scanned = {each: seen for each, seen in scanned.items() if each > refused}
 
     def report(self) -> Iterator[str]:
         """Yield what was seen, line by line."""
@@ -420,47 +365,28 @@ class Verifier:
         yield f"events    {events.total()}"
         for code, count in sorted(events.items(), key=lambda each: (-each[1], each[0])):
             yield f"  {event_name(code):<30}{count:>12}"
-        total: Counter[str] = sum(self._rows.values(), Counter())
-        yield f"rows      {_count_changes(total)} in {len(self._rows)} tables"
-        for name, counts in sorted(self._rows.items()):
-            yield f"  {name:<30}{_count_changes(counts):>12}  {_words(counts)}"
-        for name, count in sorted(self._nulls.items()):
-            yield f"  {name:<30}{count:>12}  dates that are none, read as NULL"
-        for name in sorted(self._asks_for):
-            yield f"  {name:<30}{'':>12}  named by the catalogue, which was not looked at"
+        yield from self.rows.lines()
         for each in self._two_phase.undecided:
             names = ", ".join(".".join(name) for name in each.tables)
             yield f"prepared  {each.xid} at {each.file}:{each.offset}, undecided: {names or '-'}"
-        yield f"refused   {sum(each.count for each in self.refusals.values())}"
-        for refusal in self.refusals.values():
-            often = f"  ({refusal.count} times)" if refusal.count > 1 else ""
-            yield f"  {refusal.text}{often}"
-        for kind, count in sorted(self._skipped.items()):
+        yield f"refused   {self.refusals.count}"
+        yield from self.refusals.lines()
+        for kind, count in sorted(self.rows.skipped.items()):
             yield f"  not decoded: {kind}, {count} events"
         for kind, count in sorted(self._scanner.skipped.items()):
             yield f"  passed over, as it may be: {kind}, {count} events"
-
-
-def _count_changes(counts: Counter[str]) -> int:
-    """Return how many rows were changed: an update's two images are of one change."""
-    return counts.total() - counts[ChangeType.UPDATE_PREIMAGE]
-
-
-def _words(counts: Counter[str]) -> str:
-    names = {
-        ChangeType.INSERT: "inserts",
-        ChangeType.UPDATE_POSTIMAGE: "updates",
-        ChangeType.DELETE: "deletes",
-    }
-    return ", ".join(f"{counts[kind]} {word}" for kind, word in names.items() if counts[kind])
 
 
 def _moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else "-"
 
 
-def _alone(event: int, seen: Scanned) -> Transactions:
-    """Return one event as that of a transaction which has no other."""
+def _goes_back(seen: Scanned) -> bool:
+    return seen.kind is StatementKind.ROLLBACK_TO
+
+
+def _transactions(scanned: dict[int, Scanned]) -> Transactions:
+    """Return what was said of a block's events for readers that look at nothing else."""
     nothing = np.empty(0, dtype=np.int64)
     return Transactions(
         of_event=nothing,
@@ -468,7 +394,7 @@ def _alone(event: int, seen: Scanned) -> Transactions:
         prefix=nothing,
         number=nothing,
         commit_ts=nothing,
-        scanned={event: seen},
+        scanned=scanned,
         ends_open=False,
     )
 

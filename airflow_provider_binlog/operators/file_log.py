@@ -27,17 +27,17 @@ from airflow_provider_binlog.hooks.standing import NO_START, Standing
 from airflow_provider_binlog.hooks.start import maybe_gtids, read_position
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.foreign_keys import ForeignKeys
 from airflow_provider_binlog.transport.log_end import find_log_end
 from airflow_provider_binlog.transport.log_files import plain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore
     from airflow_provider_binlog.hooks.binlog_files import BinlogFiles
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.transport.foreign_keys import UnloggedForeignKey
 
 
 class FileLog:
@@ -104,9 +104,10 @@ class FileLog:
     def unlogged_foreign_keys(
         self,
         captured: Callable[[str, str], bool],  # noqa: ARG002
-    ) -> list[UnloggedForeignKey]:
+        logged: Collection[tuple[str, str]],  # noqa: ARG002
+    ) -> ForeignKeys:
         """Return none: there is no server to ask; see `Log`."""
-        return []
+        return ForeignKeys()
 
     @cached_property
     def _end(self) -> Position:

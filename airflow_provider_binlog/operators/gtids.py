@@ -43,7 +43,12 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
             ) from error
         questions.check_gtids(connection, known)
     with closing(
-        LiveSource(settings.connect, flavor=flavor, server_id=settings.server_id)
+        LiveSource(
+            settings.connect,
+            flavor=flavor,
+            server_id=settings.server_id,
+            silence_seconds_max=settings.read_timeout,
+        )
     ) as source:
         found = source.position_after(known)
         logged = executed_at(source, identity, found)

@@ -11,7 +11,7 @@ from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.transport import foreign_keys, questions, server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.hooks.settings import ConnectionSettings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.transport.catalog import Catalog
-    from airflow_provider_binlog.transport.foreign_keys import UnloggedForeignKey
+    from airflow_provider_binlog.transport.foreign_keys import ForeignKeys
     from airflow_provider_binlog.transport.source import BinlogSource
 
 
@@ -64,9 +64,12 @@ class Log(Protocol):
         """Whether the server is set to log rows without all of their columns."""
 
     def unlogged_foreign_keys(
-        self, captured: Callable[[str, str], bool]
-    ) -> list[UnloggedForeignKey]:
-        """Return the foreign keys that change captured rows without a word in the log."""
+        self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
+    ) -> ForeignKeys:
+        """Return the foreign keys that change captured rows without a word in the log.
+
+        Raises no `BinlogError`. `logged` are tables that there are, by the log.
+        """
 
 
 class ServerLog:
@@ -100,7 +103,12 @@ class ServerLog:
         from airflow_provider_binlog.transport.live import LiveSource
 
         settings, flavor = self._settings, standing.identity.flavor
-        return LiveSource(settings.connect, flavor=flavor, server_id=settings.server_id)
+        return LiveSource(
+            settings.connect,
+            flavor=flavor,
+            server_id=settings.server_id,
+            silence_seconds_max=settings.read_timeout,
+        )
 
     @property
     def read_catalog(self) -> CatalogReader | None:
@@ -113,11 +121,10 @@ class ServerLog:
             return server.settings(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def unlogged_foreign_keys(
-        self, captured: Callable[[str, str], bool]
-    ) -> list[UnloggedForeignKey]:
+        self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
+    ) -> ForeignKeys:
         """Ask the server for its foreign keys; see `Log`."""
-        with closing(self._settings.connect()) as connection:
-            return foreign_keys.unlogged_foreign_keys(connection, captured)
+        return foreign_keys.unlogged_foreign_keys(self._settings.connect, captured, logged)
 
     def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
         from airflow_provider_binlog.transport.catalog import read_catalog

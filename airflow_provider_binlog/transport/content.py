@@ -138,6 +138,9 @@ class _Compressed:
                 self._piece = memoryview(self._read())
             except FormatError as error:
                 self.error = error
+                # Its traceback keeps this object until cycles are collected. What decompresses may
+                # hold 128 MiB, for so large a window a damaged byte can ask.
+                self._stream = None
         return bool(self._piece)
 
     def _take(self, count: int) -> memoryview:

@@ -29,9 +29,10 @@ from airflow_provider_binlog.binlog.format_description import CHECKSUM_SIZE, For
 from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.framing import checked_block
-from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, FormatError
+from airflow_provider_binlog.errors import BinlogError, FormatError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.server_errors import from_reply, parse_reply
+from airflow_provider_binlog.transport.source import events_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ class Dump:
             if block.file != start.file or block.position[0] >= start.offset:
                 yield block
             elif block.next_position > start.offset:
-                yield _from(block, start)
+                yield events_from(block, start.offset)
 
     def first_transaction(self) -> Position:
         """Return where the stream's first transaction begins, or where the log ends without one.
@@ -235,11 +236,3 @@ def _rotate_body(event: memoryview) -> memoryview:
     """Return an artificial ROTATE's body; only its bytes tell whether it has a checksum."""
     end = len(event) - (CHECKSUM_SIZE if checksum_matches(event) else 0)
     return event[HEADER_SIZE:end]
-
-
-def _from(block: EventBlock, start: Position) -> EventBlock:
-    """Return the events of a block from `start` on."""
-    first = int(np.searchsorted(block.position, start.offset))
-    if block.position[first] != start.offset:
-        raise ForeignPositionError("no event begins at the position", **start.to_json())
-    return block.part(first, len(block))

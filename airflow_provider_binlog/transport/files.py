@@ -40,7 +40,7 @@ from airflow_provider_binlog.position import (
 )
 from airflow_provider_binlog.transport.content import BinaryFile, open_content
 from airflow_provider_binlog.transport.log_files import plain_name
-from airflow_provider_binlog.transport.source import reaches
+from airflow_provider_binlog.transport.source import events_from, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -172,7 +172,7 @@ class _File:
             if int(block.position[0]) >= begin:
                 yield block
             elif end > begin:
-                yield _from(block, begin)
+                yield events_from(block, begin)
         if end < begin:
             raise self._behind_the_end(begin, end)
 
@@ -310,14 +310,6 @@ class _File:
         except BinlogError as error:
             error.context.setdefault("file", self._name)
             raise
-
-
-def _from(block: EventBlock, begin: int) -> EventBlock:
-    """Return the events of a block from an offset on."""
-    first = int(np.searchsorted(block.position, begin))
-    if first == len(block) or block.position[first] != begin:
-        raise ForeignPositionError("no event begins at the position", file=block.file, offset=begin)
-    return block.part(first, len(block))
 
 
 def _clear_in_use(view: memoryview) -> None:

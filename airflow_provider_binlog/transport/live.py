@@ -66,7 +66,8 @@ class LiveSource:
             server_id: By which the server knows us; another replica's would end that one's
                 stream. By default a high one is drawn for every connection, and for a second
                 one at the same time, always.
-            heartbeat_seconds: After so much silence the server sends a sign of life.
+            heartbeat_seconds: After so much silence the server sends a sign of life; earlier where
+                the connection would count as lost before the third.
             silence_seconds_max: After so much silence the connection counts as lost.
             net_write_timeout_seconds: How long the server waits while we do not read.
             block_bytes: Bytes received before they are framed.
@@ -74,7 +75,7 @@ class LiveSource:
         self._connect = connect
         self._flavor = flavor
         self._server_id = server_id
-        self._heartbeat_seconds = heartbeat_seconds
+        self._heartbeat_seconds = min(heartbeat_seconds, silence_seconds_max / 3)
         self._silence_seconds_max = silence_seconds_max
         self._net_write_timeout_seconds = net_write_timeout_seconds
         self._block_bytes = block_bytes

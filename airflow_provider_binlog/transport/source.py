@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from airflow_provider_binlog.errors import ForeignPositionError
 from airflow_provider_binlog.position import Position, split_file_name
 
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ class BinlogSource(Protocol):
     def close(self) -> None:
         """Let go of connections and files; an iterator that is not at its end cannot go on."""
         ...
+
+
+def events_from(block: EventBlock, offset: int) -> EventBlock:
+    """Return the events of a block from an offset of its file on.
+
+    Raises:
+        ForeignPositionError: No event of the block begins there.
+    """
+    first = int(block.position.searchsorted(offset))
+    if first == len(block) or block.position[first] != offset:
+        raise ForeignPositionError(
+            "no event begins at the position", file=block.file, offset=offset
+        )
+    return block.part(first, len(block))
 
 
 def reaches(file: str, offset: int, stop: Position | None) -> bool:

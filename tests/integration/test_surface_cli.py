@@ -1,4 +1,7 @@
-"""`events` and `rows` beside what the server itself prints, from the server and from its files."""
+"""`events` and `rows` beside what the server itself prints, from the server and from its files.
+
+What `rows` does where the log says little of its tables: see test_surface_past.py.
+"""
 
 from __future__ import annotations
 
@@ -157,6 +160,23 @@ def test_rows_are_the_same_from_files_and_from_the_server(
     assert {row["table"] for row in rows} == {f"{database.name}.t"}
     assert [row["row"] for row in rows] == sorted({row["row"] for row in rows})
     assert len({row["gtid"] for row in rows}) == 2
+    assert from_server == from_file
+
+
+def test_a_server_is_verified_as_its_files_are(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = database.server
+    file = fill(database, ROWS)
+    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
+    tables = ["--verify", "--table", f"{database.name}.*"]
+
+    from_file = run(capsys, "rows", str(server.data / file), *tables)
+    span = ["--from", f"{file}:4", "--to", f"{following}:4"]
+    from_server = run(capsys, "rows", server.dsn, *tables, *span)
+
+    assert f"  {f'{database.name}.t':<30}{4:>12}  2 inserts, 1 updates, 1 deletes" in from_file
+    assert "refused   0" in from_file
     assert from_server == from_file
 
 

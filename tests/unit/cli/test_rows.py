@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.cli.past_schemas import PastSchemas
+from airflow_provider_binlog.cli.row_tables import RowTables
+from airflow_provider_binlog.cli.rows import RowReader
 from airflow_provider_binlog.cli.run import main
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import inner_events, payload, zstd
-from tests.support.logs import TABLES, Made, insert
+from tests.support.logs import TABLES, Made, insert, split_blocks
 from tests.support.table_map_builder import table_map
+from tests.unit.cli.served import FIRST, NAME, Served
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 A = TABLES[0]
+SPARSE = replace(
+    A,
+    columns=tuple(replace(each, name=None, unsigned=None) for each in A.columns),
+    primary_key=None,
+)
 XID = "X'61',X'',1"
 
 
@@ -108,3 +118,54 @@ def test_changes_of_a_compressed_transaction_are_printed(
 
 def tuple_of(made: Made) -> tuple[int, bytes]:
     return made.type, made.body
+
+
+def sparse_log() -> BinlogFile:
+    file, inserted = BinlogFile(), tuple_of(insert(A, [-1]))
+    file.add_transaction(1, [(EventType.TABLE_MAP, table_map(SPARSE)), inserted])
+    file.add(EventType.GTID, builder.gtid(2))
+    file.add(EventType.QUERY, builder.query("ALTER TABLE a RENAME COLUMN id TO u"))
+    file.add_transaction(3, [(EventType.TABLE_MAP, table_map(SPARSE)), inserted])
+    return file
+
+
+def test_what_a_file_does_not_say_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(bytes(sparse_log()))
+
+    assert main(["rows", str(path)]) == 0
+
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["values"] for line in out.splitlines()] == [{"@1": -1, "@2": -2}] * 2
+    assert err == (
+        "note: shop.a: the log does not say how its columns are called (@1, @2, ... stand for "
+        "them), which integers are unsigned (all are printed as if signed)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tables", "values", "said"),
+    [
+        ({"a": "u x"}, [{"id": 2**32 - 1, "x": -2}, {"u": 2**32 - 1, "x": -2}], ""),
+        ({}, [{"@1": -1, "@2": -2}] * 2, "not tell it for certain: it is not in the server's"),
+    ],
+)
+def test_what_a_server_tells_is_printed(
+    tables: dict[str, str],
+    values: list[dict[str, int]],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = sparse_log()
+    past = PastSchemas(Served(file, **tables), FIRST, lambda *_: True)
+    reader = RowReader(RowTables(lambda *_: True, past))
+
+    (block,) = split_blocks(NAME, file)
+    lines = list(reader.read(block))
+
+    assert [json.loads(line)["values"] for line in lines] == values
+    notes = capsys.readouterr().err.splitlines()
+    assert len(notes) == bool(said)
+    assert all(said in note for note in notes)

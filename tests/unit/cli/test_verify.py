@@ -10,15 +10,20 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.source import Range
+from airflow_provider_binlog.cli.verify import verify as verify_range
+from airflow_provider_binlog.errors import AccessDeniedError, TableLockedError, UnsupportedError
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, Made, a_table, insert
 from tests.support.table_map_builder import table_map
+from tests.unit.cli.served import FIRST, Served
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.errors import BinlogError
 
 A, B = TABLES[:2]
 NAMELESS = a_table("nameless", "id", table_id=7)
@@ -225,3 +230,102 @@ def test_xa_is_counted_where_it_is_committed(
     assert f"prepared  X'{b'two'.hex()}',X'',1 at binlog.000001:" in out
     assert "undecided: shop.a" in out
     assert f"binlog.000001:{unknown}  XA COMMIT of a transaction that was prepared before" in out
+
+
+def statement(sql: str) -> tuple[int, bytes]:
+    return EventType.QUERY, builder.query(sql)
+
+
+def verify_served(capsys: pytest.CaptureFixture[str], log: Served) -> tuple[int, str]:
+    """Return how much was refused, and what was printed."""
+    refused = 0
+    try:
+        verify_range(Range(log, FIRST, None), None)
+    except UnsupportedError as error:
+        refused = int(str(error.context["refused"]))
+    return refused, capsys.readouterr().out
+
+
+def test_what_a_later_block_rolls_back_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    file = BinlogFile()
+    undone = [statement("SAVEPOINT `s`"), *changes(A, 2, 3), statement("ROLLBACK TO `s`")]
+    file.add_transaction(1, [*changes(A, 1), *undone, *changes(A, 4)])
+
+    refused, out = verify_served(capsys, Served(file))
+
+    assert refused == 0
+    assert "  shop.a                                   2  2 inserts" in out
+
+
+def test_behind_a_savepoint_that_cannot_be_told_the_next_ones_are_followed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = BinlogFile()
+    back = statement("ROLLBACK TO `s`")
+    file.add_transaction(1, [*changes(A, 1), back, *changes(A, 2), back])
+    places = [file.offsets[at] for at in (-5, -2)]
+    file.add_transaction(2, [*changes(A, 3), statement("SAVEPOINT `s`"), *changes(A, 4), back])
+
+    code, out, _ = verify(capsys, write(tmp_path, file))
+    in_pieces = verify_served(capsys, Served(file))
+
+    assert code == 1
+    assert f"  binlog.000001:{places[0]}  a transaction was rolled back to a savepoint that" in out
+    assert "  shop.a                                   3  3 inserts" in out
+    assert in_pieces == (2, out)
+
+
+def test_a_server_names_what_its_log_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, [*changes(NAMELESS, 1), *changes(A, 1)])
+    file.add(EventType.GTID, builder.gtid(2))
+    file.add(EventType.QUERY, builder.query("ALTER TABLE nameless RENAME COLUMN id TO x"))
+    file.add_transaction(3, changes(NAMELESS, 2))
+
+    refused, out = verify_served(capsys, Served(file, nameless="x", a="id x"))
+
+    assert refused == 0
+    assert "  shop.nameless                            2  2 inserts" in out
+    assert "  shop.a                                   1  1 inserts" in out
+
+
+def test_of_a_table_that_was_dropped_and_made_again_the_former_rows_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = BinlogFile()
+    file.add_transaction(1, changes(NAMELESS, 1, 2))
+    refused_at = file.offsets[-2]
+    for number, sql in ((2, "DROP TABLE nameless"), (3, "CREATE TABLE nameless (id INT)")):
+        file.add(EventType.GTID, builder.gtid(number))
+        file.add(EventType.QUERY, builder.query(sql))
+    file.add_transaction(4, changes(NAMELESS, 3))
+    log = Served(file, nameless="id")
+
+    refused, out = verify_served(capsys, log)
+
+    (line,) = [each for each in out.splitlines() if "does not tell it for certain" in each]
+    assert f"binlog.000001:{refused_at}  " in line
+    assert refused == 1
+    assert "  shop.nameless                            3  3 inserts" in out
+
+
+@pytest.mark.parametrize(
+    "failure", [AccessDeniedError("not for you"), TableLockedError("held", table="shop.nameless")]
+)
+def test_a_server_that_fails_is_not_asked_again(
+    failure: BinlogError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = BinlogFile()
+    for number in range(1, 121):
+        file.add_transaction(number, [*changes(NAMELESS, number), *changes(A, number)])
+    log = Served(file, nameless="id")
+    log.fail(failure)
+
+    refused, out = verify_served(capsys, log)
+
+    assert log.asked == 1
+    assert refused >= 120
+    assert failure.args[0] in out
+    assert "there is no server" not in out
+    assert "  shop.nameless                          120  120 inserts" in out
+    assert "  shop.a                                 120  120 inserts" in out

@@ -123,11 +123,13 @@ def test_what_a_server_sends_before_the_start_is_passed_over() -> None:
     assert found == placed(FIRST, file)[11:]
 
 
-def test_a_start_inside_an_event_is_foreign() -> None:
+@pytest.mark.parametrize("index", range(len(a_file(4).offsets)))
+def test_a_start_inside_an_event_is_foreign(index: int) -> None:
     file = a_file(4)
+    start = Position(FIRST, file.offsets[index] + 1)
 
-    with pytest.raises(ForeignPositionError, match="no event begins"):
-        read([rotate(FIRST), *events_of(file)], Position(FIRST, file.offsets[11] + 1))
+    with pytest.raises(ForeignPositionError, match=f"no event begins.*offset={start.offset}"):
+        read([rotate(FIRST), *events_of(file)], start)
 
 
 def test_the_servers_error_is_raised_with_the_place() -> None:

@@ -1,0 +1,53 @@
+"""What capture would refuse of a log: each reason once, with the first place and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.errors import BinlogError
+
+
+@dataclass
+class _Refusal:
+    """What would be refused, and how often for the same reason."""
+
+    text: str
+    count: int = 0
+
+
+class Refusals:
+    """Collects errors; those of one reason about one column of one table count as the same."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, ...], _Refusal] = {}
+
+    @property
+    def count(self) -> int:
+        """How often anything was refused."""
+        return sum(each.count for each in self._found.values())
+
+    def add(self, error: BinlogError, file: str, *, times: int = 1) -> None:
+        """Take note of an error; `file` is where it happened, unless its context says it."""
+        context = {
+            key: value
+            for key, value in error.context.items()
+            if key != "log_pos" and value is not None
+        }
+        where = context.pop("file", file), context.pop("offset", None)
+        key = (error.args[0], context.get("table"), context.get("column"))
+        known = self._found.get(key)
+        if known is None:
+            place = str(where[0]) if where[1] is None else f"{where[0]}:{where[1]}"
+            known = _Refusal(f"{place}  {type(error)(error.args[0], **context)}")
+            self._found[key] = known
+        known.count += times
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each reason, in the order in which they were met."""
+        for refusal in self._found.values():
+            often = f"  ({refusal.count} times)" if refusal.count > 1 else ""
+            yield f"  {refusal.text}{often}"

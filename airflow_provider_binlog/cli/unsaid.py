@@ -1,0 +1,55 @@
+"""What a TABLE_MAP does not say, and what is printed for want of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import may_be_another_type
+from airflow_provider_binlog.transport.server import parse_version
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.table_map import TableMap
+
+_INTEGERS = frozenset(
+    {
+        ColumnType.TINY,
+        ColumnType.SHORT,
+        ColumnType.INT24,
+        ColumnType.LONG,
+        ColumnType.LONGLONG,
+    }
+)
+_TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
+_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+
+
+def unsaid(table_map: TableMap, file_format: FormatDescription) -> list[str]:
+    """Return what the log leaves out that would change what is printed; empty if nothing."""
+    columns = table_map.columns
+    version = parse_version(file_format.server_version).version
+    kinds = {
+        "how its columns are called (@1, @2, ... stand for them)": any(
+            column.name is None for column in columns
+        ),
+        "which integers are unsigned (all are printed as if signed)": any(
+            column.real_type in _INTEGERS and column.unsigned is None for column in columns
+        ),
+        "what is text and in which character set (UTF-8 is printed as text, the rest as base64)": (
+            any(column.real_type in _TEXT and column.collation is None for column in columns)
+        ),
+        "the labels of ENUM and SET (their numbers are printed)": any(
+            column.real_type in _LABELLED
+            and (column.collation is None or (column.enum_labels or column.set_labels) is None)
+            for column in columns
+        ),
+        "whether what looks like BINARY is UUID, INET or VECTOR (it is printed as base64)": any(
+            file_format.flavor is Flavor.MARIADB
+            and column.collation is not None
+            and may_be_another_type(column, version)
+            for column in columns
+        ),
+    }
+    return [text for text, applies in kinds.items() if applies]

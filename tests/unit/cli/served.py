@@ -1,0 +1,77 @@
+"""A server's log that is one made file, and a catalogue that the test says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.cli.source import ServerLog
+from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
+from tests.support.logs import split_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.errors import BinlogError
+    from tests.support.builder import BinlogFile
+
+NAME = "binlog.000001"
+FIRST = Position(NAME, FIRST_OFFSET)
+
+
+class Served(ServerLog):
+    """A log whose blocks hold one event each.
+
+    Attributes:
+        tables: The columns of each table of `shop` by the catalogue, all INT, the first its key.
+        ends: Offsets where the log ends, asked for one after another; then it is the file's end.
+        failure: What asking for the catalogue fails with.
+        asked: How often it was.
+    """
+
+    tables: Mapping[str, str]
+    ends: list[int]
+    failure: BinlogError | None
+    asked: int
+
+    def __init__(self, file: BinlogFile, **tables: str) -> None:
+        super().__init__(ConnectionSettings("nowhere"))
+        vars(self).update(file=file, tables=tables, ends=[], failure=None, asked=0)
+
+    def fail(self, failure: BinlogError) -> None:
+        vars(self).update(failure=failure)
+
+    def flavor(self) -> Flavor:
+        return Flavor.MYSQL
+
+    def end(self) -> Position:
+        file: BinlogFile = vars(self)["file"]
+        return Position(NAME, self.ends.pop(0) if self.ends else len(file.data))
+
+    def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+        vars(self).update(asked=self.asked + 1)
+        if self.failure is not None:
+            raise self.failure
+        found = {
+            ("shop", name): _table(columns)
+            for name, columns in self.tables.items()
+            if wanted("shop", name)
+        }
+        return Catalog(self.end(), found)
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+        file: BinlogFile = vars(self)["file"]
+        for block in split_blocks(NAME, file, range(1, len(file.offsets))):
+            if int(block.position[0]) >= start.offset:
+                yield block
+
+
+def _table(columns: str) -> CatalogTable:
+    first, *_ = names = columns.split()
+    described = tuple(
+        CatalogColumn(each, "int", nullable=each != first, unsigned=each.startswith("u"))
+        for each in names
+    )
+    return CatalogTable(described, ((first, 0),), primary=True, others=False)
