@@ -12,6 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_binlog.position import Flavor, Position
+
 FOLDER = Path(__file__).parent
 LOGS = FOLDER / "logs"
 SERVERS = ("mysql97", "mysql80", "mariadb1011", "mariadb118")
@@ -29,6 +31,7 @@ class Case:
         globals_: Global variables that it is written under.
         select: What the server is asked for, behind SELECT, of the table `t`; `id` is its key.
         refused: What the error says that reading it ends with; None: it is read.
+        fails: The server's error that statements may end with; 0: none.
         show: How texts are shown, where they are not compared as they are.
         columns: So many columns `c0`, `c1` ... has the table, which is then made for the case.
         statements: One after another, in one session.
@@ -39,6 +42,7 @@ class Case:
     globals_: dict[str, str]
     select: str
     refused: str | None
+    fails: int
     show: str
     columns: int
     statements: tuple[str, ...]
@@ -60,6 +64,7 @@ class Case:
             globals_=dict(each.split("=") for each in headers.get("global", "").split()),
             select=headers["select"],
             refused=headers.get("refused"),
+            fails=int(headers.get("fails", 0)),
             show=headers.get("show", ""),
             columns=columns,
             statements=tuple(statements),
@@ -111,6 +116,17 @@ class Recorded:
     def files(self) -> list[Path]:
         """Its binlog files, in order."""
         return sorted(self.folder.glob(f"binlog.{'[0-9]' * 6}"))
+
+    @property
+    def flavor(self) -> Flavor:
+        """The server's family."""
+        return Flavor.MARIADB if self.server.startswith("mariadb") else Flavor.MYSQL
+
+    @property
+    def end(self) -> Position:
+        """Where its last file ends."""
+        last = self.files[-1]
+        return Position(last.name, last.stat().st_size)
 
     @property
     def expected(self) -> dict[str, Any]:

@@ -7,17 +7,24 @@ import shutil
 import sys
 import tempfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pymysql import MySQLError
+
 from tests.corpus.case import SERVERS, Case, Recorded, cases
-from tests.fixtures.mysql import connect
+from tests.fixtures.mysql import Connection, connect
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DATABASE = "corpus"
+RESTART = "RESTART"
+"""The statement is MySQL's own, but needs a program that starts the server again."""
+
+OPTIONS = {"server_id": 1}
 
 
 def main(names: Sequence[str]) -> None:
@@ -29,7 +36,7 @@ def main(names: Sequence[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             server = Server.create(name, Path(folder))
-            server.start({"server_id": 1})
+            server.start(OPTIONS)
             try:
                 for case in wanted:
                     record(server, case)
@@ -43,37 +50,29 @@ def record(server: Server, case: Case) -> None:
     target = Recorded(case, server.name).folder
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    with closing(connect(server, init_command="SET time_zone = '+00:00'")) as connection:
-        cursor = connection.cursor()
-
-        def ask(sql: str) -> list[tuple[Any, ...]]:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
+    before = {}
+    with closing(connect(server)) as connection:
+        ask = partial(_ask, connection)
         ask(f"DROP DATABASE IF EXISTS {DATABASE}")
-        before = {}
         for name, value in case.globals_.items():
             before[name] = ask(f"SELECT @@GLOBAL.{name}")[0][0]
             ask(f"SET GLOBAL {name} = {value}")
-        with closing(connect(server)) as fresh, fresh.cursor() as writer:
-            writer.execute("FLUSH BINARY LOGS")
-            first = ask("SHOW BINARY LOGS")[-1][0]
-            writer.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
-            writer.execute(f"USE {DATABASE}")
-            writer.execute("SET time_zone = '+00:00'")
-            for statement in case.statements:
-                writer.execute(statement)
-            last = ask("SHOW BINARY LOGS")[-1][0]
-            writer.execute("FLUSH BINARY LOGS")
+        ask("FLUSH BINARY LOGS")
+        first = ask("SHOW BINARY LOGS")[-1][0]
+        ask(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    _write(server, case)
+    with closing(connect(server, database=DATABASE)) as connection:
+        ask = partial(_ask, connection)
+        last = ask("SHOW BINARY LOGS")[-1][0]
+        ask("FLUSH BINARY LOGS")
         for name, value in before.items():
             ask(f"SET GLOBAL {name} = {value!r}")
-        ask(f"USE {DATABASE}")
         names = [row[0] for row in ask("SHOW BINARY LOGS") if first <= row[0] <= last]
         for name in names:
             shutil.copyfile(server.data / name, target / name)
         expected = {
             "version": server.version,
-            "columns": _columns(cursor, case),
+            "columns": _columns(connection, case),
             "rows": sorted([_texts(row) for row in ask(f"SELECT {case.select} FROM t")], key=str),
             "defaults": _defaults(ask, case),
             "events": {name: _events(ask, name) for name in names},
@@ -82,9 +81,33 @@ def record(server: Server, case: Case) -> None:
     (target / "expected.json").write_text(text + "\n")
 
 
-def _columns(cursor: Any, case: Case) -> list[str]:
-    cursor.execute(f"SELECT {case.select} FROM t LIMIT 0")
-    return [each[0] for each in cursor.description]
+def _write(server: Server, case: Case) -> None:
+    """Execute the case's statements, in a session for each of the server's lives."""
+    connection = connect(server, database=DATABASE)
+    for statement in case.statements:
+        if statement == RESTART:
+            connection.close()
+            server.restart(OPTIONS)
+            connection = connect(server, database=DATABASE)
+            continue
+        try:
+            connection.query(statement)
+        except MySQLError as error:
+            if error.args[0] != case.fails:
+                raise
+    connection.close()
+
+
+def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def _columns(connection: Connection, case: Case) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {case.select} FROM t LIMIT 0")
+        return [each[0] for each in cursor.description]
 
 
 def _defaults(ask: Any, case: Case) -> list[str | None]:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.position import Flavor
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Column
+
+Compare: TypeAlias = Callable[[str, Any, "Column"], bool]
 
 _VERBS = {"INSERT INTO": ChangeType.INSERT, "DELETE FROM": ChangeType.DELETE, "UPDATE": None}
 _AT = re.compile(r"# at (\d+)")
 _VERB = re.compile(r"### (INSERT INTO|DELETE FROM|UPDATE) (.*)")
-_VALUE = re.compile(r"###   @(\d+)=(.*?)(?: /\* (\w+).*\*/)?")
-_TEXT = re.compile(r"'([ !#-&(-\[\]-~]*)'")
-"""Texts that are printed as they are, whatever their character set."""
+_VALUE = re.compile(r"###   @(\d+)=('.*'|.*?)(?: +/\* (\w+)([^']*) \*/)?")
+_ESCAPES = {
+    Flavor.MYSQL: re.compile(r"\\(x[0-9a-f]{2}|.)"),
+    # Which prints quotes and backslashes as they are.
+    Flavor.MARIADB: re.compile(r"\\(x[0-9a-f]{2})"),
+}
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 
 @dataclass
@@ -29,8 +42,10 @@ class Image:
         position: Where the event that was announced last begins.
         change: What it is.
         table: Quoted, as it is printed.
-        values: Texts by the column's number, from 1; those that are absent are left out.
-        types: What the comment behind each value calls its type.
+        values: Texts by the column's number, from 1; those that are absent are left out. Between
+            quotes stand bytes, each as the character of its number, without escapes.
+        types: What the comment behind each value calls its type; those of MariaDB's compressed
+            columns are all COMPRESSED.
     """
 
     position: int
@@ -48,14 +63,15 @@ class Printed:
     images: list[Image]
 
 
-def read_printed(program: list[str], file: Path) -> Printed:
-    """Have a file printed, and read that."""
+def read_printed(program: list[str], file: Path, flavor: Flavor) -> Printed:
+    """Have a file printed by a family's program, and read that."""
+    escape = _ESCAPES[flavor]
     command = [*program, "-vv", "--base64-output=DECODE-ROWS", str(file)]
     done = subprocess.run(command, capture_output=True, check=True)
     positions: list[int] = []
     images: list[Image] = []
     table = ""
-    for line in done.stdout.decode("latin1").splitlines():
+    for line in done.stdout.decode("latin1").split("\n"):
         if match := _AT.fullmatch(line):
             positions.append(int(match[1]))
         elif match := _VERB.fullmatch(line):
@@ -66,34 +82,100 @@ def read_printed(program: list[str], file: Path) -> Printed:
             images.append(Image(positions[-1], ChangeType.UPDATE_POSTIMAGE, table))
         elif match := _VALUE.fullmatch(line):
             number = int(match[1])
-            images[-1].values[number] = match[2]
-            images[-1].types[number] = match[3] or ""
+            is_quoted = match[2].startswith("'")
+            images[-1].values[number] = escape.sub(_unescape, match[2]) if is_quoted else match[2]
+            compressed = " COMPRESSED " in (match[4] or "")
+            images[-1].types[number] = "COMPRESSED" if compressed else match[3] or ""
     return Printed(positions, images)
 
 
-def agrees(printed: str, type_: str, value: Any) -> bool | None:
+def _unescape(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
+
+
+def agrees(printed: str, type_: str, value: Any, column: Column) -> bool | None:
     """Whether a staged value is the printed one; None where print and value cannot be compared.
 
-    A label is printed as its number, and text of other character sets as its bytes.
+    Those are dates that are none, and changes of JSON documents, which are printed as functions.
     """
     if value is None:
         return printed == "NULL" or (None if type_ in _MOMENTS else False)
-    if type_ in _SHOWN:
-        return bool(_SHOWN[type_](printed) == value)
+    if printed.startswith(("JSON_", "@")):
+        return None
+    if type_ in _COMPARED:
+        return _COMPARED[type_](printed, value, column)
     if isinstance(value, int | Decimal):
         # A number that may be unsigned is printed in both ways: -1 (255).
-        number = f"{value:f}" if isinstance(value, Decimal) else str(value)
-        return number in _NUMBER.findall(printed)
-    match = _TEXT.fullmatch(printed)
-    return match[1] == value if match is not None and isinstance(value, str) else None
+        return str(value) in _NUMBER.findall(printed)
+    return _agrees_bytes(_unquoted(printed), value, column)
 
 
-def _micros(printed: str) -> int:
+def microseconds(printed: str) -> int:
+    """Return a TIME as it is staged."""
     clock = printed.strip("'")
     sign = -1 if clock.startswith("-") else 1
     hours, minutes, seconds = clock.lstrip("-").split(":")
     whole = (int(hours) * 60 + int(minutes)) * 60_000_000
     return sign * (whole + int(Decimal(seconds) * 1_000_000))
+
+
+def _agrees_bytes(printed: bytes, value: str | bytes, column: Column) -> bool:
+    if isinstance(value, str):
+        charset = column.charset or ""
+        return printed == value.encode(_CODECS.get(charset, charset))
+    # Of a BINARY the zeros at its end are not logged.
+    return printed == (value.rstrip(b"\0") if column.mysql_type.startswith("binary") else value)
+
+
+def _agrees_compressed(printed: str, value: str | bytes, column: Column) -> bool:
+    """Compare what MariaDB compressed: behind a byte of 0 as it is, behind its size deflated."""
+    data = _unquoted(printed)
+    if data[:1] > b"\0":
+        data = zlib.decompress(data[1 + (data[0] & 7) :], -zlib.MAX_WBITS)
+    else:
+        data = data[1:]
+    return _agrees_bytes(data, value, column)
+
+
+def _agrees_json(printed: str, value: str, _: Column) -> bool:
+    """Compare a document, printed as SELECT does, or a text in one, without what JSON adds."""
+    text = _unquoted(printed).decode()
+    return bool(text == (json.loads(value) if value.startswith('"') else value))
+
+
+def _agrees_bits(printed: str, value: bytes | bool, _: Column) -> bool:
+    number = int.from_bytes(value, "big") if isinstance(value, bytes) else int(value)
+    return int(printed[2:-1], 2) == number
+
+
+def _agrees_decimal(printed: str, value: Decimal | str, _: Column) -> bool:
+    return printed == (value if isinstance(value, str) else f"{value:f}")
+
+
+def _agrees_enum(printed: str, value: str, column: Column) -> bool:
+    # The number 0 is the invalid value.
+    return ["", *_labels(column)][int(printed)] == value
+
+
+def _agrees_set(printed: str, value: str, column: Column) -> bool:
+    """Compare the labels of a SET, which is printed byte after byte, the lowest byte first."""
+    bits = printed[2:-1]
+    lowest_first = "".join(bits[at : at + 8][::-1] for at in range(0, len(bits), 8))
+    named = zip(_labels(column), lowest_first, strict=False)
+    return ",".join(label for label, bit in named if bit == "1") == value
+
+
+def _agrees_vector(printed: str, value: list[float], _: Column) -> bool:
+    return printed == "[" + ",".join(f"{each:.5e}" for each in value) + "]"
+
+
+def _labels(column: Column) -> list[str]:
+    return [each.replace("''", "'") for each in _LABEL.findall(column.mysql_type)]
+
+
+def _unquoted(printed: str) -> bytes:
+    return printed[1:-1].encode("latin1")
 
 
 def _timestamp(printed: str) -> datetime:
@@ -102,13 +184,36 @@ def _timestamp(printed: str) -> datetime:
     )
 
 
+def _read_by(read: Callable[[str], Any]) -> Compare:
+    return lambda printed, value, _: bool(read(printed) == value)
+
+
 _MOMENTS = ("DATE", "DATETIME", "TIMESTAMP")
 _NUMBER = re.compile(r"-?[\d.]+")
-_SHOWN: dict[str, Callable[[str], Any]] = {
-    "TIME": _micros,
-    "DATE": lambda printed: date.fromisoformat(printed.strip("'").replace(":", "-")),
-    "DATETIME": lambda printed: datetime.fromisoformat(printed.strip("'")),
-    "TIMESTAMP": _timestamp,
+_CODECS = {
+    "latin1": "cp1252",
+    "koi8r": "koi8-r",
+    "sjis": "shift_jis",
+    "utf16": "utf-16-be",
+    "utf8mb3": "utf-8",
+    "utf8mb4": "utf-8",
+}
+"""Python's names of character sets, where it has another."""
+
+_COMPARED: dict[str, Compare] = {
+    "BIT": _agrees_bits,
+    "COMPRESSED": _agrees_compressed,
+    "DATE": _read_by(lambda printed: date.fromisoformat(printed.strip("'").replace(":", "-"))),
+    "DATETIME": _read_by(lambda printed: datetime.fromisoformat(printed.strip("'"))),
+    "DECIMAL": _agrees_decimal,
+    "DOUBLE": _read_by(float),
+    "ENUM": _agrees_enum,
+    "FLOAT": lambda printed, value, _: printed == f"{value:g}",
+    "JSON": _agrees_json,
+    "SET": _agrees_set,
+    "TIME": _read_by(microseconds),
+    "TIMESTAMP": _read_by(_timestamp),
+    "VECTOR": _agrees_vector,
     # The year 0 is printed as 1900, which no YEAR is.
-    "YEAR": lambda printed: int(printed) if printed != "1900" else 0,
+    "YEAR": _read_by(lambda printed: int(printed) if printed != "1900" else 0),
 }

@@ -2,77 +2,99 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.binlog.event_types import show_name
-from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_name
+from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-from airflow_provider_binlog.staging.object_store import open_store
+from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
 from airflow_provider_binlog.transport.files import FileSource
-from tests.corpus.case import Recorded, cases, recorded
-from tests.oracle.kinds import Kind
-from tests.oracle.replay import Replay
-from tests.oracle.workload import Effect, Table
+from tests.corpus.capture import capture, read_changes, stage
+from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.manifest import Manifest
-
-SOURCE = "corpus"
+    from tests.corpus.capture import Change
 
 READ = [each for each in recorded() if each.case.refused is None]
 REFUSED = [each for each in recorded() if each.case.refused is not None]
 
+MYSQL = {
+    *(EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.ROTATE, EventType.STOP),
+    *(EventType.GTID, EventType.QUERY, EventType.XID, EventType.XA_PREPARE, EventType.ROWS_QUERY),
+    *(EventType.TABLE_MAP, EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS),
+    *(EventType.PARTIAL_UPDATE_ROWS, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT),
+    *(EventType.INTVAR, EventType.RAND, EventType.USER_VAR),
+    *(EventType.BEGIN_LOAD_QUERY, EventType.EXECUTE_LOAD_QUERY),
+}
+MARIADB = ROWS_V1 | {
+    *(EventType.FORMAT_DESCRIPTION, EventType.MARIADB_GTID_LIST, EventType.BINLOG_CHECKPOINT),
+    *(EventType.ROTATE, EventType.STOP, EventType.MARIADB_GTID, EventType.QUERY, EventType.XID),
+    *(EventType.XA_PREPARE, EventType.ANNOTATE_ROWS, EventType.TABLE_MAP, EventType.INCIDENT),
+    *(EventType.QUERY_COMPRESSED, EventType.WRITE_ROWS_COMPRESSED_V1),
+    *(EventType.UPDATE_ROWS_COMPRESSED_V1, EventType.DELETE_ROWS_COMPRESSED_V1),
+    *(EventType.INTVAR, EventType.RAND, EventType.USER_VAR),
+    *(EventType.BEGIN_LOAD_QUERY, EventType.EXECUTE_LOAD_QUERY),
+}
+EVENTS = {
+    "mysql97": MYSQL | {EventType.GTID_TAGGED},
+    "mysql80": MYSQL | ROWS_V1 | {EventType.ANONYMOUS_GTID},
+    "mariadb1011": MARIADB,
+    "mariadb118": MARIADB,
+}
+"""What the logs of each server hold, all together."""
 
-def stage(
-    log: Recorded, folder: Path, tables: Sequence[str] = ("corpus.t",)
-) -> tuple[Manifest, ...]:
-    """Capture a whole log."""
-    files = log.files
-    flavor = Flavor.MARIADB if log.server.startswith("mariadb") else Flavor.MYSQL
-    source = FileSource(files)
-    extracted = extract(
-        source,
-        identity=SourceIdentity(flavor=flavor, server=log.server, log_name="binlog"),
-        checkpoint_position=source.first_position,
-        next_sequence=1,
-        stop=Position(files[-1].name, files[-1].stat().st_size),
-        tables=TableFilter(tables),
-        store=open_store(f"file://{folder}"),
-        source_name=SOURCE,
-        before_images=BeforeImages.ALL,
-        created_by="test",
-    )
-    return extracted.manifests
+
+def events_of(log: Recorded) -> Iterator[tuple[str, int, int]]:
+    """Yield file, position and type of each event."""
+    source = FileSource(log.files)
+    for block in source.blocks(source.first_position):
+        for place, kind in zip(block.position.tolist(), block.type.tolist(), strict=True):
+            yield block.file, place, kind
 
 
 def rows_of(log: Recorded, folder: Path) -> list[list[str | None]]:
-    """Return the rows that the staged changes come to, as the case's SELECT prints them."""
-    expected = log.expected
-    kind = Kind("", str, show=log.case.shown)
-    table = Table("t", ("id",), kinds=defaultdict(lambda: kind))
-    table.filled = defaultdict(
-        lambda: None, zip(expected["columns"], expected["defaults"], strict=True)
-    )
+    """Return the rows that the staged changes come to, as the case's SELECT prints them.
+
+    Fails where a change is of a row that is not there, or of one that is.
+    """
+    columns = log.expected["columns"]
+    defaults = dict(zip(columns, log.expected["defaults"], strict=True))
     manifests = stage(log, folder)
-    for manifest in manifests:
-        table.effects += [
-            Effect(emptied=statement.kind.startswith("TRUNCATE"))
-            for statement in manifest.statements
-            if statement.kind in ("TRUNCATE TABLE", "ALTER TABLE")
-        ]
-    replay = Replay({"t": table})
-    for manifest in manifests:
-        replay.apply(open_store(f"file://{folder}"), SOURCE, manifest)
-    columns = expected["columns"]
-    return sorted(([row.get(name) for name in columns] for row in replay.rows["t"]), key=str)
+    steps: list[tuple[int, Change | None]] = [
+        (change.row[ROW], change) for change in read_changes(manifests, folder)
+    ]
+    steps += [
+        (statement.row, None)
+        for manifest in manifests
+        for statement in manifest.statements
+        if statement.kind == "TRUNCATE TABLE"
+    ]
+    rows: list[dict[str, str | None]] = []
+    before: dict[str, str | None] = {}
+    for _, change in sorted(steps, key=lambda step: step[0]):
+        if change is None:
+            rows.clear()
+            continue
+        image = {name: log.case.shown(value) for name, value in change.values.items()}
+        kind = ChangeType(change.row[CHANGE_TYPE])
+        if kind is ChangeType.INSERT:
+            # What an insert leaves out has its default.
+            before = {column.name: defaults.get(column.name) for column in change.schema.columns}
+        if kind in (ChangeType.INSERT, ChangeType.UPDATE_POSTIMAGE):
+            row = before | image
+            assert row["id"] not in [each["id"] for each in rows], f"there already: {row}"
+            rows.append(row)
+        else:
+            # Columns that came after a row are NULL in it.
+            (before,) = [row for row in rows if image == {name: row.get(name) for name in image}]
+            rows.remove(before)
+    return sorted(([row.get(name) for name in columns] for row in rows), key=str)
 
 
 @pytest.mark.parametrize("log", READ, ids=str)
@@ -89,17 +111,35 @@ def test_what_cannot_be_read_is_refused(log: Recorded, tmp_path: Path) -> None:
 @pytest.mark.parametrize("log", recorded(), ids=str)
 def test_the_events_are_those_that_the_server_lists(log: Recorded) -> None:
     found: dict[str, list[list[Any]]] = {file.name: [] for file in log.files}
-    source = FileSource(log.files)
-    for block in source.blocks(source.first_position):
-        places = zip(block.position.tolist(), block.type.tolist(), strict=True)
-        found[block.file] += [[place, show_name(kind)] for place, kind in places]
+    for file, place, kind in events_of(log):
+        found[file].append([place, show_name(kind)])
 
     assert found == log.expected["events"]
 
 
+@pytest.mark.parametrize("server", SERVERS)
+def test_every_event_that_the_corpus_promises_is_in_it(server: str) -> None:
+    logs = [log for log in recorded() if log.server == server]
+
+    assert {kind for log in logs for _, _, kind in events_of(log)} == EVENTS[server]
+
+
 def test_every_case_is_recorded() -> None:
     folders = {str(log.folder) for log in recorded()}
-    there = {str(path.parent) for path in recorded()[0].folder.parent.parent.rglob("expected.json")}
 
-    assert there == folders
-    assert len({case.name for case in cases()}) >= 30
+    assert {str(path.parent) for path in LOGS.rglob("expected.json")} == folders
+
+
+@pytest.mark.parametrize("log", [log for log in READ if log.case.name == "addresses"], ids=str)
+def test_what_the_catalogue_calls_an_address_is_its_text(log: Recorded, tmp_path: Path) -> None:
+    kinds = {"id": "int", "a": "uuid", "b": "inet4", "c": "inet6"}
+    columns = tuple(
+        CatalogColumn(name, kind, nullable=name != "id") for name, kind in kinds.items()
+    )
+    table = CatalogTable(columns, key=(("id", 0),), primary=True, others=False)
+    catalog = Catalog(log.end, {("corpus", "t"): table})
+
+    changes = capture(log, tmp_path, read_catalog=lambda _: catalog)
+
+    literals = {f"'{change.values[name]}'" for change in changes for name in "abc"} - {"'None'"}
+    assert literals == set(re.findall("'[^']*'", " ".join(log.case.statements)))

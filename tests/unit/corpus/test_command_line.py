@@ -1,0 +1,130 @@
+"""Every log of the corpus through the command line: rows are printed as they are staged."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, ROW
+from airflow_provider_binlog.cli.run import main
+from tests.corpus.capture import capture
+from tests.corpus.case import Recorded, recorded
+from tests.support.mysqlbinlog import microseconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_binlog.manifest import Column
+
+READ = [log for log in recorded() if log.case.refused is None]
+
+# Changes are printed where they stand in the log, also those that are rolled back behind it: id and
+# value of their rows, by case.
+UNDONE = {
+    "xa": [("update_preimage", 2, 2), ("update_postimage", 2, 20)],
+    "rolled_back": [
+        ("insert", 2, 2),
+        ("update_preimage", 1, 1),
+        ("update_postimage", 1, 5),
+        ("update_preimage", 2, 2),
+        ("update_postimage", 2, 5),
+    ],
+}
+
+
+def paths(log: Recorded) -> list[str]:
+    return [str(file) for file in log.files]
+
+
+def printed(log: Recorded, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert main(["rows", *paths(log)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("log", [log for log in READ if log.case.name not in UNDONE], ids=str)
+def test_rows_prints_what_is_staged(
+    log: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    staged = capture(log, tmp_path)
+
+    lines = printed(log, capsys)
+
+    assert [heading(line) for line in lines] == [
+        (each.table, each.row[CHANGE_TYPE], each.row[FILE], each.row[ROW]) for each in staged
+    ]
+    for line, change in zip(lines, staged, strict=True):
+        columns = {column.name: column for column in change.schema.columns}
+        values = {name: read(value, columns[name]) for name, value in line["values"].items()}
+        assert values == change.values
+
+
+def heading(line: dict[str, Any]) -> tuple[Any, ...]:
+    return line["table"], line["change"], line["file"], line["row"]
+
+
+@pytest.mark.parametrize("log", [log for log in READ if log.case.name in UNDONE], ids=str)
+def test_rows_prints_what_is_undone_too(
+    log: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    staged = Counter(
+        (each.table, each.row[CHANGE_TYPE], *each.values.values())
+        for each in capture(log, tmp_path)
+    )
+
+    lines = Counter(
+        (each["table"], each["change"], *each["values"].values()) for each in printed(log, capsys)
+    )
+
+    assert lines == staged + Counter(("corpus.t", *each) for each in UNDONE[log.case.name])
+
+
+@pytest.mark.parametrize("log", recorded(), ids=str)
+def test_verify_refuses_what_capture_refuses(
+    log: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["rows", "--verify", *paths(log)])
+
+    report = capsys.readouterr().out
+    assert code == (0 if log.case.refused is None else 1)
+    assert (log.case.refused or "refused   0\n") in report
+
+
+def read(value: Any, column: Column) -> Any:
+    """Return a printed value as it is staged."""
+    if value is None:
+        return None
+    if column.arrow_type == "int64" and isinstance(value, str):
+        return microseconds(value)
+    if column.mysql_type.startswith("bit") and column.arrow_type == "binary":
+        return int(value).to_bytes((int(column.mysql_type[4:-1]) + 7) // 8, "big")
+    return READERS.get(column.arrow_type.partition("(")[0], lambda each: each)(value)
+
+
+def read_bytes(value: dict[str, Any]) -> bytes:
+    if "srid" in value:
+        return int(value["srid"]).to_bytes(4, "little") + bytes.fromhex(value["wkb"])
+    return base64.b64decode(value["base64"], validate=True)
+
+
+def read_float(value: float) -> float:
+    (single,) = struct.unpack("<f", struct.pack("<f", value))
+    return float(single)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "binary": read_bytes,
+    "date32[day]": date.fromisoformat,
+    "decimal128": Decimal,
+    "float": read_float,
+    "timestamp[us]": datetime.fromisoformat,
+    "timestamp[us, tz=UTC]": lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC),
+}
+"""By the type of what is staged; all others are printed as they are."""
