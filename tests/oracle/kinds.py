@@ -17,6 +17,9 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from typing import Any
 
+from tests.oracle.charsets import Repertoires, letter, quoted, text
+from tests.oracle.shapes import TYPES, shape
+
 Show = Callable[[Any], Any]
 Make = Callable[[Random], str]
 """Makes an SQL expression of a value."""
@@ -47,25 +50,6 @@ class Kind:
 
 _HEX = "HEX({0})"
 _TEXT_HEX = "HEX(CONVERT({0} USING utf8mb4))"
-_ALPHABETS = (
-    "abc XYZ 09",
-    "é ß ñ ü ¿",
-    "Ωμέγα Привіт",
-    "日本語 中文 한국어 ไทย",
-    "😀🎉",
-    "'\"\\\n\t\0\x1f%_ ",
-)
-
-
-def text(random: Random, most: int) -> str:
-    """Return up to `most` characters of some of the world's alphabets."""
-    alphabet = "".join(random.sample(_ALPHABETS, random.randint(1, 3)))
-    return "".join(random.choices(alphabet, k=random.choice([0, 1, most // 2, most])))
-
-
-def quoted(value: str) -> str:
-    """Return a text as an SQL literal, whatever it holds and whatever a backslash means."""
-    return f"CONVERT(x'{value.encode().hex()}' USING utf8mb4)"
 
 
 def _bytes(value: bytes) -> str:
@@ -134,6 +118,17 @@ def _bit(bits: int) -> Kind:
     )
 
 
+def _year() -> Kind:
+    years = ("0", "1901", "2155")
+    return Kind(
+        "year",
+        lambda random: random.choice([*years, str(random.randint(1901, 2155))]),
+        "{0} + 0",
+        int,
+        default="2001",
+    )
+
+
 def _fraction(fsp: int, micros: int) -> str:
     return f".{micros:06}"[: fsp + 1] if fsp else ""
 
@@ -149,28 +144,34 @@ def _clock(random: Random, fsp: int) -> str:
 
 
 _ZERO = "0000-00-00"
+# Not the days of any calendar: under ALLOW_INVALID_DATES a server takes all of them.
+_NO_DAYS = (_ZERO, _ZERO, "2024-00-10", "2024-05-00", "2023-02-31", "0000-03-04", "9999-00-00")
+# What is no day stands in the lake as NULL.
+_IF_DAY = (
+    "IF(YEAR({0}) * MONTH({0}) * DAYOFMONTH({0}) = 0"
+    " OR DAYOFMONTH({0}) > DAYOFMONTH(LAST_DAY({0})), NULL, CAST({0} AS CHAR))"
+)
+
+
+def _any_day(random: Random) -> str:
+    return random.choice([random.choice(_NO_DAYS), _day(random), _day(random)])
 
 
 def _date() -> Kind:
     return Kind(
         "date",
-        lambda random: f"'{random.choice([_ZERO, _day(random), _day(random)])}'",
-        # What is no day stands in the lake as NULL.
-        f"NULLIF(CAST({{0}} AS CHAR), '{_ZERO}')",
+        lambda random: f"'{_any_day(random)}'",
+        _IF_DAY,
         lambda value: f"{value.year:04}-{value:%m-%d}",
         default="'2001-02-03'",
     )
 
 
 def _datetime(fsp: int) -> Kind:
-    def make(random: Random) -> str:
-        moment = f"{_day(random)} {_clock(random, fsp)}"
-        return f"'{random.choice([f'{_ZERO} 00:00:00', moment, moment])}'"
-
     return Kind(
         f"datetime({fsp})",
-        make,
-        "IF({0} = 0, NULL, CAST({0} AS CHAR))",
+        lambda random: f"'{_any_day(random)} {random.choice(['00:00:00', _clock(random, fsp)])}'",
+        _IF_DAY,
         _show_moment(fsp),
         default="'2001-02-03 04:05:06'",
     )
@@ -214,34 +215,29 @@ def _time(fsp: int) -> Kind:
     return Kind(f"time({fsp})", make, show=show, default="'-01:02:03'")
 
 
-_CHARSETS = (
-    *("utf8mb4", "utf8mb3", "ucs2", "utf16", "utf32", "latin1", "latin2", "cp1251", "koi8r"),
-    *("greek", "hebrew", "tis620", "ascii", "gbk", "sjis", "big5", "euckr"),
-)
-
-
-def _characters(random: Random) -> Kind:
-    charset = random.choice(_CHARSETS)
+def _characters(random: Random, known: Repertoires) -> Kind:
+    charset = random.choice(list(known))
     size = random.choice([1, 10, 60, 63])
     name = random.choice([f"char({size})", f"varchar({size})", "varchar(300)"])
     wider = f"varchar(400) CHARACTER SET {charset}" if name == "varchar(300)" else None
     return Kind(
         f"{name} CHARACTER SET {charset}",
-        lambda random: quoted(text(random, size)),
-        _TEXT_HEX,
+        lambda random: quoted(text(random, size, known[charset])),
+        # Of this set a column is made one of bytes.
+        _HEX if charset == "binary" else _TEXT_HEX,
         _hex,
-        default="'x'",
+        default=f"'{letter(random, known[charset])}'",
         changes=("CONCAT(LEFT({0}, 5), 'y')",) if size > 9 else (),
         wider=wider,
     )
 
 
-def _long_text(random: Random) -> Kind:
-    charset = random.choice(_CHARSETS)
+def _long_text(random: Random, known: Repertoires) -> Kind:
+    charset = random.choice(list(known))
     return Kind(
         f"{random.choice(['tinytext', 'text', 'mediumtext', 'longtext'])} CHARACTER SET {charset}",
-        lambda random: quoted(text(random, random.choice([5, 60]))),
-        _TEXT_HEX,
+        lambda random: quoted(text(random, random.choice([5, 60]), known[charset])),
+        _HEX if charset == "binary" else _TEXT_HEX,
         _hex,
         changes=("CONCAT(LEFT({0}, 5), 'y')",),
     )
@@ -259,11 +255,12 @@ def _binary(random: Random) -> Kind:
     return Kind(name, make, _HEX, _hex, default="x'0102'" if takes_default else None)
 
 
-def _labels(random: Random) -> Kind:
-    charset = random.choice(["utf8mb4", "latin1", "utf8mb3"])
+def _labels(random: Random, known: Repertoires) -> Kind:
+    charset = random.choice([each for each in known if known[each]])
+    mark = random.choice(["", letter(random, known[charset])])
     if random.random() < 0.5:
         count = random.choice([1, 3, 255, 256, 300])
-        labels = [f"l{n}ü" for n in range(count)]
+        labels = [f"l{n}{mark}" for n in range(count)]
         listed = ", ".join(f"'{each}'" for each in labels)
         return Kind(
             f"enum({listed}) CHARACTER SET {charset}",
@@ -274,13 +271,13 @@ def _labels(random: Random) -> Kind:
             wider=f"enum({listed}, 'added') CHARACTER SET {charset}",
         )
     count = random.choice([1, 8, 9, 33, 64])
-    listed = ", ".join(f"'s{n}'" for n in range(count))
+    listed = ", ".join(f"'s{n}{mark}'" for n in range(count))
     return Kind(
         f"set({listed}) CHARACTER SET {charset}",
         lambda random: str(random.choice([0, (1 << count) - 1, random.randrange(1 << count)])),
         _TEXT_HEX,
         _hex,
-        default="'s0'",
+        default=f"'s0{mark}'",
     )
 
 
@@ -337,17 +334,16 @@ def _json() -> Kind:
     )
 
 
-def _geometry() -> Kind:
-    shapes = (
-        *("POINT(1 2)", "LINESTRING(0 0, 1 1.5, 2 2)", "POLYGON((0 0, 0 1, 1 1, 0 0))"),
-        *("MULTIPOINT(1 1, 2 2)", "GEOMETRYCOLLECTION(POINT(1 1), LINESTRING(0 0, 1 1))"),
-    )
-    return Kind(
-        "geometry",
-        lambda random: f"ST_GeomFromText('{random.choice(shapes)}', {random.choice([0, 0, 3857])})",
-        _HEX,
-        _hex,
-    )
+def _geometry(random: Random, server: str) -> Kind:
+    name = random.choice(TYPES)
+    srid = random.choice([None, 0, 4326])
+    word = " SRID " if server.startswith("mysql") else " REF_SYSTEM_ID="
+
+    def make(random: Random) -> str:
+        number = random.choice([0, 0, 3857, 4326]) if srid is None else srid
+        return f"ST_GeomFromText('{shape(random, name)}', {number})"
+
+    return Kind(name if srid is None else f"{name}{word}{srid}", make, _HEX, _hex)
 
 
 def _show_vector(value: bytes | list[float]) -> str:
@@ -363,6 +359,9 @@ def _vector() -> Kind:
 
 
 def _mariadb_only(random: Random) -> Kind:
+    def ipv4(random: Random) -> str:
+        return f"'{IPv4Address(random.choice([0, 2**32 - 1, random.getrandbits(32)]))}'"
+
     def uuid_text(random: Random) -> str:
         return f"'{uuid.UUID(int=random.choice([0, 1 << 64, random.getrandbits(128)]))}'"
 
@@ -375,17 +374,14 @@ def _mariadb_only(random: Random) -> Kind:
         [
             Kind("uuid", uuid_text),
             Kind("inet6", ipv6),
+            Kind("inet4", ipv4),
             Kind(f"{compressed} COMPRESSED", lambda r: quoted(text(r, 200)), _TEXT_HEX, _hex),
             Kind("blob COMPRESSED", lambda r: _bytes(b"ab" * r.choice([0, 5, 90])), _HEX, _hex),
         ]
     )
 
 
-def _ipv4() -> Kind:
-    return Kind("inet4", lambda r: f"'{IPv4Address(r.choice([0, r.getrandbits(32)]))}'")
-
-
-def _plain(random: Random) -> Kind:
+def _plain(random: Random, server: str, known: Repertoires) -> Kind:
     precision = random.choice([1, 9, 10, 18, 19, 38, 39, 65])
     fsp = random.randint(0, 6)
     families: Sequence[Callable[[], Kind]] = (
@@ -398,33 +394,34 @@ def _plain(random: Random) -> Kind:
         lambda: _real("float", "<f"),
         lambda: _real("double", "<d"),
         lambda: _bit(random.choice([1, 7, 8, 33, 64])),
-        lambda: Kind("year", lambda r: r.choice(["0", "1901", "2155"]), "{0} + 0", int),
+        _year,
         _date,
         lambda: _datetime(fsp),
         lambda: _timestamp(fsp),
         lambda: _time(fsp),
-        lambda: _characters(random),
-        lambda: _characters(random),
-        lambda: _long_text(random),
+        lambda: _characters(random, known),
+        lambda: _characters(random, known),
+        lambda: _long_text(random, known),
         lambda: _binary(random),
-        lambda: _labels(random),
-        _geometry,
+        lambda: _labels(random, known),
+        lambda: _geometry(random, server),
     )
     return random.choice(families)()
 
 
-def random_kind(random: Random, server: str) -> Kind:
-    """Return one of the types that a kind of server has."""
+def random_kind(random: Random, server: str, known: Repertoires) -> Kind:
+    """Return one of the types that a kind of server has, in one of its character sets."""
     roll = random.random()
     if server.startswith("mysql"):
         if roll < 0.15:
             return _json()
-        return _vector() if roll < 0.2 and not server.startswith("mysql80") else _plain(random)
-    if roll < 0.15:
+        if roll < 0.2 and not server.startswith("mysql80"):
+            return _vector()
+    elif roll < 0.15:
         return _mariadb_only(random)
-    if roll < 0.2 and server == "mariadb118":
-        return random.choice([_vector(), _ipv4()])
-    return _plain(random)
+    elif roll < 0.2 and server == "mariadb118":
+        return _vector()
+    return _plain(random, server, known)
 
 
 def as_shown(kind: Kind, value: Any) -> Any:

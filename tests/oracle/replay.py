@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -13,9 +14,9 @@ from airflow_provider_binlog.staging.paths import part_key
 from tests.oracle.kinds import as_shown
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from tests.oracle.workload import Effect, Table
+    from tests.oracle.tables import Effect, Past
 
 Row = dict[str, Any]
 
@@ -24,75 +25,121 @@ class DifferenceError(Exception):
     """What is staged is not what happened."""
 
 
+@dataclass
+class _Replayed:
+    """A table as the staged changes make it."""
+
+    key: tuple[str, ...] = ()
+    rows: list[Row] = field(default_factory=list)
+
+
 class Replay:
-    """Some tables as the staged changes make them; others are passed over.
+    """Tables as the staged changes make them.
 
     Attributes:
-        rows: By table.
         changes: How many were applied.
     """
 
-    def __init__(self, tables: dict[str, Table]) -> None:
-        self.rows: dict[str, list[Row]] = {name: [] for name in tables}
+    def __init__(self, past: Past, refused: set[str]) -> None:
+        """Begin without tables; of those whose names are in `refused` statements may be missing."""
         self.changes = 0
-        self._tables = tables
-        self._effects = {name: iter(table.effects) for name, table in tables.items()}
+        self._past = past
+        self._refused = refused
+        self._effects = iter(past.effects)
+        self._tables: dict[str, _Replayed] = {}
         self._moved: Row | None = None
+
+    def rows(self, name: str) -> list[Row]:
+        """Return the rows of the table that has this name now."""
+        return self._tables[name].rows
 
     def apply(self, store: ObjectStore, source: str, manifest: Manifest) -> None:
         """Apply one manifest's changes and statements, in order.
 
         Raises:
-            DifferenceError: A change does not fit the rows that are there.
+            DifferenceError: A change does not fit the rows that are there, or a statement is not
+                the one that came next.
         """
-        steps = [step for table in manifest.tables for step in _changes(store, source, table)]
-        steps += [
-            (statement.row, statement.tables[0][1], None, ())
-            for statement in manifest.statements
-            if statement.kind in ("ALTER TABLE", "TRUNCATE TABLE")
+        steps: list[_Step | tuple[int, Statement]] = [
+            step for table in manifest.tables for step in _changes(store, source, table)
         ]
-        steps.sort(key=lambda step: step[0])
-        for place, name, change, present in steps:
-            table = self._tables.get(name)
-            if table is None:
-                continue
+        steps += [
+            (statement.row, statement)
+            for statement in manifest.statements
+            if not statement.kind.endswith("DATABASE")
+        ]
+        for step in sorted(steps, key=lambda step: step[0]):
             try:
-                if change is None:
-                    self._alter(name, next(self._effects[name]))
+                if len(step) == 2:
+                    self._alter(step[1])
                 else:
-                    kind = ChangeType(change[CHANGE_TYPE])
-                    self._change(table, kind, _shown(table, change, present))
+                    self._change(*step[1:])
+                    self.changes += 1
             except DifferenceError as error:
-                where = f"{name}, manifest {manifest.sequence}, _row {place}"
+                where = f"manifest {manifest.sequence}, _row {step[0]}"
                 raise DifferenceError(f"{where}: {error}") from error
-            self.changes += change is not None
 
-    def _alter(self, name: str, effect: Effect) -> None:
+    def end(self) -> None:
+        """Check that no statement was left out.
+
+        Raises:
+            DifferenceError: One was.
+        """
+        for effect in self._effects:
+            self._pass_over(effect)
+
+    def _pass_over(self, effect: Effect) -> None:
+        if self._refused.isdisjoint(effect.tables):
+            raise DifferenceError(f"not staged: {effect}")
+
+    def _alter(self, statement: Statement) -> None:
+        staged = statement.kind, tuple(name for _, name in statement.tables)
+        for effect in self._effects:
+            if staged == (effect.kind, effect.tables):
+                break
+            self._pass_over(effect)
+        else:
+            raise DifferenceError(f"a statement that was not written: {statement}")
+        if effect.kind == "CREATE TABLE":
+            self._tables[effect.tables[0]] = _Replayed()
+        table = self._tables[effect.tables[0]]
+        if effect.key is not None:
+            table.key = effect.key
         if effect.emptied:
-            self.rows[name].clear()
-        for row in self.rows[name]:
+            table.rows.clear()
+        for row in table.rows:
             row.update(effect.added)
             if effect.dropped is not None:
                 del row[effect.dropped]
             if effect.renamed is not None:
                 old, new = effect.renamed
                 row[new] = row.pop(old)
+        for old, new in effect.moves:
+            self._tables[new] = self._tables.pop(old)
 
-    def _change(self, table: Table, kind: ChangeType, row: Row) -> None:
-        rows = self.rows[table.name]
+    def _change(self, name: str, change: Row, present: Sequence[str]) -> None:
+        table = self._tables[name]
+        rows, kind = table.rows, ChangeType(change[CHANGE_TYPE])
+        row = self._shown(change, present)
         if kind is ChangeType.INSERT:
-            if table.key and _find(rows, {name: row[name] for name in table.key}) is not None:
-                raise DifferenceError(f"inserted twice: {row}")
+            # What an insert leaves out has its default.
+            filled = self._past.filled
+            row = {each: filled[each] for each in change if each in filled} | row
+            if table.key and _find(rows, {each: row[each] for each in table.key}) is not None:
+                raise DifferenceError(f"{name}: inserted twice: {row}")
             rows.append(row)
-        elif kind is ChangeType.DELETE or kind is ChangeType.UPDATE_PREIMAGE:
-            self._moved = rows.pop(_must_find(rows, row))
+        elif kind is ChangeType.DELETE:
+            rows.pop(_must_find(name, rows, row))
+        elif kind is ChangeType.UPDATE_PREIMAGE:
+            self._moved = rows.pop(_must_find(name, rows, row))
         else:
             known, self._moved = self._moved, None
             if known is None:  # only where the key stayed is the before-image left out
-                known = rows.pop(_must_find(rows, {name: row[name] for name in table.key}))
+                known = rows.pop(_must_find(name, rows, {each: row[each] for each in table.key}))
             rows.append(known | row)
-        if kind is ChangeType.DELETE:
-            self._moved = None
+
+    def _shown(self, change: Row, present: Sequence[str]) -> Row:
+        return {name: as_shown(self._past.kinds[name], change[name]) for name in present}
 
 
 def _find(rows: Sequence[Row], wanted: Row) -> int | None:
@@ -102,23 +149,14 @@ def _find(rows: Sequence[Row], wanted: Row) -> int | None:
     return None
 
 
-def _must_find(rows: Sequence[Row], wanted: Row) -> int:
+def _must_find(table: str, rows: Sequence[Row], wanted: Row) -> int:
     found = _find(rows, wanted)
     if found is None:
-        raise DifferenceError(f"a change of a row that is not there: {wanted}")
+        raise DifferenceError(f"{table}: a change of a row that is not there: {wanted}")
     return found
 
 
-def _shown(table: Table, change: Row, present: Sequence[str]) -> Row:
-    row = {name: as_shown(table.kinds[name], change[name]) for name in present}
-    if change[CHANGE_TYPE] == ChangeType.INSERT.value:
-        # What an insert leaves out has its default.
-        columns = [name for name in change if name in table.kinds]
-        row = {name: table.filled[name] for name in columns} | row
-    return row
-
-
-_Step = tuple[int, str, "Row | None", Sequence[str]]
+_Step = tuple[int, str, Row, Sequence[str]]
 
 
 def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[_Step]:

@@ -21,7 +21,7 @@ from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -39,15 +39,17 @@ class Outcome:
     """What a run came to.
 
     Attributes:
-        refused: Tables that were left out when they were refused: their columns, as they were once,
-            are not for certain. Only where the log does not name them.
+        tables: How many were written to.
+        refused: By table that was left out, why it was refused: its columns, as they were once, are
+            not for certain. Only where the log does not name them.
         changes: Change rows that were applied.
         rows: Rows that were compared with SELECT.
         statements: By kind.
         events: Events by type.
     """
 
-    refused: set[str]
+    tables: int
+    refused: dict[str, str]
     changes: int
     rows: int
     statements: dict[str, int]
@@ -70,13 +72,24 @@ def run(
         DifferenceError: The replayed tables are not what SELECT returns.
         BinlogError: Something was refused that should not be.
     """
-    with global_settings(server, settings), closing(Workload(server, settings, seed)) as workload:
-        store = open_store(f"file://{folder}")
-        refused = _write_and_capture(
-            server, settings, workload, seed, store, statements=statements, ranges=ranges
-        )
-        at_end()
-        return _compare(workload, store, refused)
+    try:
+        with global_settings(server, settings), closing(Workload(server, settings, seed)) as writes:
+            store = open_store(f"file://{folder}")
+            refused = _write_and_capture(
+                server, settings, writes, seed, store, statements=statements, ranges=ranges
+            )
+            at_end()
+            return _compare(writes, store, refused)
+    except Exception as error:
+        error.add_note(f"To replay it: {_command(settings, seed, statements, ranges)}")
+        raise
+
+
+def _command(settings: Settings, seed: int, statements: int, ranges: int) -> str:
+    return (
+        f"python -m tests.oracle --only {settings} --seed {seed} --statements {statements}"
+        f" --ranges {ranges}"
+    )
 
 
 def _write_and_capture(
@@ -88,8 +101,8 @@ def _write_and_capture(
     *,
     statements: int,
     ranges: int,
-) -> set[str]:
-    """Return the tables that were refused."""
+) -> dict[str, str]:
+    """Return the tables that were refused, by what they were called first, and why."""
 
     def connect_() -> Any:
         return connect(server)
@@ -101,10 +114,11 @@ def _write_and_capture(
     workload.create()
     before_images = Random(seed).choice(list(BeforeImages))
     at, sequence = start, 1
-    refused: set[str] = set()
+    refused: dict[str, str] = {}
     with closing(LiveSource(connect_, flavor=identity.flavor)) as source:
         for _ in range(ranges):
             workload.run(statements // ranges)
+            refused |= _relations(workload, refused)
             with closing(connect(server)) as connection:
                 stop = log_end(connection)
             while at.place < stop.place:
@@ -115,7 +129,7 @@ def _write_and_capture(
                         checkpoint_position=at,
                         next_sequence=sequence,
                         stop=stop,
-                        tables=TableFilter([f"{DATABASE}.*"], [f"{DATABASE}.{n}" for n in refused]),
+                        tables=_captured(workload, refused),
                         store=store,
                         source_name=_SOURCE,
                         before_images=before_images,
@@ -128,10 +142,35 @@ def _write_and_capture(
                     # What was a column before a statement changed it, the log need not tell.
                     if settings.metadata == "FULL":
                         raise
-                    refused.add(str(error.context["table"]).removeprefix(f"{DATABASE}."))
+                    name = str(error.context["table"]).removeprefix(f"{DATABASE}.")
+                    found = {each.label for each in workload.tables if name in each.names}
+                    if not found - set(refused):
+                        raise
+                    refused |= dict.fromkeys(found, str(error))
+                    refused |= _relations(workload, refused)
                 else:
                     at, sequence = extracted.stop, sequence + len(extracted.manifests)
     return refused
+
+
+def _captured(workload: Workload, refused: Collection[str]) -> TableFilter:
+    names = sorted(_names(workload, refused))
+    return TableFilter([f"{DATABASE}.*"], [f"{DATABASE}.{name}" for name in names])
+
+
+def _relations(workload: Workload, refused: Collection[str]) -> dict[str, str]:
+    """Return the tables that changed names with refused ones: what is said of these, is of them."""
+    names = _names(workload, refused)
+    return {
+        each.label: "it changed names with a refused one"
+        for each in workload.tables
+        if each.label not in refused and each.names & names
+    }
+
+
+def _names(workload: Workload, refused: Collection[str]) -> set[str]:
+    """Return every name that refused tables have had."""
+    return {name for each in workload.tables if each.label in refused for name in each.names}
 
 
 def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> Catalog:
@@ -139,23 +178,29 @@ def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> Catalog
         return read_catalog(connection, wanted)
 
 
-def _compare(workload: Workload, store: ObjectStore, refused: set[str]) -> Outcome:
-    tables = {name: table for name, table in workload.tables.items() if name not in refused}
-    replay, rows = Replay(tables), 0
+def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:
+    replay, rows = Replay(workload.past, _names(workload, refused)), 0
     events: dict[str, int] = {}
     for manifest in ManifestLog(store, _SOURCE).after(0):
         replay.apply(store, _SOURCE, manifest)
         for name, count in manifest.events.items():
             events[name] = events.get(name, 0) + count
-    for name, table in tables.items():
+    replay.end()
+    for table in workload.tables:
+        if table.label in refused:
+            continue
         expected = sorted(map(_frozen, workload.contents(table)))
-        found = sorted(map(_frozen, replay.rows[name]))
+        found = sorted(map(_frozen, replay.rows(table.name)))
         if found != expected:
             missing = [row for row in expected if row not in found][:2]
             extra = [row for row in found if row not in expected][:2]
-            raise DifferenceError(f"{name}: SELECT has {missing}\n  staged is {extra}")
+            raise DifferenceError(
+                f"{table.label}, now {table.name}: SELECT has {missing}\n  staged is {extra}"
+            )
         rows += len(expected)
-    return Outcome(refused, replay.changes, rows, dict(workload.done), events)
+    if not rows:
+        raise DifferenceError(f"nothing was compared; refused: {refused}")
+    return Outcome(len(workload.tables), refused, replay.changes, rows, dict(workload.done), events)
 
 
 def _frozen(row: dict[str, Any]) -> list[tuple[str, str, Any]]:

@@ -1,0 +1,110 @@
+"""What the generated tables are made of, and what statements do to them as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.oracle.kinds import Kind
+
+KEYS = {
+    "id": Kind("int", str, show=int, select="{0}"),
+    "part": Kind("varchar(20) CHARACTER SET latin1 COLLATE latin1_bin", str),
+}
+BASE = Kind("int", lambda random: str(random.randint(-99, 99)), select="{0}", show=int)
+GENERATED = {
+    "twice": "int GENERATED ALWAYS AS (base * 2) VIRTUAL",
+    "thrice": "bigint GENERATED ALWAYS AS (base * 3) STORED",
+}
+KEY_OF = {
+    "keyed": ("id",),
+    "generated": ("id",),
+    "a/b `table`": ("id",),
+    "pairs": ("part", "id"),
+    "keyless": (),
+    "narrow": ("id",),
+}
+"""By table, as it is made first, the primary key's columns; none: no key."""
+
+
+@dataclass
+class Column:
+    """A column as it is now.
+
+    Attributes:
+        name: Names are used once, whatever the table.
+        kind: Its type.
+        filled: What a row has that was there before the column, or leaves it out, as selected.
+        declared: Its declaration behind the name.
+    """
+
+    name: str
+    kind: Kind
+    filled: Any
+    declared: str
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a statement does to tables as a whole, without row events.
+
+    Attributes:
+        kind: As the manifest calls it.
+        tables: The names it names, as the manifest has them.
+        key: Names of the primary key's columns behind it; None where they stay.
+        emptied: Whether there is no row behind it.
+        added: Columns with what the rows get in them.
+        dropped: A column that goes.
+        renamed: A column's former name and its new one.
+        moves: Former names of tables and new ones, one after the other.
+    """
+
+    kind: str
+    tables: tuple[str, ...]
+    key: tuple[str, ...] | None = None
+    emptied: bool = False
+    added: dict[str, Any] = field(default_factory=dict)
+    dropped: str | None = None
+    renamed: tuple[str, str] | None = None
+    moves: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Table:
+    """A table as it is now.
+
+    Attributes:
+        label: What it was called at first.
+        name: Its name.
+        key: Names of the primary key's columns; none: no key.
+        names: All that it has had, and those of tables that it changed names with.
+        columns: All but the key's and the generated ones, in any order.
+        generated: Names of generated columns.
+    """
+
+    label: str
+    name: str
+    key: tuple[str, ...]
+    names: set[str]
+    columns: list[Column] = field(default_factory=list)
+    generated: tuple[str, ...] = ()
+
+
+@dataclass
+class Past:
+    """What has been, in all tables.
+
+    Attributes:
+        effects: Of all statements, in their order.
+        kinds: Of every column that was ever there.
+        filled: Of the same; see `Column.filled`.
+    """
+
+    effects: list[Effect] = field(default_factory=list)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    filled: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, column: Column) -> None:
+        """Remember a column for good."""
+        self.kinds[column.name] = column.kind
+        self.filled[column.name] = column.filled
