@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import FormatError, ManifestError
-from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.position import Position, SourceIdentity, goes_on
 
 FORMAT = "airflow-provider-binlog/manifest"
 VERSION = 1
@@ -181,6 +181,20 @@ class Prepared:
     tables: tuple[tuple[str, str], ...]
 
 
+class End(NamedTuple):
+    """Where a manifest leaves off, and the next one starts.
+
+    Attributes:
+        sequence: Number of the manifest.
+        identity: The server that issued the position.
+        stop: The range ends before it.
+    """
+
+    sequence: int
+    identity: SourceIdentity
+    stop: Position
+
+
 @dataclass(frozen=True)
 class Manifest:
     """One staged range.
@@ -226,6 +240,11 @@ class Manifest:
     def rows(self) -> int:
         """Change rows over all tables."""
         return sum(table.rows for table in self.tables)
+
+    @property
+    def end(self) -> End:
+        """Where it leaves off."""
+        return End(self.sequence, self.identity, self.stop)
 
     def encode(self) -> bytes:
         """Return the manifest as it is stored: UTF-8 JSON, keys in a fixed order."""
@@ -289,6 +308,36 @@ class Manifest:
             )
         except (AttributeError, FormatError, KeyError, TypeError, ValueError) as error:
             raise ManifestError("not a manifest", cause=repr(error)) from error
+
+
+def check_follows(end: End, following: Manifest) -> None:
+    """Refuse a manifest if changes would be missing or doubled between an end and its start.
+
+    Raises:
+        ManifestError: The numbers do not follow each other, or it does not start where the one
+            before it stops: at the same place, or on another server at the same GTIDs.
+    """
+    if following.sequence != end.sequence + 1:
+        raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)
+    if goes_on(end.stop, end.identity, following.start, following.identity):
+        return
+    if following.identity != end.identity:
+        raise ManifestError(
+            "two manifests of one source come from different servers, and the second does not go "
+            "on at the GTIDs where the first stops",
+            sequence=following.sequence,
+            before=end.identity.server,
+            now=following.identity.server,
+            stop=end.stop.gtid,
+            start=following.start.gtid,
+        )
+    raise ManifestError(
+        "a manifest does not start where the one before it stops: "
+        "after a new snapshot, capture under a new source name",
+        sequence=following.sequence,
+        stop=end.stop,
+        start=following.start,
+    )
 
 
 def _table_to_json(table: TableChanges) -> dict[str, Any]:

@@ -61,14 +61,23 @@ class Collapsed:
         changes: Change rows that went in.
         deletes: Keys that are to be deleted.
         upserts: Keys that are to be there.
-        low, high: Smallest and largest value of the column asked for, as text; None without rows.
+        nulls: Keys that are NULL in the column asked for.
+        low, high: Its smallest and largest value, as text; None without any.
     """
 
     changes: int
     deletes: int
     upserts: int
+    nulls: int
     low: str | None
     high: str | None
+
+    @property
+    def maybe_bounds(self) -> tuple[str, str] | None:
+        """Return what every key lies between; None if there are no keys, or NULL is one."""
+        if self.nulls or self.low is None or self.high is None:
+            return None
+        return self.low, self.high
 
 
 def count_actions(collapsed: DataFrame, range_of: str | None) -> Collapsed:
@@ -78,10 +87,11 @@ def count_actions(collapsed: DataFrame, range_of: str | None) -> Collapsed:
         F.coalesce(F.sum(CHANGES), F.lit(0)).alias("changes"),
         F.count_if(F.col(DELETED)).alias("deletes"),
         F.count_if(~F.col(DELETED)).alias("upserts"),
+        F.count_if(bounded.isNull()).alias("nulls"),
         F.min(bounded).cast("string").alias("low"),
         F.max(bounded).cast("string").alias("high"),
     ).collect()[0]
-    return Collapsed(row["changes"], row["deletes"], row["upserts"], row["low"], row["high"])
+    return Collapsed(**row.asDict())
 
 
 def is_end() -> Column:

@@ -158,6 +158,27 @@ def check_properties(target: str, state: TargetState, wanted: Mapping[str, str])
             )
 
 
+def check_owner(
+    target: str,
+    state: TargetState,
+    *,
+    source: str,
+    servers: Sequence[SourceIdentity],
+    name: TableName,
+) -> None:
+    """Refuse a target that does not follow this table of this source.
+
+    `servers` are those whose logs the source has gone through, the newest first: which of them the
+    target names depends on when it changed last.
+
+    Raises:
+        MergeError: A property is missing or differs.
+    """
+    allowed = [owner_properties(source, server, name) for server in servers]
+    found = (each for each in allowed if each[IDENTITY] == state.properties.get(IDENTITY))
+    check_properties(target, state, next(found, allowed[0]))
+
+
 @dataclass(frozen=True)
 class Evolution:
     """How a target has to change before the merge.

@@ -23,9 +23,9 @@ from airflow_provider_binlog.spark.lake import (
     Lake,
     Marker,
     TargetState,
-    check_properties,
-    owner_properties,
+    check_owner,
 )
+from airflow_provider_binlog.spark.late_statements import look_back
 from airflow_provider_binlog.spark.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.progress import (
     Progress,
@@ -142,7 +142,7 @@ def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
     manifests = _with_earlier(files, newest, tables)
     reached = _reach_back(files, manifests, tables)
     for table in tables:
-        _plan(table, reached, options)
+        _plan(files, table, reached, options)
 
     parts = [part for table in tables if table.plan for part in table.plan.parts]
     check_sizes(files, parts)
@@ -162,7 +162,7 @@ def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
     seconds = time.monotonic() - started
     report = Report(options.source, through, [table.report for table in tables], seconds)
     if not report.failed:
-        save_progress(files, path, _advance(progress, manifests[-1], tables))
+        save_progress(files, path, _advance(progress, newest, tables))
     return report
 
 
@@ -204,7 +204,7 @@ def _survey(
     options: MergeOptions,
 ) -> list[_Table]:
     """Ask every table that the manifests name how far it is."""
-    identity = manifests[-1].identity
+    servers = progress.servers_through(manifests)
 
     def ask(name: TableName) -> _Table:
         target = lake.target(*name)
@@ -213,7 +213,7 @@ def _survey(
             state = lake.maybe_state(session, target)
             if state is not None:
                 # Before its marker is believed.
-                check_properties(target, state, owner_properties(options.source, identity, name))
+                check_owner(target, state, source=options.source, servers=servers, name=name)
             table.state = state
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
@@ -266,14 +266,16 @@ def _is_renamed_from_before(table: _Table, manifests: Sequence[Manifest]) -> boo
     return history is not None and not history.complete and history.lost is None
 
 
-def _plan(table: _Table, manifests: Sequence[Manifest], options: MergeOptions) -> None:
+def _plan(
+    files: SourceFiles, table: _Table, manifests: Sequence[Manifest], options: MergeOptions
+) -> None:
     earlier = [each for each in manifests if each.sequence < table.first_needed]
     new = manifests[len(earlier) :]
     if table.failed or not new:
         return
     dropped = table.state is not None and table.state.dropped
     try:
-        table.plan = plan_table(
+        plan = plan_table(
             table.name,
             new,
             keys=options.keys,
@@ -281,6 +283,7 @@ def _plan(table: _Table, manifests: Sequence[Manifest], options: MergeOptions) -
             earlier=earlier,
             in_lake=table.state is not None,
         )
+        table.plan = plan if table.state is None else look_back(files, plan, table.state)
     except BinlogError as error:
         table.fail(error)
     else:
@@ -307,7 +310,10 @@ def _merge(
     table.report.seconds = round(time.monotonic() - begun, 3)
 
 
-def _advance(progress: Progress, last: Manifest, tables: Iterable[_Table]) -> Progress:
+def _advance(
+    progress: Progress, manifests: Sequence[Manifest], tables: Iterable[_Table]
+) -> Progress:
+    last = manifests[-1]
     known = dict(progress.tables)
     for table in tables:
         plan = table.plan
@@ -315,7 +321,7 @@ def _advance(progress: Progress, last: Manifest, tables: Iterable[_Table]) -> Pr
         waits = plan is not None and not plan.needs_commit and bool(plan.fate.alterations)
         settled = table.first_needed - 1 if waits else last.sequence
         known[table.name] = TableProgress(table.report.marker_after, settled)
-    return Progress(last.sequence, last.identity, last.stop, known)
+    return Progress(last.end, progress.servers_through(manifests), known)
 
 
 def _in_threads(threads: int, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:

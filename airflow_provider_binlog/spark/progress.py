@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import FormatError, ManifestError
+from airflow_provider_binlog.manifest import End, check_follows
 from airflow_provider_binlog.position import Position, SourceIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.spark.staged_files import SourceFiles
@@ -46,15 +47,20 @@ class Progress:
     """How far all tables of one lake have got.
 
     Attributes:
-        through: Every manifest up to this one is applied; 0 at first.
-        identity, stop: Of that manifest.
+        end: Every manifest up to this end is applied; None at first.
+        servers: Whose logs these manifests are of, the last one's first: more than one where others
+            took over.
         tables: The tables that these manifests name.
     """
 
-    through: int = 0
-    identity: SourceIdentity | None = None
-    stop: Position | None = None
+    end: End | None = None
+    servers: tuple[SourceIdentity, ...] = ()
     tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
+
+    @property
+    def through(self) -> int:
+        """Number of the last manifest that is applied; 0 at first."""
+        return 0 if self.end is None else self.end.sequence
 
     def first_needed(self, name: TableName, marker: int) -> int:
         """Return the number of the first manifest that may hold something for a table."""
@@ -66,20 +72,22 @@ class Progress:
         return max(marker, known.settled) + 1
 
     def check_follows(self, manifest: Manifest) -> None:
-        """Refuse a manifest that does not continue what was merged.
+        """Refuse a manifest that does not follow what was merged.
 
         Raises:
-            ManifestError: It comes from another server, or does not start where the last one stops.
+            ManifestError: See `manifest.check_follows`.
         """
-        if self.identity is None or self.stop is None or manifest.sequence != self.through + 1:
-            return
-        if manifest.identity != self.identity or manifest.start.place != self.stop.place:
-            raise ManifestError(
-                "a manifest does not continue what was merged before it",
-                sequence=manifest.sequence,
-                start=manifest.start,
-                merged_up_to=self.stop,
-            )
+        if self.end is not None:
+            check_follows(self.end, manifest)
+
+    def servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
+        """Return whose logs lead to the last of the manifests that follow, its own first.
+
+        A lake table follows one of them: whichever it was that wrote the table last. Of the older
+        ones the manifests may be gone, and a table without changes knows no later one.
+        """
+        newest_first = (manifest.identity for manifest in reversed(manifests))
+        return tuple(dict.fromkeys([*newest_first, *self.servers]))
 
 
 def progress_path(**target: object) -> str:
@@ -102,7 +110,7 @@ def load_progress(files: SourceFiles, path: str) -> Progress:
         if (value["format"], value["version"]) == (FORMAT, VERSION):
             return _from_json(value)
         cause: Exception | None = None
-    except (FormatError, KeyError, TypeError, ValueError) as error:
+    except (FormatError, LookupError, TypeError, ValueError) as error:
         cause = error
     raise ManifestError(
         "this is not how far a lake has got: delete it, and every manifest is read again",
@@ -116,8 +124,8 @@ def save_progress(files: SourceFiles, path: str, progress: Progress) -> None:
         "format": FORMAT,
         "version": VERSION,
         "through": progress.through,
-        "source": progress.identity.to_json() if progress.identity else None,
-        "stop": progress.stop.to_json() if progress.stop else None,
+        "sources": [server.to_json() for server in progress.servers],
+        "stop": progress.end.stop.to_json() if progress.end else None,
         "tables": [
             [*name, table.marker, table.settled] for name, table in sorted(progress.tables.items())
         ],
@@ -126,10 +134,10 @@ def save_progress(files: SourceFiles, path: str, progress: Progress) -> None:
 
 
 def _from_json(value: dict[str, Any]) -> Progress:
+    servers = tuple(map(SourceIdentity.from_json, value["sources"]))
     return Progress(
-        through=int(value["through"]),
-        identity=SourceIdentity.from_json(value["source"]),
-        stop=Position.from_json(value["stop"]),
+        end=End(int(value["through"]), servers[0], Position.from_json(value["stop"])),
+        servers=servers,
         tables={
             (database, table): TableProgress(int(marker), int(settled))
             for database, table, marker, settled in value["tables"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest, Statement
 
-_RENAMING = "RENAME TABLE"
+RENAMING = "RENAME TABLE"
 _DROPPING = ("DROP TABLE", "DROP DATABASE")
 _PERHAPS = re.compile(r"\bTABLE\s+IF\s+NOT\s+EXISTS\b", re.IGNORECASE)
 
@@ -87,7 +87,7 @@ class History:
 
 def maybe_history(name: TableName, manifests: Sequence[Manifest]) -> History | None:
     """Return under which names the rows of a table were logged; None if none was renamed to it."""
-    renames = [each for _, each in statements_of(name, manifests) if each.kind == _RENAMING]
+    renames = [each for _, each in statements_of(name, manifests) if each.kind == RENAMING]
     if not renames:
         return None
     stretches: list[Stretch] = []
@@ -96,11 +96,11 @@ def maybe_history(name: TableName, manifests: Sequence[Manifest]) -> History | N
     for place, statement in _backwards(manifests):
         if not names(statement, current):
             continue
-        origin = _origin(current, statement) if statement.kind == _RENAMING else current
+        origin = origin_of(current, statement) if statement.kind == RENAMING else current
         if origin is None and not perhaps_made and before is None:
             # From here on the name is that of no table.
             gone, before = True, place
-        elif origin is None or _begins(current, statement):
+        elif origin is None or begins(current, statement):
             complete = origin is not None or perhaps_made
             stretches.append(Stretch(current, place, before))
             break
@@ -134,7 +134,7 @@ def _backwards(manifests: Sequence[Manifest]) -> Iterator[tuple[Place, Statement
             yield (manifest.sequence, statement.row), statement
 
 
-def _origin(name: TableName, statement: Statement) -> TableName | None:
+def origin_of(name: TableName, statement: Statement) -> TableName | None:
     """Return how the table was called before a RENAME TABLE; None if the name stands for none."""
     pairs = list(zip(statement.tables[::2], statement.tables[1::2], strict=True))
     for old, new in reversed(pairs):
@@ -145,7 +145,7 @@ def _origin(name: TableName, statement: Statement) -> TableName | None:
     return name
 
 
-def _begins(name: TableName, statement: Statement) -> bool:
+def begins(name: TableName, statement: Statement) -> bool:
     """Whether the name's table is empty behind a statement, or made by it."""
     if empties(statement) or statement.kind.startswith(_DROPPING):
         return True

@@ -103,6 +103,11 @@ class StagedPart:
         return self.manifest.sequence, self.part.first_row
 
     @property
+    def begin(self) -> Place:
+        """A place before which none of its rows counts, its first row's if that one does."""
+        return max(self.first, self.stretch.since or self.first)
+
+    @property
     def last(self) -> Place:
         """Where its last row lies."""
         return self.manifest.sequence, self.part.last_row

@@ -31,8 +31,10 @@ _UNSEEN_CHANGE = re.compile(
     r"|\bRENAME\b(?!\s+(COLUMN|INDEX|KEY)\b)",
     re.IGNORECASE,
 )
-# A new column whose value in the rows that are there already is not NULL.
-_FILLS_ROWS = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bGENERATED\b|\bAS\s*\(", re.IGNORECASE)
+# A column whose value in the rows that are there already is not NULL, whatever becomes of it later.
+_COMPUTES = re.compile(r"\bGENERATED\b|\bAS\s*\(", re.IGNORECASE)
+_ADDS = re.compile(r"\bADD\b", re.IGNORECASE)
+_FILLS = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)|\bNOT\s+NULL\b|\bSERIAL\b", re.IGNORECASE)
 
 # Where a word means nothing: texts, quoted names and comments, but not the comments that run.
 _QUOTED = re.compile(
@@ -132,7 +134,15 @@ def refuse_unseen_changes(
 
 def fills_rows(alterations: Sequence[Statement]) -> Statement | None:
     """Return the first ALTER TABLE that may give old rows a value in a new column; maybe none."""
-    return next((each for each in alterations if _FILLS_ROWS.search(unquoted(each.text))), None)
+    return next((each for each in alterations if _may_fill(each.text)), None)
+
+
+def _may_fill(text: str) -> bool:
+    # Whether a backslash escapes is up to the session's sql_mode.
+    return any(
+        _COMPUTES.search(each) or (_ADDS.search(each) and _FILLS.search(each))
+        for each in (unquoted(text), unquoted(text.replace("\\", "")))
+    )
 
 
 def statements_of(

@@ -108,16 +108,20 @@ def merge_table(
         # Not all of them are part of a row.
         counted = replace(counted, changes=read_changes(session, files, plan).count())
     _check_count(plan, counted)
-    if evolution is None:
-        properties = owner_properties(work.marker.source, work.identity, plan.name)
-        properties |= key_property(plan.key)
+    owner = owner_properties(work.marker.source, work.identity, plan.name)
+    notes: dict[str, str] = {}
+    if state is None or evolution is None:
+        properties = owner | key_property(plan.key)
         lake.create(session, work.target, plan.target_columns, properties)
     else:
         evolve(session, lake, work.target, evolution)
+        # Another server may have taken over.
+        notes = dict(owner.items() - state.properties.items())
     if plan.fate.dropped and not plan.is_changelog:
         # Believed only once the marker is this one.
-        note = {DROPPED: str(work.marker.sequence)}
-        session.sql(merge_sql.set_properties(work.target, note))
+        notes[DROPPED] = str(work.marker.sequence)
+    if notes:
+        session.sql(merge_sql.set_properties(work.target, notes))
     current = lake.maybe_state(session, work.target)
     if current is None or current.marker != (0 if state is None else state.marker):
         raise TargetConflictError(
@@ -211,10 +215,10 @@ def _commit(
         query = merge_sql.rows_to_keep(columns)
         done = lake.overwrite(session, work.target, state, query, work.marker)
         return done and Commit(inserted=counted.upserts)
-    within = None
-    if range_column is not None and counted.low is not None and counted.high is not None:
+    within, bounds = None, counted.maybe_bounds
+    if range_column is not None and bounds is not None:
         type_ = plan.target_columns[range_column]
-        within = merge_sql.between(range_column, type_=type_, low=counted.low, high=counted.high)
+        within = merge_sql.between(range_column, type_=type_, low=bounds[0], high=bounds[1])
     statement = merge_sql.merge(
         work.target,
         columns=names,

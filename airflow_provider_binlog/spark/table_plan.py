@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.spark.remade_columns import read_remade_columns
 from airflow_provider_binlog.spark.renames import History, Stretch, maybe_history, read_history
 from airflow_provider_binlog.spark.staged_shapes import (
     CHANGELOG_COLUMNS,
@@ -31,7 +32,14 @@ from airflow_provider_binlog.spark.statements import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_provider_binlog.manifest import Column, Manifest, Part, Schema, TableChanges
+    from airflow_provider_binlog.manifest import (
+        Column,
+        Manifest,
+        Part,
+        Schema,
+        Statement,
+        TableChanges,
+    )
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class TablePlan:
         parts: The parts of all shapes.
         exact: Whether every row of the parts counts: none lies before `fate.emptied_at`, or was
             logged when another table had the name.
-        null_safe: Whether a key column may be NULL.
+        null_safe: Whether a key column may be NULL, in any of the shapes.
         fate: What the statements of the range do to the table.
         doubtful: Columns that would not be NULL in rows from before they were added.
         position: Where in the log the table's newest shape begins, for messages.
@@ -155,7 +163,7 @@ def plan_table(
     for stretch in stretches:
         since = stretch.since or (fate.emptied_at if len(stretches) == 1 else None)
         refuse_unseen_changes(stretch.name, manifests, since=since, before=stretch.before)
-    is_changelog = not _keys_of(name, manifests, stretches, keys)
+    is_changelog = _maybe_keys(name, manifests, stretches, keys) == ()
     if is_changelog and any(each.since or each.before for each in stretches):
         raise MergeError(
             "a table without a primary key was renamed: leave it out with --tables, or name its "
@@ -184,6 +192,8 @@ def plan_table(
             same_key=name not in keys,
             context={"table": ".".join(name), "position": position},
         )
+    if last and not is_changelog:
+        _refuse_remade(name, staged, stretches, manifests)
     return TablePlan(
         name=name,
         through=manifests[-1].sequence,
@@ -195,13 +205,27 @@ def plan_table(
         ),
         parts=tuple(each.part for each in staged),
         exact=all(each.stretch.is_whole(each.first, each.last) for each in staged),
-        null_safe=any(each.nullable for each in last.columns if each.name in key)
-        if last
-        else False,
+        null_safe=any(
+            each.nullable for schema, _ in shapes for each in schema.columns if each.name in key
+        ),
         fate=fate,
         doubtful=doubtful,
         position=position,
     )
+
+
+def doubt_additions(plan: TablePlan, late: Sequence[Statement]) -> TablePlan:
+    """Return the plan, in doubt of new columns if a late statement may have filled them.
+
+    Args:
+        plan: What there is to do.
+        late: The ALTER TABLEs between the last row that the lake has and the plan's range.
+    """
+    filling = fills_rows(late)
+    if filling is None:
+        return plan
+    position = f"{filling.file}:{filling.offset}"
+    return replace(plan, doubtful=frozenset(plan.columns), position=position)
 
 
 def _follow(
@@ -226,7 +250,7 @@ def _follow(
         place = next(place for place, each in statements_of(name, manifests) if each is statement)
         erasure = Erasure(place, statement.kind, statement.file, statement.offset)
         return TableFate(None, dropped=True, erasures=(erasure,), alterations=()), ()
-    if fate.dropped:
+    if fate.dropped and not history.came_from_elsewhere:
         return replace(fate, emptied_at=None), ()
     if history.came_from_elsewhere and not history.complete:
         history = maybe_history(name, [*earlier, *manifests]) or history
@@ -255,15 +279,15 @@ def _unknown_rows(name: TableName, history: History) -> MergeError:
     )
 
 
-def _keys_of(
+def _maybe_keys(
     name: TableName,
     manifests: Sequence[Manifest],
     stretches: Sequence[Stretch],
     keys: Mapping[TableName, tuple[str, ...]],
-) -> tuple[str, ...]:
-    """Return the key the table has at the range's end."""
+) -> tuple[str, ...] | None:
+    """Return the key the table has at the range's end; None if there are no rows to tell it."""
     newest = newest_schema(parts_within(manifests, stretches))
-    return keys.get(name, newest.key if newest else ())
+    return keys.get(name, newest.key if newest else None)
 
 
 def _check_key_choice(
@@ -332,6 +356,48 @@ def _check_shapes(
             )
         for column in earlier.keys() & final.keys():
             _check_widening(earlier[column], final[column], context)
+
+
+def _refuse_remade(
+    name: TableName,
+    staged: Sequence[StagedPart],
+    stretches: Sequence[Stretch],
+    manifests: Sequence[Manifest],
+) -> None:
+    """Refuse rows with a column whose name became that of another column behind them."""
+    altered = [
+        (place, statement)
+        for stretch in stretches
+        for place, statement in statements_of(stretch.name, manifests)
+        if statement.kind == "ALTER TABLE" and stretch.is_whole(place, place)
+    ]
+    # What stands behind rows of each shape, mostly the same of many parts.
+    behind = {
+        (each.schema, tuple(statement for place, statement in altered if place > each.begin))
+        for each in (staged if altered else ())
+    }
+    for schema, statements in behind:
+        remade = read_remade_columns(statements).names
+        columns = [each.name for each in schema.columns if each.name.lower() in remade]
+        if columns:
+            last = statements[-1]
+            position = f"{last.file}:{last.offset}"
+            refuse_remade_columns(columns, {"table": ".".join(name), "position": position})
+
+
+def refuse_remade_columns(columns: Sequence[str], context: Mapping[str, str]) -> None:
+    """Refuse columns that are other ones than those whose values rows from before hold.
+
+    Raises:
+        MergeError: There are any.
+    """
+    if columns:
+        raise MergeError(
+            "a column was dropped and added again, or got the name of another one, and rows from "
+            "before hold what it was: load the table anew",
+            **context,
+            column=",".join(columns),
+        )
 
 
 def refuse_filled_columns(columns: Sequence[str], context: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
-from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.manifest import Manifest, check_follows
 from airflow_provider_binlog.position import goes_on
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
@@ -92,7 +92,7 @@ class ManifestLog:
                 )
             manifest = self.load(number)
             if previous is not None:
-                check_contiguous(previous, manifest)
+                check_follows(previous.end, manifest)
             yield manifest
             previous = manifest
 
@@ -107,7 +107,7 @@ class ManifestLog:
             starts. ConflictError: Another run sealed this number first.
         """
         if manifest.sequence > 1:
-            check_contiguous(self.load(manifest.sequence - 1), manifest)
+            check_follows(self.load(manifest.sequence - 1).end, manifest)
         key, data = self.key(manifest.sequence), manifest.encode()
         try:
             self._store.create(key, data)
@@ -138,35 +138,3 @@ class ManifestLog:
                 wanted=start,
             )
         return manifest
-
-
-def check_contiguous(previous: Manifest, following: Manifest) -> None:
-    """Refuse two neighbours in the log between which changes would be missing or doubled.
-
-    Raises:
-        ManifestError: The numbers do not follow each other, or the second does not start where the
-            first stops: at the same place, or on another server at the same GTIDs.
-    """
-    if following.sequence != previous.sequence + 1:
-        raise ManifestError(
-            "a gap between manifests", after=previous.sequence, follows=following.sequence
-        )
-    if goes_on(previous.stop, previous.identity, following.start, following.identity):
-        return
-    if following.identity != previous.identity:
-        raise ManifestError(
-            "two manifests of one source come from different servers, and the second does not go "
-            "on at the GTIDs where the first stops",
-            sequence=following.sequence,
-            before=previous.identity.server,
-            now=following.identity.server,
-            stop=previous.stop.gtid,
-            start=following.start.gtid,
-        )
-    raise ManifestError(
-        "a manifest does not start where the one before it stops: "
-        "after a new snapshot, capture under a new source name",
-        sequence=following.sequence,
-        stop=previous.stop,
-        start=following.start,
-    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import count
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,19 +24,26 @@ from airflow_provider_binlog.hooks.standing import Standing
 from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.operators.logs import ServerLog
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.spark.lake import IDENTITY as IDENTITY_PROPERTY
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.object_store import open_store
 from tests.fixtures.mysql import Database, execute, query
 from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
+from tests.unit.spark.history import IDENTITY, INT, Source, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from tests.unit.spark.workplace import Workplace
 
 pytestmark = pytest.mark.server
 
 KEY = "checkpoint"
+_numbers = count()
 TABLES = [
     "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(200))",
     # Without a key: what is staged twice is there twice.
@@ -59,12 +70,25 @@ class Pair:
     def start(self) -> None:
         """Start both, and replicate."""
         options: dict[str, str | int] = {"log_bin": "other"}
+        logs_what_it_applies: dict[str, str | int] = {}
         if self.mariadb:
-            options |= {"log_slave_updates": "ON", "slave_parallel_threads": 4}
+            logs_what_it_applies = {"log_slave_updates": "ON"}
+            options |= {"slave_parallel_threads": 4}
         else:
             options |= {"replica_preserve_commit_order": "OFF"}
-        self.source.server.start()
-        self.replica.server.start(options)
+        self.source.server.start(logs_what_it_applies)
+        self.replica.server.start(options | logs_what_it_applies)
+        self._connect()
+
+    def turn_round(self) -> None:
+        """Let what was the replica be the source: the other one replicates it from now on."""
+        self.replicate("STOP")
+        self.source, self.replica = self.replica, self.source
+        if self.mariadb:
+            execute(self.replica.server, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos")
+        self._connect()
+
+    def _connect(self) -> None:
         port = self.source.server.port
         if self.mariadb:
             execute(
@@ -100,14 +124,16 @@ class Pair:
 def pair(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[Pair]:
     """Two servers of their own, the second of which replicates the first one."""
     name = request.param
-    servers = [Server.create(name, run_folder / f"failover-{name}-{n}") for n in range(2)]
+    servers = [Server.create(name, run_folder / f"failover-{next(_numbers)}") for _ in range(2)]
     pair = Pair(*servers)
     try:
         pair.start()
         yield pair
     finally:
         for server in servers:
-            server.stop()
+            # In good order it takes MySQL ten seconds, once a replica has read from it.
+            if server.alive:
+                server.kill()
 
 
 def settings_of(server: Server) -> ConnectionSettings:
@@ -117,9 +143,11 @@ def settings_of(server: Server) -> ConnectionSettings:
 class Capture(Ranges):
     """Captures run after run, from whichever server, as the operators do."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, store: FsspecStore | None = None) -> None:
         super().__init__(database)
         self.checkpoints = Checkpoints()
+        if store is not None:
+            self.store, self.log = store, ManifestLog(store, "shop")
 
     def look(self, server: Server, **options: str) -> Standing:
         """Return where capture stands on a server."""
@@ -188,7 +216,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     pair.source.execute("INSERT INTO visits VALUES ('not captured')", "XA COMMIT 'x'")
     pair.catch_up()
     pair.replicate("STOP")
-    source.stop()
+    source.kill()
     pair.replica.execute("INSERT INTO t VALUES (4, 'd')", "INSERT INTO visits VALUES ('y')")
 
     with pytest.raises(ForeignPositionError, match='failover="follow"'):
@@ -209,6 +237,147 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     capture.run(replica)
     assert list(capture.log.after(0)) == capture.staged
     capture.assert_equal_to_select()
+
+
+# ------------------------------------------------------------------- in the lake
+
+
+def test_the_lake_follows_the_server_that_took_over(
+    pair: Pair, quick_place: Workplace, tmp_path: Path
+) -> None:
+    """From one server to the other and back; by the note of how far the lake is, and without."""
+    template = f"{quick_place.database}.{{table}}"
+    quick_place.source = "shop"
+    capture = Capture(pair.source, quick_place.store)
+
+    def check_lake() -> None:
+        quick_place.merge(table_name=template)
+        for name, columns in {"t": "id, a", "idle": "id", "visits": "page"}.items():
+            table = quick_place.spark.table(f"lake.{template.format(table=name)}")
+            found = table.selectExpr(*columns.split(", ")).collect()
+            expected = pair.source.query(f"SELECT {columns} FROM {name}")
+            assert sorted(map(tuple, found)) == sorted(expected)
+
+    execute(pair.source.server, "CREATE DATABASE shop")
+    pair.source.execute(*TABLES, "CREATE TABLE idle (id INT PRIMARY KEY)")
+    pair.source.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO visits VALUES (1)")
+    pair.source.execute("INSERT INTO idle VALUES (1)")
+    capture.run(pair.source.server)
+    check_lake()
+
+    pair.catch_up()
+    pair.turn_round()
+    pair.source.execute("UPDATE t SET a = 'x' WHERE id = 1", "INSERT INTO visits VALUES (2)")
+    capture.run(pair.source.server, failover="follow")
+    check_lake()
+
+    pair.catch_up()
+    pair.turn_round()
+    pair.replicate("STOP")
+    pair.source.execute("INSERT INTO t VALUES (4, 'd')", "INSERT INTO idle VALUES (2)")
+    capture.run(pair.source.server, failover="follow")
+    rmtree(tmp_path / "staging/shop/_merged")
+    check_lake()
+    assert len({manifest.identity for manifest in capture.staged}) == 2
+
+
+def a_table(place: Workplace, name: str = "t") -> tuple[Source, Table]:
+    source = place.new_source()
+    return source, source.create(place.database, name, {"id": INT}, ("id",))
+
+
+def seal(source: Source, server: str) -> None:
+    """Stage what happened since the last manifest, as from a server's log."""
+    manifest = source.make_manifest()
+    start, stop = (
+        replace(each, gtid=f"u:1-{each.offset}") for each in (manifest.start, manifest.stop)
+    )
+    identity = replace(IDENTITY, server=server)
+    source.log.seal(replace(manifest, identity=identity, start=start, stop=stop))
+
+
+def recorded(place: Workplace, table: Table) -> str:
+    """Return the server that a lake table follows, as it says itself."""
+    return str(json.loads(place.state(table).properties[IDENTITY_PROPERTY])["server"])
+
+
+def test_a_table_without_changes_while_servers_took_over(quick_place: Workplace) -> None:
+    place = quick_place
+    source, idle = a_table(place, "idle")
+    busy = source.create(place.database, "busy", {"id": INT}, ("id",))
+    idle.insert(id=1)
+    for number, server in enumerate(["A", "B", "C"]):
+        busy.insert(id=number)
+        seal(source, server)
+        place.merge()
+    # Once it is merged, only the note knows whose it was.
+    place.store.write(source.log.key(1), b"expired")
+    assert (recorded(place, idle), recorded(place, busy)) == ("A", "C")
+    idle.insert(id=2)
+    seal(source, "C")
+
+    place.merge()
+
+    place.check(idle, busy)
+    assert recorded(place, idle) == "C"
+
+
+@pytest.mark.parametrize("step", ["behind", "before"])
+def test_a_merge_that_died_when_another_server_took_over(
+    step: str, quick_place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the table's commit, or between its properties and the commit."""
+    source, table = a_table(quick_place)
+    table.insert(id=1)
+    seal(source, "A")
+    quick_place.merge()
+    table.insert(id=2)
+    seal(source, "B")
+    lake = type(quick_place.lake)
+    merge = lake.merge
+
+    def die(*arguments: Any) -> None:
+        if step == "behind":
+            merge(*arguments)
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "merge", die)
+        assert quick_place.try_merge().failed
+    table.insert(id=3)
+    seal(source, "C")
+    table.insert(id=4)
+    seal(source, "A")
+
+    quick_place.merge()
+
+    quick_place.check(table)
+
+
+def test_a_server_that_took_over_from_nobody_may_not_write_the_table(
+    quick_place: Workplace, tmp_path: Path
+) -> None:
+    source, table = a_table(quick_place)
+    for server in ("A", "B"):
+        table.insert(id=ord(server))
+        seal(source, server)
+    quick_place.merge()
+    elsewhere = replace(
+        quick_place, root=f"file://{tmp_path}/b", store=open_store(f"file://{tmp_path}/b/staging")
+    )
+    source, same = a_table(elsewhere)
+    for server in ("X", "Y", "Y"):
+        same.insert(id=source.sequence)
+        seal(source, server)
+
+        failed = elsewhere.failure()
+
+        assert "does not follow this table of this source" in str(failed.error)
+        assert "binlog.identity" in str(failed.error)
+    quick_place.check(table)
+
+
+# ------------------------------------------------------------------- GTID sets
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb1011"])

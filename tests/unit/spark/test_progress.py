@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.manifest import End, Manifest
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.spark.progress import (
     Progress,
     TableProgress,
@@ -39,10 +42,11 @@ class Files:
         return f"memory:/{path}"
 
 
+BEFORE = replace(IDENTITY, server="before")
+AFTER = replace(IDENTITY, server="after")
 PROGRESS = Progress(
-    through=7,
-    identity=IDENTITY,
-    stop=Position(LOG, 8000),
+    end=End(7, IDENTITY, Position(LOG, 8000, "u:1-8")),
+    servers=(IDENTITY, BEFORE),
     tables={("shop", "ü"): TableProgress(5, 7), ("shop", "waits"): TableProgress(2, 4)},
 )
 
@@ -86,8 +90,40 @@ def test_each_target_has_its_own() -> None:
     assert progress_path(lake="a", tables=["*"]) == progress_path(tables=["*"], lake="a")
 
 
-def test_a_manifest_must_follow_what_was_merged() -> None:
-    PROGRESS.check_follows(manifest(8))
+def started_by(server: SourceIdentity, start: Position) -> Manifest:
+    return replace(manifest(8), identity=server, start=start)
 
-    with pytest.raises(ManifestError, match="does not continue"):
-        Progress(7, IDENTITY, Position(LOG, 7999)).check_follows(manifest(8))
+
+def test_a_manifest_must_follow_what_was_merged() -> None:
+    Progress().check_follows(manifest(1))
+    PROGRESS.check_follows(manifest(8))
+    PROGRESS.check_follows(started_by(AFTER, Position("other.000003", 4, "u:1-8")))
+
+
+@pytest.mark.parametrize(
+    ("following", "says"),
+    [
+        (manifest(9), "a gap"),
+        (started_by(IDENTITY, Position(LOG, 7999, "u:1-8")), "does not start where"),
+        (started_by(AFTER, Position(LOG, 8000, "u:1-7")), "different servers"),
+        (started_by(AFTER, Position(LOG, 8000)), "different servers"),
+        (
+            started_by(replace(AFTER, flavor=Flavor.MARIADB), Position(LOG, 8000, "u:1-8")),
+            "different servers",
+        ),
+    ],
+)
+def test_one_that_does_not_is_refused(following: Manifest, says: str) -> None:
+    with pytest.raises(ManifestError, match=says):
+        PROGRESS.check_follows(following)
+
+
+def test_the_servers_that_lead_to_the_newest_manifest() -> None:
+    def through(*servers: SourceIdentity) -> tuple[SourceIdentity, ...]:
+        manifests = [replace(manifest(8 + n), identity=each) for n, each in enumerate(servers)]
+        return PROGRESS.servers_through(manifests)
+
+    assert through(IDENTITY, IDENTITY) == (IDENTITY, BEFORE)
+    assert through(IDENTITY, AFTER) == (AFTER, IDENTITY, BEFORE)
+    assert through(BEFORE) == (BEFORE, IDENTITY)
+    assert Progress().servers_through([manifest(1)]) == (IDENTITY,)

@@ -150,6 +150,26 @@ def test_rows_of_both_names_are_read() -> None:
     ]
 
 
+def test_a_table_that_was_always_empty_takes_the_name() -> None:
+    found = plan(NAME, manifest(5, [], (make(10, GHOST), rename(30, *SWAP))))
+
+    assert (found.shapes, found.fate.emptied_at, found.needs_commit) == ((), (5, 10), True)
+
+
+@pytest.mark.parametrize("dropped_before", [True, False])
+def test_a_name_that_was_free_is_taken(dropped_before: bool) -> None:
+    first = of(GHOST, manifest(4, [(15, 20)], (make(10, GHOST),)))
+    dropped = () if dropped_before else (statement(5, "DROP TABLE"),)
+    second = manifest(5, [], (*dropped, rename(30, GHOST, NAME)))
+
+    found = plan_table(
+        NAME, [second], keys={}, dropped_before=dropped_before, earlier=[first], in_lake=True
+    )
+
+    assert (found.fate.emptied_at, found.fate.dropped) == ((4, 10), False)
+    assert [(part.first_row, part.last_row) for part in found.parts] == [(15, 20)]
+
+
 def test_rows_that_are_not_staged_are_refused() -> None:
     swapped = manifest(5, [(40, 50)], (rename(30, *SWAP),))
 

@@ -1,0 +1,49 @@
+"""Keys that may be NULL: a table without a primary key, merged by a column that the user chose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.spark.history import BIGINT, TEXT
+from tests.unit.spark.workplace import Workplace
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def test_a_null_key_is_found_beside_others_in_a_large_table(place: Workplace) -> None:
+    """Its rows are known by their numbers here: the first one has the NULL."""
+    source = place.new_source()
+    table = source.create(place.database, "visits", {"id": BIGINT, "note": TEXT})
+    keys = {table.name: ("id",)}
+    table.insert(id=None, note="nobody")
+    for start in (10, 20):
+        for id_ in range(start, start + 5):
+            table.insert(id=id_, note="new")
+        source.seal()
+        place.merge(keys=keys)
+    assert place.state(table).files > 1
+
+    table.update(8, note="changed")
+    table.update(1, note="changed")
+    source.seal()
+    place.merge(keys=keys)
+    place.check(table)
+
+    table.update(1, id=99)
+    table.update(3, id=None)
+    source.seal()
+    place.merge(keys=keys)
+    place.check(table)
+
+    table.update(8, note="changed again")
+    table.delete(3)
+    never = replace(BIGINT, nullable=False, default=None)
+    table.alter("MODIFY id BIGINT NOT NULL", {"id": never, "note": TEXT})
+    table.update(4, note="changed")
+    source.seal()
+    place.merge(keys=keys)
+    place.check(table)
