@@ -111,7 +111,14 @@ class Checkpoint:
             if type(checkpoint.sequence) is not int or checkpoint.sequence < 0:
                 raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
             _ = checkpoint.position.place  # a file name without a number orders nothing
-        except (AttributeError, FormatError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            FormatError,
+            KeyError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise CheckpointError("not a checkpoint", cause=repr(error)) from error
         return checkpoint
 

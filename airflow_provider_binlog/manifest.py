@@ -306,7 +306,14 @@ class Manifest:
                 zero_dates=ZeroDates(value.get("zero_dates", ZeroDates.NULL)),
                 invalid_text=InvalidText(value.get("invalid_text", InvalidText.FAIL)),
             )
-        except (AttributeError, FormatError, KeyError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            FormatError,
+            KeyError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ManifestError("not a manifest", cause=repr(error)) from error
 
 

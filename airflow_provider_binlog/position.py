@@ -16,6 +16,9 @@ from airflow_provider_binlog.errors import FormatError
 FIRST_OFFSET = 4
 """Offset of the first event of every binlog file: behind the four magic bytes."""
 
+# Those of 2**63 - 1: Python refuses to read some thousands.
+_NUMBER_DIGITS_MAX = 19
+
 
 class Flavor(StrEnum):
     """The family of a server: who wrote the log decides how its events read."""
@@ -79,7 +82,8 @@ class Position:
         """The number behind the last dot of `file`, by which files are ordered.
 
         Raises:
-            FormatError: The name does not end in a dot and digits.
+            FormatError: The name does not end in a dot and digits, or in more of them than a server
+            counts to.
         """
         return split_file_name(self.file)[1]
 
@@ -136,9 +140,11 @@ def split_file_name(file: str) -> tuple[str, int]:
     """Return a binlog file's base name and number: `("binlog", 7)` for `binlog.000007`.
 
     Raises:
-        FormatError: The name does not end in a dot and digits.
+        FormatError: The name does not end in a dot and digits, or in more of them than a server
+            counts to.
     """
     log_name, _, number = file.rpartition(".")
-    if not log_name or not (number.isascii() and number.isdigit()):
+    is_number = number.isascii() and number.isdigit() and len(number) <= _NUMBER_DIGITS_MAX
+    if not log_name or not is_number:
         raise FormatError("not the name of a binlog file", file=file)
     return log_name, int(number)

@@ -120,17 +120,22 @@ def tokens(sql: str) -> Iterator[str]:
 
 
 def classify(sql: str) -> StatementKind:
-    """Return what the statement is to its transaction."""
+    """Return what the statement is to its transaction.
+
+    Behind MariaDB's `SET STATEMENT variable = value FOR ...` the rest decides.
+    """
     words = tokens(sql)
     first = next(words, "")
+    while first == "SET":
+        if next(words, "") != "STATEMENT" or "FOR" not in words:
+            return StatementKind.OTHER
+        first = next(words, "")
     if first == "XA":
         return _XA_KINDS.get(next(words, ""), StatementKind.UNKNOWN)
     if first == "ROLLBACK":
         return StatementKind.ROLLBACK_TO if "TO" in words else StatementKind.ROLLBACK
     if first == "START":
         return StatementKind.BEGIN if next(words, "") == "TRANSACTION" else StatementKind.OTHER
-    if first == "SET":
-        return _classify_set(words, sql)
     if first == "CREATE" and _creates_with_rows(words):
         return StatementKind.DML
     return _KINDS.get(first, StatementKind.UNKNOWN)
@@ -140,18 +145,6 @@ def xid_of(sql: str) -> str:
     """Return the name in an XA statement, as the server writes it: `X'61',X'62',1`."""
     match = re.search(r"X'[0-9a-f]*'\s*,\s*X'[0-9a-f]*'\s*,\s*-?\d+", sql, re.IGNORECASE)
     return re.sub(r"\s", "", match[0]) if match else ""
-
-
-def _classify_set(words: Iterator[str], sql: str) -> StatementKind:
-    """Look behind MariaDB's `SET STATEMENT variable = value FOR ...`: the rest decides."""
-    if next(words, "") != "STATEMENT" or "FOR" not in words:
-        return StatementKind.OTHER
-    seen = 0
-    for match in _TOKEN.finditer(sql):
-        if match.lastgroup == "word" and match[0].upper() == "FOR":
-            seen = match.end()
-            break
-    return classify(sql[seen:])
 
 
 def _creates_with_rows(words: Iterator[str]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import Statement
-from airflow_provider_binlog.schema_history.statements import (
+from airflow_provider_binlog.schema_history.ddl import (
     STATEMENT_SHOWN,
     DdlReader,
     Described,

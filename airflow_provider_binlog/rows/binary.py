@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
 
 
@@ -38,9 +39,16 @@ def _padded(values: Values, *, width: int) -> Array:
 
 
 def padded(values: Values, width: int) -> npt.NDArray[np.uint8]:
-    """Return values of at most `width` bytes, zeros behind them: uint8[values, width]."""
+    """Return values of at most `width` bytes, zeros behind them: uint8[values, width].
+
+    Raises:
+        FormatError: A value is longer.
+    """
     if values.length is None:
         raise TypeError("values of fixed width have no lengths")
+    longest = int(values.length.max(initial=0))
+    if longest > width:
+        raise FormatError("a value is longer than its column", bytes=longest, column_bytes=width)
     word_count = (width + 7) // 8
     words = np.empty((len(values), word_count), dtype=np.uint64)
     for number in range(word_count):

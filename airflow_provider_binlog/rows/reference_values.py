@@ -41,6 +41,7 @@ _OLD_SIZES = {
     ColumnType.DATETIME: (8, 6, 6, 7, 7, 7, 8),
     ColumnType.TIMESTAMP: (4, 5, 5, 6, 6, 7, 7),
 }
+_PADDED = ("uuid", "inet4", "inet6")
 
 
 class Unrepresentable(Exception):  # noqa: N818 - not an error: the value becomes NULL
@@ -370,6 +371,9 @@ def _read_set(column: TableMapColumn, mask: int, invalid_text: InvalidText) -> t
 def _read_string(
     column: TableMapColumn, span: bytes, invalid_text: InvalidText
 ) -> tuple[Any, bool]:
+    pads = column.collation == BINARY_COLLATION and column.real_type == ColumnType.STRING
+    if (pads or column.data_type in _PADDED) and len(span) > column.bytes_max:
+        raise FormatError("a value is longer than its column")
     match column.data_type:
         case "uuid":
             return str(uuid.UUID(bytes=span.ljust(16, b"\0"))), False
@@ -381,7 +385,7 @@ def _read_string(
             return _read_vector(span), False
     if column.real_type in (ColumnType.VARCHAR_COMPRESSED, ColumnType.BLOB_COMPRESSED):
         span = _decompress(column, span)
-    if column.collation == BINARY_COLLATION and column.real_type == ColumnType.STRING:
+    if pads:
         span = span.ljust(column.bytes_max, b"\0")
     return _text(span, column.collation, invalid_text)
 

@@ -18,7 +18,7 @@ from airflow_provider_binlog.schema_history.definitions import (
     outer_texts,
     read_definition,
 )
-from airflow_provider_binlog.schema_history.words import Reader, Word
+from airflow_provider_binlog.schema_history.words import Reader, Word, capitals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -395,11 +395,18 @@ def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
         reader = Reader(part)
         name, prefix = reader.name(), 0
         if reader.take("("):
-            prefix = int(reader.name())
+            prefix = _number(reader.name())
         columns.append((name, prefix))
     if not columns:
         raise UnsupportedError("a key without columns")
     return tuple(columns)
+
+
+def _number(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:
+        raise UnsupportedError("a prefix of a key that is no number") from error
 
 
 def _closing(words: Sequence[Word], begin: int) -> int:
@@ -437,7 +444,7 @@ def _chunks(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
 
 
 def _upper(word: Word) -> str:
-    return "" if word.quote else word.text.upper()
+    return "" if word.quote else capitals(word.text)
 
 
 def _opaque(chunk: Sequence[Word]) -> Opaque:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.charset_tables import COLLATIONS
 from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.words import capitals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ def outer_texts(words: Sequence[Word]) -> list[str]:
     for text, quote in words:
         opens, closes = not quote and text == "(", not quote and text == ")"
         if depth == 0 and not closes:
-            texts.append("" if quote else text.upper())
+            texts.append("" if quote else capitals(text))
         depth += opens - closes
     return texts
 

@@ -18,7 +18,7 @@ from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema_history.alterations import Opaque
-from airflow_provider_binlog.schema_history.statements import describe, placed
+from airflow_provider_binlog.schema_history.ddl import describe, placed
 from airflow_provider_binlog.schema_history.table_changes import Altered, TableChange, read_changes
 
 if TYPE_CHECKING:

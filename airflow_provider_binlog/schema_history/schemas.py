@@ -37,6 +37,7 @@ from airflow_provider_binlog.schema_history.completion import (
     shape_of_catalog,
     shape_of_manifest,
 )
+from airflow_provider_binlog.schema_history.ddl import DdlReader, placed
 from airflow_provider_binlog.schema_history.history import (
     History,
     LoggedChange,
@@ -44,7 +45,6 @@ from airflow_provider_binlog.schema_history.history import (
     names_of,
 )
 from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
-from airflow_provider_binlog.schema_history.statements import DdlReader, placed
 from airflow_provider_binlog.schema_history.table_changes import (
     Created,
     Renamed,

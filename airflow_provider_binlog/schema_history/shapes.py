@@ -9,6 +9,7 @@ Source: mysql-server, sql/sql_table.cc, prepare_fields_and_keys; mariadb, mysql_
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -297,34 +298,53 @@ def pasts(shape: Shape, alterations: Sequence[Alteration], flavor: Flavor) -> li
     """
     if any(isinstance(each, Opaque) for each in alterations):
         return None
+    candidates = _candidates(shape, alterations, flavor)
+    if candidates is None:
+        return None
     key = _key_before(shape, alterations)
     found: dict[tuple[ShapeColumn, ...], Shape] = {}
     names = [name.casefold() for name in shape.names]
-    for count, columns in enumerate(_pasts(shape, alterations, flavor)):
-        if count == CANDIDATES_MAX:
-            return None
+    for columns in candidates:
         altered = _altered(columns, alterations)
         if altered is not None and [each.name.casefold() for each in altered] == names:
             found[columns] = Shape(columns, key)
     return list(found.values())
 
 
-def _pasts(
+def _candidates(
     shape: Shape, alterations: Sequence[Alteration], flavor: Flavor
-) -> Iterator[tuple[ShapeColumn, ...]]:
-    """Yield candidates; some cannot have been."""
+) -> Iterator[tuple[ShapeColumn, ...]] | None:
+    """Return what may have been, some of which cannot; None where it is too much."""
     doubtful = [i for i, each in enumerate(alterations) if getattr(each, "optional", False)]
+    if 1 << len(doubtful) > CANDIDATES_MAX:
+        return None
+    former = []
     for chosen in itertools.product((True, False), repeat=len(doubtful)):
         done = dict(zip(doubtful, chosen, strict=True))
-        yield from _pasts_of_done(
+        stay, move = _former_columns(
             shape, [each for i, each in enumerate(alterations) if done.get(i, True)], flavor
         )
+        # A change that was not carried out did not find its column.
+        lacked = {
+            each.old.casefold()
+            for i, each in enumerate(alterations)
+            if isinstance(each, ChangeColumn) and not done.get(i, True)
+        }
+        if lacked.isdisjoint(column.name.casefold() for column in (*stay, *move)):
+            former.append((stay, move))
+    count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in former)
+    if count > CANDIDATES_MAX:
+        return None
+    return itertools.chain.from_iterable(itertools.starmap(_interleaved, former))
 
 
-def _pasts_of_done(
+def _former_columns(
     shape: Shape, alterations: Sequence[Alteration], flavor: Flavor
-) -> Iterator[tuple[ShapeColumn, ...]]:
-    """Yield candidates, where every one of the alterations was carried out."""
+) -> tuple[tuple[ShapeColumn, ...], list[ShapeColumn]]:
+    """Return the columns before, where every one of the alterations was carried out.
+
+    Those that stay stand in their order, the others stood anywhere.
+    """
     added = {each.name.casefold() for each in alterations if isinstance(each, AddColumn)}
     changed = {
         each.name.casefold(): each
@@ -361,7 +381,7 @@ def _pasts_of_done(
         for each in alterations
         if isinstance(each, DropColumn)
     ]
-    yield from _interleaved(tuple(stay), move)
+    return tuple(stay), move
 
 
 def _interleaved(

@@ -19,8 +19,12 @@ from airflow_provider_binlog.schema_history.alterations import (
     read_alterations,
     read_elements,
 )
-from airflow_provider_binlog.schema_history.statements import describe, read_head
-from airflow_provider_binlog.schema_history.words import Reader, Word, split_words
+from airflow_provider_binlog.schema_history.ddl import (
+    STATEMENT_SHOWN,
+    describe,
+    read_head,
+)
+from airflow_provider_binlog.schema_history.words import Reader, Word, capitals, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,10 +94,14 @@ def read_changes(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
     described = describe(query, flavor)
     if described is None:
         return ()
-    readings = {
-        tuple(_changes(described.kind, described.tables, Reader(words), query.database))
-        for words in split_words(query.sql, flavor, query.sql_mode)
-    }
+    try:
+        readings = {
+            tuple(_changes(described.kind, described.tables, Reader(words), query.database))
+            for words in split_words(query.sql, flavor, query.sql_mode)
+        }
+    except UnsupportedError as error:
+        error.context["statement"] = query.sql[:STATEMENT_SHOWN]
+        raise
     if len(readings) == 1:
         return readings.pop()
     # The tables are the same in each; what becomes of them is not.
@@ -133,17 +141,23 @@ def _altered(
     alterations = read_alterations(rest)
     if alterations:
         yield Altered(table, alterations)
-    others = tables[1:]
     reader = Reader(rest)
     word = reader.seek("RENAME", "EXCHANGE", "CONVERT", "TABLE")
     while word is not None:
         if word == "RENAME" and not reader.take("COLUMN", "INDEX", "KEY"):
-            yield Renamed(table, others[-1])
+            yield Renamed(table, _other(tables))
         elif word == "CONVERT" and reader.take("PARTITION"):
-            yield Created(others[-1])
+            yield Created(_other(tables))
         elif word == "CONVERT" and reader.take("TABLE"):
-            yield Dropped(others[-1])
+            yield Dropped(_other(tables))
         word = reader.seek("RENAME", "EXCHANGE", "CONVERT", "TABLE")
+
+
+def _other(tables: Sequence[TableName]) -> TableName:
+    """Return the other table of an ALTER TABLE; of several new names the last one counts."""
+    if len(tables) == 1:
+        raise UnsupportedError("a statement about another table, and no name of it: report it")
+    return tables[-1]
 
 
 def _created(table: TableName, words: Reader, default_database: str) -> Created:
@@ -158,7 +172,7 @@ def _created(table: TableName, words: Reader, default_database: str) -> Created:
         elements, behind = brackets(rest)
         if Reader(elements).take("SELECT", "WITH", "TABLE", "VALUES"):
             return Created(table, optional=optional)
-        texts = [word.text.upper() for word in behind if not word.quote]
+        texts = [capitals(word.text) for word in behind if not word.quote]
         takes_rows = {"AS", "SELECT", "VERSIONING", "IGNORE", "REPLACE", "TABLE", "VALUES"}
         if takes_rows & set(texts) and not _is_partition_of(texts):
             return Created(table, optional=optional)

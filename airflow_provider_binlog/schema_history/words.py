@@ -36,7 +36,7 @@ _LEXEME = r"""
       )
     | (?P<quoted> `(?:[^`]++|``)*+` | "(?:{inside}|""|[^"\\])*+" | '(?:{inside}|''|[^'\\])*+' )
     | (?P<word> [\w$\x80-\U0010FFFF]++ )
-    | (?P<sign> [^'"`] )
+    | (?P<sign> (?!/\*) [^'"`] )  # a comment that does not end is refused, as by the server
 """
 # The server that logged a version comment executed it: one that it did not, it logs without the
 # exclamation mark. To MySQL `/*M!` is a comment like any other.
@@ -98,6 +98,11 @@ def _unescaped(match: re.Match[str]) -> str:
     return match[0] if escaped in "%_" else _ESCAPED.get(escaped, escaped)
 
 
+def capitals(text: str) -> str:
+    """Return a word in capitals, or as it is: a letter beyond ASCII is in no word of SQL."""
+    return text.upper() if text.isascii() else text
+
+
 class Reader:
     """Words, read from the left."""
 
@@ -110,10 +115,11 @@ class Reader:
         if self._at >= len(self._words):
             return None
         text, quote = self._words[self._at]
-        if quote or text.upper() not in wanted:
+        word = capitals(text)
+        if quote or word not in wanted:
             return None
         self._at += 1
-        return text.upper()
+        return word
 
     def take_all(self, *wanted: str) -> list[str]:
         """Return the next words as long as they are of these."""

@@ -110,7 +110,7 @@ def load_progress(files: SourceFiles, path: str) -> Progress:
         if (value["format"], value["version"]) == (FORMAT, VERSION):
             return _from_json(value)
         cause: Exception | None = None
-    except (FormatError, LookupError, TypeError, ValueError) as error:
+    except (FormatError, LookupError, RecursionError, TypeError, ValueError) as error:
         cause = error
     raise ManifestError(
         "this is not how far a lake has got: delete it, and every manifest is read again",

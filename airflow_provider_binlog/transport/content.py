@@ -135,7 +135,7 @@ class _Compressed:
     def _more(self) -> bool:
         if not self._piece and self.error is None:
             try:
-                self._piece = memoryview(self._read())
+                self._piece = self._read()
             except FormatError as error:
                 self.error = error
                 # Its traceback keeps this object until cycles are collected. What decompresses may
@@ -147,7 +147,7 @@ class _Compressed:
         taken, self._piece = self._piece[:count], self._piece[count:]
         return taken
 
-    def _read(self) -> bytes:
+    def _read(self) -> memoryview:
         raise NotImplementedError
 
 
@@ -157,10 +157,10 @@ class _Gzip(_Compressed):
     def __init__(self, file: BinaryFile) -> None:
         super().__init__(gzip.GzipFile(fileobj=file, mode="rb"))
 
-    def _read(self) -> bytes:
+    def _read(self) -> memoryview:
         try:
             # What is good is returned, and the next call fails.
-            return bytes(self._stream.read1(_PIECE_BYTES))
+            return memoryview(self._stream.read1(_PIECE_BYTES))
         except EOFError as error:
             raise _cut("gzip") from error
         except (gzip.BadGzipFile, zlib.error) as error:
@@ -175,9 +175,10 @@ class _Zstd(_Compressed):
             pa.CompressedInputStream(pa.PythonFile(cast("Any", file), mode="r"), "zstd")
         )
 
-    def _read(self) -> bytes:
+    def _read(self) -> memoryview:
         try:
-            return bytes(self._stream.read(_PIECE_BYTES))
+            # When `read` fails, the bytes that it has set aside are never freed.
+            return memoryview(self._stream.read_buffer(_PIECE_BYTES)).cast("B")
         except OSError as error:
             if error.errno is not None:  # of the file, not of what it holds
                 raise

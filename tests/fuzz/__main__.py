@@ -15,6 +15,9 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.fuzz.capture_targets import CAPTURE_TARGETS
+from tests.fuzz.catalogue_targets import CATALOGUE_TARGETS
+from tests.fuzz.content_targets import CONTENT_TARGETS
+from tests.fuzz.ddl_targets import DDL_TARGETS
 from tests.fuzz.expansion_targets import EXPANSION_TARGETS
 from tests.fuzz.json_targets import JSON_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 TARGETS: tuple[Target, ...] = (
     *EVENT_TARGETS,
     *LOG_TARGETS,
+    *CATALOGUE_TARGETS,
+    *CONTENT_TARGETS,
+    *DDL_TARGETS,
     *CAPTURE_TARGETS,
     *EXPANSION_TARGETS,
     *JSON_TARGETS,

@@ -280,8 +280,12 @@ def _streams() -> Sequence[bytes]:
     return tuple(stream(split(log)) for log in seeds.logs())
 
 
+def _tables() -> Sequence[bytes]:
+    return tuple(each for each in seeds.tables() if len(each) <= _PART_BYTES_MAX)
+
+
 LOG_TARGETS = (
     Target("file", run_file, seeds.logs, mutate_log),
     Target("stream", run_stream, _streams, mutate_stream),
-    Target("rows", run_rows, seeds.tables, mutate_rows),
+    Target("rows", run_rows, _tables, mutate_rows),
 )

@@ -17,8 +17,11 @@ from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.rows_event import RowsHeader
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.position import split_file_name
+from airflow_provider_binlog.transport.log_files import plain_name
 from airflow_provider_binlog.transport.server_errors import from_reply, parse_reply
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
@@ -168,6 +171,42 @@ def _manifest(data: bytes) -> None:
         raise Wrong("a manifest that does not survive being written")
 
 
+def _checkpoint(data: bytes) -> None:
+    found = Checkpoint.decode(_text(data))
+    if Checkpoint.decode(found.encode()) != found or not found.says_the_same(found):
+        raise Wrong("a checkpoint that does not survive being written")
+    known = Checkpoint.decode(_CHECKPOINTS[0].decode())
+    for one, other in ((known, found), (found, known)):
+        store = _Store()
+        advance(store, "key", expected=None, new=one)
+        try:
+            advance(store, "key", expected=one, new=other)
+        except BinlogError as error:
+            told(error)
+            if load(store, "key") != one:
+                raise Wrong(f"a checkpoint moved in spite of {error}") from error
+
+
+class _Store:
+    """A store of one checkpoint."""
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+
+    def get(self, key: str) -> str | None:
+        return self._text
+
+    def set(self, key: str, value: str) -> None:
+        self._text = value
+
+
+def _file_name(data: bytes) -> None:
+    name = _text(data)
+    log_name, number = split_file_name(plain_name(name))
+    if split_file_name(f"{log_name}.{number:06}") != (log_name, number):
+        raise Wrong(f"a name that reads otherwise: {name}")
+
+
 def _server_error(data: bytes) -> None:
     told(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
 
@@ -184,6 +223,17 @@ _MANIFEST = b"""{"format": "airflow-provider-binlog/manifest", "version": 1, "se
 "offset": 7, "row": 1, "kind": "DROP TABLE", "tables": [["d", "t"]], "text": "DROP TABLE t"}],
 "events": {"XID": 1}, "skipped_events": {}, "created_at": "x", "created_by": "y"}"""
 
+_CHECKPOINTS = (
+    b"""{"format": "airflow-provider-binlog/checkpoint", "version": 1,
+"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
+"position": {"file": "binlog.000002", "offset": 99,
+"gtid": "4f1e6f83-e4ef-11f0-9d0c-0242ac110002:1-5"},
+"sequence": 7, "saved_at": "2026-01-01T00:00:00Z", "saved_by": "a run"}""",
+    b"""{"format": "airflow-provider-binlog/checkpoint", "version": 1,
+"source": {"flavor": "mariadb", "server": "v", "log_name": "a.b"},
+"position": {"file": "a.b.000009", "offset": 4, "gtid": "0-1-7,3-9-2", "logged": "0-1-7"},
+"sequence": 0, "saved_at": "", "saved_by": "\\u00e9"}""",
+)
 _TAGGED = GtidSet.parse(f"{builder.SERVER_UUID}:1-5:9:tag:1-3:7, {builder.SERVER_UUID[:-1]}f:8")
 _STATEMENTS = (
     b"XA START X'6162',X'',1",
@@ -234,6 +284,8 @@ EVENT_TARGETS = (
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
     Target("manifest", _manifest, lambda: [_MANIFEST]),
+    Target("checkpoint", _checkpoint, lambda: _CHECKPOINTS),
+    Target("file_name", _file_name, lambda: (b"binlog.000001", b"a/b.c.000123.zst", b".1.gz")),
     Target("server_error", _server_error, lambda: [b"\xff\xd4\x04#HY000Could not find first log"]),
 )
 

@@ -59,6 +59,7 @@ def test_reads_the_stored_form() -> None:
         ({"source": {}}, "not a checkpoint"),
         ({"position": {"file": "binlog.000001", "offset": 3}}, "not a checkpoint"),
         ({"position": {"file": "binlog", "offset": 4}}, "not a checkpoint"),
+        ({"position": {"file": f"binlog.{'9' * 5000}", "offset": 4}}, "not a checkpoint"),
     ],
 )
 def test_refuses_what_is_no_checkpoint(change: dict[str, Any], says: str) -> None:
@@ -75,6 +76,11 @@ def test_every_field_is_needed(field: str) -> None:
 
     with pytest.raises(CheckpointError):
         Checkpoint.decode(json.dumps(value))
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(CheckpointError):
+        Checkpoint.decode("[" * 100_000)
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))

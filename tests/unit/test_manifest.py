@@ -208,6 +208,11 @@ def test_cut_anywhere_is_refused() -> None:
             Manifest.decode(data[:size])
 
 
+def test_what_is_nested_too_deep_is_refused() -> None:
+    with pytest.raises(ManifestError):
+        Manifest.decode("[" * 100_000)
+
+
 @given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_any_bytes_are_a_manifest_or_a_manifest_error(data: bytes | str) -> None:
     with pytest.raises(ManifestError):

@@ -130,3 +130,10 @@ def test_the_name_of_an_xa_transaction() -> None:
     assert xid_of("XA COMMIT X'61', X'62',3") == "X'61',X'62',3"
     assert xid_of("xa rollback X'',X'',-1") == "X'',X'',-1"
     assert xid_of("COMMIT") == ""
+
+
+def test_settings_may_be_nested_as_deep_as_they_like() -> None:
+    nested = "SET STATEMENT a = 1 FOR " * 5000
+
+    assert classify(f"{nested}ALTER TABLE t ADD c INT") is StatementKind.DDL
+    assert classify(f"{nested}SET x = 1") is StatementKind.OTHER

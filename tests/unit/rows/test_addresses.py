@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
@@ -92,3 +94,14 @@ def test_they_are_named(data_type: str) -> None:
 def test_a_catalogue_that_says_something_else(other: TableMapColumn) -> None:
     with pytest.raises(FormatError, match="another type than the log"):
         compile_layout(wire.table(other))
+
+
+@pytest.mark.parametrize("data_type", ["inet4", "inet6", "uuid"])
+def test_a_value_longer_than_its_column_is_refused(data_type: str) -> None:
+    size = 4 if data_type == "inet4" else 16
+    layout = compile_layout(wire.table(column(data_type, size)))
+    image = wire.image_of_bytes([bytes([size + 1]) + bytes(size + 1)])
+    events = wire.rows_events(wire.event(EventType.WRITE_ROWS, 1, image))
+
+    with pytest.raises(FormatError, match="longer than its column"):
+        decode(layout, events)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.rows.reference import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
 
@@ -26,6 +31,17 @@ def test_binary_of_any_width(width: int) -> None:
     assert read(column, *(wire.encode(column, full[:size]) for size in range(width + 1))) == [
         full[:size].ljust(width, b"\0") for size in range(width + 1)
     ]
+
+
+def test_a_value_longer_than_its_column_is_refused() -> None:
+    column = wire.char(15, collation=wire.BINARY)
+    layout = compile_layout(wire.table(column))
+    image = wire.image_of_bytes([b"\x10" + bytes(range(16))])
+    events = wire.rows_events(wire.event(EventType.WRITE_ROWS, 1, image))
+
+    for decoder in (decode, decode_plainly):
+        with pytest.raises(FormatError, match="longer than its column"):
+            decoder(layout, events)
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65535])

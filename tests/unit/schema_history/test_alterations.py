@@ -67,6 +67,9 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("ADD b decimal(10,2) DEFAULT (1,2), ADD c int", [added("b"), added("c")]),
     ("ADD first int, ADD after int AFTER first", [added("first"), added("after", "first")]),
     ("ADD `INDEX` int", [added("INDEX")]),
+    # To Python their capitals are those of INDEX, FIRST and SET.
+    ("ADD ındex int, ADD fırst int AFTER fırst", [added("ındex"), added("fırst", "fırst")]),
+    ("DROP ındex, DROP ſet", [DropColumn("ındex"), DropColumn("ſet")]),
     ("ADD period int, ADD system int", [added("period"), added("system")]),
     ("ADD vector int", [added("vector")]),
     (
@@ -153,6 +156,8 @@ def test_what_an_alter_table_does(sql: str, alterations: list[Alteration]) -> No
         "ADD (b int",
         "ADD COLUMN IF NOT EXISTS b int PRIMARY KEY",
         "ADD PRIMARY KEY IF NOT EXISTS (a)",
+        "ADD PRIMARY KEY (a(b))",
+        "ADD PRIMARY KEY (a(²))",
         "DROP COLUMN a b",
         "DROP COLUMN 'a'",
         "CHANGE a",

@@ -222,6 +222,27 @@ def test_too_many_pasts_are_none() -> None:
     assert pasts(wide, [Opaque("?")], Flavor.MYSQL) is None
 
 
+def test_too_many_pasts_are_not_even_looked_at() -> None:
+    drops = [DropColumn(f"x{number}") for number in range(3000)]
+    wide = shape(" ".join(f"c{number}" for number in range(900)))
+    moves = [change(f"c{number}", f"c{number}", FIRST) for number in range(900)]
+    optional = [ChangeColumn(each.old, each.name, UNKNOWN, optional=True) for each in moves]
+
+    assert pasts(shape("a b"), drops, Flavor.MYSQL) is None
+    assert pasts(wide, moves, Flavor.MYSQL) is None
+    assert pasts(wide, optional, Flavor.MARIADB) is None
+
+
+def test_a_change_that_found_its_column_was_carried_out() -> None:
+    uuid = Facts(data_type="uuid")
+    after = Shape((ShapeColumn("a"), ShapeColumn("b", uuid)), NO_KEY)
+    modify = ChangeColumn("b", "b", uuid, optional=True)
+
+    (past,) = pasts(after, [modify], Flavor.MARIADB) or []
+
+    assert past.columns == (ShapeColumn("a"), ShapeColumn("b"))
+
+
 def test_facts_stay_with_their_columns_and_go_with_changes() -> None:
     known = Facts(data_type="int", unsigned=True)
     columns = (ShapeColumn("a", known), ShapeColumn("b", known), ShapeColumn("c", known))

@@ -89,6 +89,16 @@ def test_what_a_statement_changes(sql: str, changes: list[TableChange] | None) -
         assert found == changes
 
 
+@pytest.mark.parametrize(
+    "sql", ["ALTER TABLE t CONVERT PARTITION p", "ALTER TABLE t WAIT ;", "DROP INDEX ON t"]
+)
+def test_what_is_not_understood_is_refused_with_the_statement(sql: str) -> None:
+    with pytest.raises(UnsupportedError, match="report it") as raised:
+        read(sql)
+
+    assert raised.value.context["statement"] == sql
+
+
 def test_two_readings_that_differ_are_not_understood() -> None:
     sql = r"ALTER TABLE t COMMENT 'a\', DROP b -- '"
 

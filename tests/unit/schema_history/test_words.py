@@ -36,6 +36,14 @@ def test_words(flavor: Flavor, sql: str, words: list[str | tuple[str, str]]) -> 
     assert split_words(sql, flavor) == [expected]
 
 
+@BOTH
+def test_a_comment_that_does_not_end_is_refused(flavor: Flavor) -> None:
+    assert split_words("a /* b", flavor) == []
+    assert split_words("a / * b", flavor) == [[*map(Word, "a/*b")]]
+    # And at once: a search for the end from each of them would take minutes.
+    assert split_words("/* " * 300_000, flavor) == []
+
+
 def test_a_comment_of_mariadb_counts_there_alone() -> None:
     assert split_words("a /*M!100100 b */ c", Flavor.MARIADB) == [[*map(Word, "abc")]]
     assert split_words("a /*M!100100 b */ c", Flavor.MYSQL) == [[*map(Word, "ac")]]

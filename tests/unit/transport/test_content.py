@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
 import tracemalloc
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -145,6 +147,42 @@ def test_a_bomb_takes_little_memory(form: str) -> None:
     tracemalloc.stop()
     assert passed == 64 << 20
     assert peak < 4 << 20
+
+
+def test_damaged_files_leave_no_memory_behind() -> None:
+    cut = FORMS["zstd"](DATA)[:-3]
+    tracemalloc.start()
+
+    for _ in range(40):
+        assert read(open_content(io.BytesIO(cut)), 1 << 16)
+
+    gc.collect()
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert left < 1 << 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells its size")
+def test_what_decompressed_goes_with_the_error() -> None:
+    # A window of 128 MiB, and a block of the type that is reserved.
+    damaged = b"\x28\xb5\x2f\xfd" + b"\x00\x88" + b"\x07\x00\x00"
+    errors = []
+    gc.disable()
+    for _ in range(6):
+        content = open_content(io.BytesIO(damaged))
+        read(content, 10)
+        errors.append(content.error)
+        if len(errors) == 1:  # what Arrow takes once is its own
+            before = _address_bytes()
+    gc.enable()
+
+    assert None not in errors
+    assert _address_bytes() - before < 256 << 20
+
+
+def _address_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_what_the_file_itself_raises_passes() -> None:

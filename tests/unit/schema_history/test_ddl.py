@@ -10,7 +10,7 @@ from airflow_provider_binlog.binlog.statement_events import Query
 from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.statements import describe
+from airflow_provider_binlog.schema_history.ddl import describe
 
 Tables = list[tuple[str, str]]
 T = ("shop", "t")

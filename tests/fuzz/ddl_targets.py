@@ -1,0 +1,295 @@
+"""The readers of DDL under test, and what is made of tables by what they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cache
+from random import Random
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.ddl import STATEMENT_SHOWN
+from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
+from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, alter, pasts
+from airflow_provider_binlog.schema_history.table_changes import (
+    Altered,
+    Created,
+    TableChange,
+    TableName,
+    read_changes,
+)
+from tests.fuzz import seeds
+from tests.fuzz.mutate import mutate
+from tests.fuzz.targets import Target, Wrong, told
+
+_NO_BACKSLASH_ESCAPES = 1 << 20
+_MODES = (0, _NO_BACKSLASH_ESCAPES, None)
+_DATABASE = "shop"
+
+_CHARACTERS_MAX = 3000
+_STATEMENTS_MAX = 6
+_END = ";\n"
+
+
+def _shape(*names: str) -> Shape:
+    """Return a shape of which all is known."""
+    texts = Facts("varchar", False, False, "latin1", None, 40, None, None, None, False, True)
+    numbers = Facts("int", False, True, "binary", None, 4, 10, 0, None, False, True)
+    labels = Facts("enum", True, False, "utf8mb4", ("a", "b"), 1, None, None, None, False, True)
+    kinds = (numbers, texts, labels)
+    columns = (ShapeColumn(name, kinds[index % 3]) for index, name in enumerate(names))
+    return Shape(tuple(columns), Key(((names[0], 0),), primary=True, others=False))
+
+
+SHAPES = (
+    _shape("id", "a", "b", "c", "d"),
+    _shape("id"),
+    _shape("my_row_id", "a", "first", "after", "B", "índex", "a b", "`"),
+)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")[:_CHARACTERS_MAX]
+
+
+def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]:
+    """Return what a statement changes; nothing if it is refused, as it may be."""
+    try:
+        return read_changes(Query(7, _DATABASE, 0, 255, sql, mode), flavor)
+    except UnsupportedError as error:
+        told(error)
+        if error.context.get("statement") != sql[:STATEMENT_SHOWN]:
+            raise Wrong(f"an error that does not say its statement: {error}") from error
+    return ()
+
+
+# ------------------------------------------------------------------------------ statements
+
+
+def run_ddl(data: bytes) -> None:
+    """Read a statement, and carry out and undo what it does to shapes."""
+    sql = _text(data)
+    for flavor in Flavor:
+        seen = set()
+        for mode in _MODES:
+            changes = _read(sql, flavor, mode)
+            if changes in seen:
+                continue
+            seen.add(changes)
+            for change in changes:
+                if isinstance(change, Altered):
+                    for shape in SHAPES:
+                        _carry_out(shape, change, flavor)
+                elif isinstance(change, Created) and change.elements is not None:
+                    alter(Shape((), None), change.elements)
+
+
+def _carry_out(shape: Shape, change: Altered, flavor: Flavor) -> None:
+    """Refuse a past of what a shape became, of the same columns, that is not like the shape."""
+    after = alter(shape, change.alterations)
+    pasts(shape, change.alterations, flavor)
+    if after is None:
+        return
+    if len({name.casefold() for name in after.names}) != len(after.columns):
+        raise Wrong(f"two columns of one name: {after.names}")
+    found = pasts(after, change.alterations, flavor)
+    if found is not None:
+        _check(shape, found)
+
+
+def _check(shape: Shape, candidates: Sequence[Shape]) -> None:
+    """Refuse candidates if none of them is a shape, or says otherwise of it than it was."""
+    same = [each for each in candidates if _names(each) == _names(shape)]
+    if not same:
+        raise Wrong(f"undone, it is no longer among {len(candidates)} pasts: {shape.names}")
+    for candidate in same:
+        for mine, other in zip(shape.columns, candidate.columns, strict=True):
+            for field in fields(Facts):
+                fact, told_fact = getattr(mine.facts, field.name), getattr(other.facts, field.name)
+                if None not in (fact, told_fact) and fact != told_fact:
+                    raise Wrong(f"{field.name} of {mine.name}: {fact}, and undone {told_fact}")
+
+
+def _names(shape: Shape) -> list[str]:
+    return [name.casefold() for name in shape.names]
+
+
+# --------------------------------------------------------------------------------- history
+
+
+def run_history(data: bytes) -> None:
+    """Follow tables through some statements, from both ends: the two must be able to agree."""
+    statements = _text(data).split(_END)[:_STATEMENTS_MAX]
+    for flavor in Flavor:
+        changes = [
+            LoggedChange(row, "binlog.000001", 4 + row, change)
+            for row, sql in enumerate(statements)
+            for change in _read(sql, flavor, 0)
+        ]
+        first = {(_DATABASE, name): SHAPES[0] for name in ("t", "u")}
+        names = (*first, (_DATABASE, "v"))
+        known = History(
+            changes, names, first=first, last=lambda _: Lost("not asked"), flavor=flavor
+        )
+        rows = len(statements)
+        last = {name: known.at(name, rows)[1] for name in names}
+
+        def tell(name: TableName, last: dict[TableName, Shape | None] = last) -> Backwards:
+            shape = last.get(name)
+            return Lost("not known") if shape is None else (shape,)
+
+        history = History(changes, names, first=first, last=tell, flavor=flavor)
+        for name in names:
+            for row in range(-1, rows):
+                before, after = history.at(name, row)
+                if after is not None and not isinstance(before, Lost):
+                    _check(after, before)
+
+
+# ---------------------------------------------------------------------------------- damage
+
+_TOKEN = re.compile(r"\w+|\s+|'[^']*'|`[^`]*`|.", re.DOTALL)
+_WORDS = (
+    *("ADD", "ALTER", "AFTER", "AS", "CHANGE", "CHARACTER SET", "COLLATE", "COLUMN", "COMMENT"),
+    *("CONSTRAINT", "CONVERT", "CREATE", "DEFAULT", "DROP", "EXCHANGE", "EXISTS", "FIRST", "FOR"),
+    *("FOREIGN", "GENERATED", "IF", "IF NOT EXISTS", "IGNORE", "INDEX", "KEY", "LIKE", "MODIFY"),
+    *("NOT NULL", "NOWAIT", "ORDER BY", "PARTITION", "PARTITION BY", "PERIOD", "PRIMARY KEY"),
+    *("REMOVE PARTITIONING", "RENAME", "REPLACE", "SELECT", "SERIAL", "SET STATEMENT", "SYSTEM"),
+    *("TABLE", "TEMPORARY", "TO", "UNIQUE", "VALUES", "VERSIONING", "WAIT", "WITH", "int", "enum"),
+    *("a", "b", "id", "my_row_id", "t", "u", "v", "shop", "5", "10", "²", "x'41'", "ſet", "`ß`"),
+    *("(", ")", "()", ",", ";", ".", "=", "`", "'", '"', "\\", "/*", "*/", "/*!50000 ", "/*M!"),
+    *("-- ", "#", "\n", "\0", "\ufffd", "İ"),
+)
+_ROUNDS = (1, 1, 1, 2, 2, 3, 5)
+
+
+def mutate_sql(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Damage characters, or leave out, repeat, exchange and put in words."""
+    if random.random() < 0.25:
+        return mutate(random, data, others)
+    tokens = _TOKEN.findall(_text(data)) or [""]
+    other = _TOKEN.findall(_text(random.choice(others))) or [""]
+    for _ in range(random.choice(_ROUNDS)):
+        at, size = random.randrange(len(tokens) + 1), random.choice((1, 1, 2, 4, 9))
+        place = random.randrange(len(other))
+        match random.randrange(7):
+            case 0:
+                del tokens[at : at + size]
+            case 1:
+                tokens[at:at] = tokens[at : at + size] * random.choice((1, 1, 3, 40))
+            case 2:
+                tokens[at:at] = other[place : place + size]
+            case 3:
+                tokens[at:] = other[place:]
+            case 4:
+                tokens[at : at + 1] = [random.choice(_WORDS)]
+            case _:
+                tokens[at:at] = [" ", random.choice(_WORDS), " "]
+    return "".join(tokens)[:_CHARACTERS_MAX].encode()
+
+
+def mutate_statements(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Damage one of some statements, leave one out, or put one in."""
+    statements = _text(data).split(_END)
+    place = random.randrange(len(statements))
+    kind = random.random()
+    if kind < 0.2 and len(statements) > 1:
+        del statements[place]
+    elif kind < 0.5:
+        statements.insert(place, _text(random.choice(ddl())))
+    else:
+        statements[place] = _text(mutate_sql(random, statements[place].encode(), others))
+    return _END.join(statements).encode()
+
+
+# ----------------------------------------------------------------------------------- seeds
+
+_ALTERATIONS = (
+    "ADD COLUMN e decimal(10,2) UNSIGNED NOT NULL DEFAULT 0.00 AFTER a",
+    "ADD e enum('x','y, z') CHARACTER SET latin1 FIRST, ADD (f int, g text, KEY (f))",
+    "ADD COLUMN IF NOT EXISTS b int, DROP COLUMN IF EXISTS zz",
+    "DROP COLUMN b, DROP c, DROP d",
+    "CHANGE a z varchar(10) COLLATE utf8mb4_bin AFTER c, MODIFY b bigint FIRST",
+    "MODIFY COLUMN IF EXISTS c inet6, CHANGE IF EXISTS a a2 vector(3)",
+    "RENAME COLUMN a TO b, RENAME COLUMN b TO a, RENAME INDEX i TO j",
+    "RENAME TO u, ADD e int /*!80023 INVISIBLE */",
+    "DROP PRIMARY KEY, ADD PRIMARY KEY (a(10), b DESC), ADD UNIQUE KEY u (c)",
+    "ADD CONSTRAINT p PRIMARY KEY USING BTREE (`a`), DROP INDEX `PRIMARY`",
+    "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci",
+    "ALTER COLUMN a SET DEFAULT 'it''s \\' 5', ALTER b DROP DEFAULT, ALTER INDEX i INVISIBLE",
+    "ENGINE=InnoDB, COMMENT='ADD b int', ORDER BY a, b DESC, ALGORITHM=INPLACE, LOCK=NONE",
+    'ADD e int AS (a + 1) STORED UNIQUE KEY COMMENT "x" AFTER `a`',
+    "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES IN (1))",
+    "EXCHANGE PARTITION p WITH TABLE u WITHOUT VALIDATION",
+    "CONVERT PARTITION p TO TABLE v",
+    "CONVERT TABLE v TO PARTITION p VALUES LESS THAN (9)",
+    "ADD SYSTEM VERSIONING, ADD PERIOD FOR SYSTEM_TIME (a, b)",
+    "ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id) ON DELETE CASCADE, DROP FOREIGN KEY g",
+    "WAIT 5 DROP b",
+)
+_STATEMENTS = (
+    *(f"ALTER TABLE t {each}" for each in _ALTERATIONS),
+    "ALTER ONLINE IGNORE TABLE IF EXISTS `shop`.t NOWAIT DROP b -- c\n",
+    "SET STATEMENT max_statement_time=5 FOR ALTER TABLE t DROP b;",
+    "CREATE TABLE t (id int AUTO_INCREMENT, `a b` text, PRIMARY KEY (id)) /* made */ COMMENT 'x'",
+    "CREATE TABLE IF NOT EXISTS v (LIKE shop.t)",
+    "CREATE TABLE t (a timestamp(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6))",
+    "CREATE OR REPLACE TABLE u (a serial, b set('x','y'), c point, CONSTRAINT CHECK (a > 1))",
+    "CREATE TABLE u (d json, UNIQUE (b), FULLTEXT KEY (b)) PARTITION BY HASH (a)",
+    "CREATE TABLE t (a int) AS SELECT 1 AS b",
+    "CREATE TEMPORARY TABLE t (a int)",
+    "CREATE UNIQUE INDEX i ON t (a) USING BTREE",
+    "CREATE DATABASE IF NOT EXISTS crm",
+    "CREATE SEQUENCE s START WITH 5",
+    "DROP INDEX IF EXISTS `PRIMARY` ON t",
+    "DROP TABLE IF EXISTS t, shop.`u` CASCADE /* generated by server */",
+    "DROP DATABASE shop",
+    "RENAME TABLE t TO _t_old, _t_gho TO t",
+    "RENAME TABLE IF EXISTS t WAIT 3 TO v, u NOWAIT TO t",
+    "TRUNCATE TABLE t",
+    "IMPORT TABLE FROM '/tmp/t.sdi'",
+)
+_RUNS = (
+    # As gh-ost goes about it.
+    (
+        "CREATE TABLE shop.v LIKE shop.t",
+        "ALTER TABLE v ADD e int AFTER a, DROP b",
+        "RENAME TABLE t TO w, v TO t",
+        "DROP TABLE w",
+    ),
+    ("ALTER TABLE t DROP b", "ALTER TABLE t ADD b int FIRST", "ALTER TABLE t CHANGE c z text"),
+    ("ALTER TABLE t RENAME TO v", "ALTER TABLE v DROP PRIMARY KEY", "RENAME TABLE v TO t"),
+    ("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, a text)", "ALTER TABLE t DROP a"),
+)
+
+
+def _logged() -> Iterator[str]:
+    """Yield the statements of the corpus."""
+    for event in seeds.events():
+        if event.header.type == EventType.QUERY:
+            try:
+                yield Query.parse(bytes(event.body), event.format).sql
+            except BinlogError:
+                continue
+
+
+@cache
+def ddl() -> tuple[bytes, ...]:
+    """Return statements, from the corpus and of every form."""
+    logged = (sql for sql in _logged() if sql != "BEGIN" and len(sql) < _CHARACTERS_MAX)
+    return tuple(dict.fromkeys(sql.encode() for sql in (*_STATEMENTS, *logged)))
+
+
+def _runs() -> Sequence[bytes]:
+    return tuple(_END.join(run).encode() for run in _RUNS)
+
+
+DDL_TARGETS = (
+    Target("ddl", run_ddl, ddl, mutate_sql),
+    Target("history", run_history, _runs, mutate_statements),
+)
