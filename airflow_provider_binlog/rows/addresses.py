@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.binary import padded
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values
 
@@ -54,7 +53,7 @@ def uuid_plan(prefix: int) -> Plan:
 
 def _uuid(values: Values) -> Array:
     count = len(values)
-    digits = _HEX.reshape(256, 2).take(_octets(values, UUID_BYTES), axis=0)
+    digits = _HEX.reshape(256, 2).take(padded(values, UUID_BYTES), axis=0)
     text = np.full((count, 2 * UUID_BYTES + len(_DASHES)), ord("-"), dtype=np.uint8)
     for number, (first, last) in enumerate(zip((0, *_DASHES), (*_DASHES, UUID_BYTES), strict=True)):
         text[:, 2 * first + number : 2 * last + number] = digits[:, first:last].reshape(count, -1)
@@ -63,11 +62,11 @@ def _uuid(values: Values) -> Array:
 
 
 def _inet4(values: Values) -> Array:
-    return _with_nulls(_dotted(_octets(values, INET4_BYTES)), values)
+    return _with_nulls(_dotted(padded(values, INET4_BYTES)), values)
 
 
 def _inet6(values: Values) -> Array:
-    octets = _octets(values, INET6_BYTES)
+    octets = padded(values, INET6_BYTES)
     groups = np.ascontiguousarray(octets).view(">u2").astype(np.uint16)
     begin, size = _gaps(groups)
     mapped = (size == 5) & (groups[:, 5] == _MAPPED)
@@ -86,13 +85,6 @@ def _inet6(values: Values) -> Array:
     places[np.concatenate(order)] = np.arange(len(values))
     joined: Array = pa.concat_arrays(texts)
     return _with_nulls(joined.take(places), values)
-
-
-def _octets(values: Values, size: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of each value, with the zeros at its end that the log leaves out."""
-    if values.length is not None and int(values.length.max(initial=0)) > size:
-        raise FormatError("a value is longer than its column", column_bytes=size)
-    return padded(values, size)
 
 
 def _gaps(groups: _Groups) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
+from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
@@ -82,6 +83,7 @@ _ADVICE = (
 )
 # What MariaDB calls the columns of a period that nobody named.
 _PERIOD = ["row_start", "row_end"]
+_DIGITS = 6
 _ADVICE_UNDER_FULL = (
     "binlog_row_metadata=FULL does not log it either: GRANT SELECT on the table to the account, "
     "let the changes logged before its last ALTER TABLE be replaced by a new snapshot, or leave it "
@@ -306,9 +308,8 @@ class SchemaReader:
         logged: Sequence[TableMap],
     ) -> None:
         for index in np.unique(table).tolist():
-            names = [column.name for column in logged[index].columns[-2:]]
             name = logged[index].database, logged[index].table
-            if names == _PERIOD or self._past.is_versioned(name):
+            if _has_period(logged[index]) or self._past.is_versioned(name):
                 event = int(rows[np.flatnonzero(table == index)[0]])
                 self._refuse_versioned(block, event, logged[index])
 
@@ -461,6 +462,18 @@ class SchemaReader:
             known = self._indexes[table_map] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known
+
+
+def _has_period(table_map: TableMap) -> bool:
+    """Whether a table of MariaDB has the columns of a period that nobody named."""
+    period = table_map.columns[-2:]
+    last = len(table_map.columns) - 1
+    key = table_map.primary_key
+    return (
+        [column.name for column in period] == _PERIOD
+        and all(each.real_type == ColumnType.TIMESTAMP2 and each.fsp == _DIGITS for each in period)
+        and (key is None or last in (index for index, _ in key))
+    )
 
 
 def _version(file_format: FormatDescription) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.transport.catalog import Catalog, read_catalog
 from tests.fixtures.mysql import Database, connect, execute, query
-from tests.support.ranges import files, happen, live, stage
+from tests.support.ranges import end_of, files, happen, live, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,6 +65,12 @@ def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -
         with pytest.raises(UnsupportedError, match="system-versioned"):
             stage(files(database.server), happened)
 
+    # What looks like it and is not, is none.
+    database.execute(
+        "CREATE TABLE mine (id INT PRIMARY KEY, row_start TIMESTAMP(6), row_end TIMESTAMP(6))",
+        "INSERT INTO mine VALUES (1, NOW(6), NOW(6))",
+    )
+    happened = replace(happened, stop=end_of(database.server))
     captured = TableFilter([f"{database.name}.*"], exclude=["*.t"])
     others = stage(live(database.server), happened, tables=captured, read_catalog=ask_catalog)
-    assert [table.table for table in others.manifest.tables] == ["plain"]
+    assert [table.table for table in others.manifest.tables] == ["mine", "plain"]
