@@ -463,7 +463,7 @@ DOUBTS = [
     ),
     Doubt(["ALTER TABLE t MODIFY x BIGINT"], "the sign of column x", ["mariadb118"]),
     Doubt(
-        ["ALTER TABLE t ADD SYSTEM VERSIONING"],
+        ["ALTER TABLE t ADD SYSTEM VERSIONING", "ALTER TABLE t DROP SYSTEM VERSIONING"],
         "what the statement at .* changed is not clear",
         ["mariadb118"],
     ),
