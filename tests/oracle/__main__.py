@@ -109,7 +109,7 @@ def check_all(
 ) -> Tally:
     """Run each combination, and all of them again until there were enough changes or one failed.
 
-    A run that fails, however it does, is printed and counted, and the next one follows.
+    Each is printed. One that fails, however it does, is counted, and the next one follows.
     """
     tally = Tally()
     while not tally.runs or (tally.changes < changes_min and not tally.failed):
@@ -122,6 +122,7 @@ def check_all(
                 print(f"{each}, seed {seed}, failed:\n{traceback.format_exc()}", flush=True)
             else:
                 tally.add(outcome)
+                print(f"{each}, seed {seed}: {outcome.changes} changes", flush=True)
                 for table, reason in outcome.refused.items():
                     print(f"{each}, seed {seed}, refused {table}: {reason}", flush=True)
             seed += 1
