@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.errors import (
+    MALFORMED,
     CheckpointError,
     CheckpointMissingError,
     CheckpointMovedError,
-    FormatError,
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 
@@ -111,14 +111,7 @@ class Checkpoint:
             if type(checkpoint.sequence) is not int or checkpoint.sequence < 0:
                 raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
             _ = checkpoint.position.place  # a file name without a number orders nothing
-        except (
-            AttributeError,
-            FormatError,
-            KeyError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except MALFORMED as error:
             raise CheckpointError("not a checkpoint", cause=repr(error)) from error
         return checkpoint
 

@@ -158,3 +158,7 @@ class TargetConflictError(MergeError):
     """Another writer committed to the target table first; the merge may run again."""
 
     retryable = True
+
+
+MALFORMED = (AttributeError, FormatError, KeyError, RecursionError, TypeError, ValueError)
+"""What reading a stored JSON document raises where it is not of the form that was written."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
-from airflow_provider_binlog.errors import FormatError, ManifestError
+from airflow_provider_binlog.errors import MALFORMED, ManifestError
 from airflow_provider_binlog.position import Position, SourceIdentity, goes_on
 
 FORMAT = "airflow-provider-binlog/manifest"
@@ -306,14 +306,7 @@ class Manifest:
                 zero_dates=ZeroDates(value.get("zero_dates", ZeroDates.NULL)),
                 invalid_text=InvalidText(value.get("invalid_text", InvalidText.FAIL)),
             )
-        except (
-            AttributeError,
-            FormatError,
-            KeyError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except MALFORMED as error:
             raise ManifestError("not a manifest", cause=repr(error)) from error
 
 
