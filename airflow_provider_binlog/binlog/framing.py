@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.event_types import IN_USE, EventType, event_name
-from airflow_provider_binlog.binlog.format_description import CHECKSUM_SIZE, FormatDescription
+from airflow_provider_binlog.binlog.events.format_description import (
+    CHECKSUM_SIZE,
+    FormatDescription,
+)
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.errors import (
     ChecksumError,

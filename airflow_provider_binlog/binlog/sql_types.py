@@ -16,7 +16,7 @@ from airflow_provider_binlog.binlog.charsets import (
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType, type_name
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 _NUMBERS = {
     ColumnType.TINY: "tinyint",

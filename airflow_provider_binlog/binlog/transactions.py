@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider_binlog.binlog.control_events import Incident
 from airflow_provider_binlog.binlog.event_types import (
     COMPRESSED,
     GROUP_STARTS,
@@ -24,14 +23,15 @@ from airflow_provider_binlog.binlog.event_types import (
     EventType,
     event_name,
 )
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
-from airflow_provider_binlog.binlog.statement_events import Query, XaPrepare
+from airflow_provider_binlog.binlog.events.control import Incident
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
 from airflow_provider_binlog.binlog.statements import StatementKind, classify, xid_of
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.binlog.header import EventHeader
 
 _STATEMENT_FORMAT = (

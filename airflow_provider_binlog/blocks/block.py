@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 
 SLACK = 64
 """Spare bytes behind the last event, so that wide gathers near the end stay in bounds."""

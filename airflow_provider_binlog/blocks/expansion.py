@@ -6,7 +6,7 @@
 Small transactions are unpacked together, many with one call: zstd frames may stand one behind the
 other. Large ones are unpacked as a stream, and come out in several blocks.
 
-Source: as binlog/compressed_events.py.
+Source: as binlog/events/compressed.py.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.compressed_events import (
-    PLAIN_FORMS,
-    Compression,
-    TransactionPayload,
-    plain_body,
-)
 from airflow_provider_binlog.binlog.event_types import (
     COMPRESSED,
     GROUP_STARTS,
     EventType,
     event_name,
 )
-from airflow_provider_binlog.binlog.format_description import ChecksumAlgorithm, FormatDescription
+from airflow_provider_binlog.binlog.events.compressed import (
+    PLAIN_FORMS,
+    Compression,
+    TransactionPayload,
+    plain_body,
+)
+from airflow_provider_binlog.binlog.events.format_description import (
+    ChecksumAlgorithm,
+    FormatDescription,
+)
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX, Framer

@@ -23,7 +23,7 @@ from airflow_provider_binlog.blocks.checksums import NEUTRAL, first_damaged
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 
 EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
 """No server writes a longer event: `max_allowed_packet` ends at 1 GiB."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.errors import BinlogError, FormatError, TableMapMissingError
 

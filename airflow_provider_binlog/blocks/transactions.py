@@ -5,7 +5,7 @@ lie whole in the block are recognised by comparing type codes and read by the co
 not of this form goes through the plain scanner of `binlog/`, one event after another: statements,
 two-phase commits, the ends of files, a transaction that reaches over the block's end.
 
-Source: as binlog/transactions.py and binlog/gtid_events.py.
+Source: as binlog/transactions.py and binlog/events/gtid.py.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
-from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import (
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import (
     COMPLETED_XA,
     PREPARED_XA,
     STANDALONE,
     MariadbGtid,
 )
+from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema_history.history import LoggedChange
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 _PROGRESS_SECONDS = 5.0
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 
 @dataclass(frozen=True)

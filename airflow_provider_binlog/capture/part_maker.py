@@ -21,8 +21,8 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Part, Schema, TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
+from airflow_provider_binlog.rows.images.partial import first_rows
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.some_columns import first_rows
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import LogRange
     from airflow_provider_binlog.rows.events import RowsEvents

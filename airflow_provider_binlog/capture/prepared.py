@@ -24,15 +24,15 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
-from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import (
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import (
     COMPLETED_XA,
     PREPARED_XA,
     STANDALONE,
     MariadbGtid,
 )
-from airflow_provider_binlog.binlog.statement_events import Query, XaPrepare
+from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
+from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.statements import StatementKind, classify, xid_of
 from airflow_provider_binlog.blocks.picking import choose, copy, joined
 from airflow_provider_binlog.errors import (

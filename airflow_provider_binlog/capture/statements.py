@@ -24,8 +24,8 @@ from airflow_provider_binlog.schema_history.ddl import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.binlog.statement_events import Query
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.statements import Query
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.capture.pending import RowsColumns

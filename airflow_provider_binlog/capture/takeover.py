@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 
 def take_over_prepared(

@@ -71,7 +71,7 @@ def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
     from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.hooks.start import resolve_start
     from airflow_provider_binlog.operators.gtids import find_gtids
-    from airflow_provider_binlog.transport import questions
+    from airflow_provider_binlog.transport.server import queries as questions
 
     settings = read_settings(conn)
     resolved = resolve_start(settings, position, find_gtids)

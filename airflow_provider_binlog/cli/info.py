@@ -17,11 +17,10 @@ from pymysql.charset import charset_by_id
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import charset_of, decode_identifier
-from airflow_provider_binlog.binlog.control_events import Incident, Rotate
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
-from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.binlog.mariadb_events import (
+from airflow_provider_binlog.binlog.events.control import Incident, Rotate
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import (
     COMMIT_ALTER,
     PREPARED_XA,
     ROLLBACK_ALTER,
@@ -30,13 +29,14 @@ from airflow_provider_binlog.binlog.mariadb_events import (
     MariadbGtid,
     MariadbGtidList,
 )
-from airflow_provider_binlog.binlog.statement_events import Query, RowsQuery, XaPrepare, Xid
-from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
+from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.gtid_set import GtidSet
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.binlog.header import EventHeader
 
 Body = bytes | memoryview

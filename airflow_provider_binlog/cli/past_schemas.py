@@ -17,13 +17,13 @@ from airflow_provider_binlog.schema_history.completion import Unclear, complete_
 from airflow_provider_binlog.schema_history.history import LoggedChange
 from airflow_provider_binlog.schema_history.later_statements import changes_between
 from airflow_provider_binlog.schema_history.schemas import Past
-from airflow_provider_binlog.transport.server import parse_version
+from airflow_provider_binlog.transport.server.version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.cli.source import ServerLog
     from airflow_provider_binlog.position import Flavor, Position
     from airflow_provider_binlog.schema_history.history import History

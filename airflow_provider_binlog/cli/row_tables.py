@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.cli.unsaid import unsaid
 from airflow_provider_binlog.errors import TableMapMissingError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.schema_history.completion import Unclear, needs_more
-from airflow_provider_binlog.transport.server import parse_version
+from airflow_provider_binlog.transport.server.version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.cli.past_schemas import PastSchemas
 

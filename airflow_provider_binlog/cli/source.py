@@ -19,17 +19,17 @@ from urllib.parse import urlsplit
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
-from airflow_provider_binlog.transport.log_files import arrange, is_pattern, plain_name
-from airflow_provider_binlog.transport.source import BinlogSource
+from airflow_provider_binlog.transport.block_stream import BinlogSource
+from airflow_provider_binlog.transport.files.names import arrange, is_pattern, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.catalog import Catalog
-    from airflow_provider_binlog.transport.content import BinaryFile
-    from airflow_provider_binlog.transport.live import LiveSource
+    from airflow_provider_binlog.transport.files.content import BinaryFile
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.stream.live import LiveSource
 
 
 class Log(BinlogSource, Protocol):
@@ -117,28 +117,28 @@ class ServerLog:
 
     def flavor(self) -> Flavor:
         """Ask the server."""
-        from airflow_provider_binlog.transport import questions
+        from airflow_provider_binlog.transport.server import queries as questions
 
         with closing(self.settings.connect()) as connection:
             return questions.identify(connection).flavor
 
     def end(self) -> Position:
         """Return where the log ends now: between two transactions."""
-        from airflow_provider_binlog.transport import questions
+        from airflow_provider_binlog.transport.server import queries as questions
 
         with closing(self.settings.connect()) as connection:
             return questions.log_end(connection)
 
     def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
         """Ask the server for its catalogue; a `CatalogReader`."""
-        from airflow_provider_binlog.transport.catalog import read_catalog
+        from airflow_provider_binlog.transport.server.information_schema import read_catalog
 
         with closing(self.settings.connect()) as connection:
             return read_catalog(connection, wanted)
 
     def first(self) -> Position:
         """Return where the oldest file that the server still has begins."""
-        from airflow_provider_binlog.transport import questions
+        from airflow_provider_binlog.transport.server import queries as questions
 
         with closing(self.settings.connect()) as connection:
             return questions.first_position(connection)
@@ -158,7 +158,7 @@ class ServerLog:
     @cached_property
     def _source(self) -> LiveSource:
         # One for all iterators: it gives no two of them the same server id at a time.
-        from airflow_provider_binlog.transport.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import LiveSource
 
         settings = self.settings
         return LiveSource(
@@ -191,7 +191,7 @@ class FileLog:
 
     def flavor(self) -> Flavor:
         """Read the beginning of the first file."""
-        from airflow_provider_binlog.transport.files import FileSource
+        from airflow_provider_binlog.transport.files.reader import FileSource
 
         file = self.files[0]
         source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
@@ -237,7 +237,7 @@ _ANY_NAME = "file.000001"
 
 def _read_file(file: LogFile, offset: int) -> Iterator[EventBlock]:
     """Yield the events of one file: a source by itself, since its name may have no number."""
-    from airflow_provider_binlog.transport.files import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileSource
 
     source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
     try:
@@ -290,7 +290,7 @@ def _find_local(folder: Path, pattern: str) -> Sequence[LogFile]:
 
 
 def _local_file(path: Path) -> LogFile:
-    from airflow_provider_binlog.transport.files import open_local
+    from airflow_provider_binlog.transport.files.reader import open_local
 
     return LogFile(plain_name(path), lambda: open_local(str(path)))
 
@@ -318,7 +318,7 @@ def _reach(location: str) -> tuple[Any, str]:
 
 def _check(paths: Sequence[str], ignored: Sequence[str]) -> None:
     """Refuse a folder in which a file is missing, and say what in it is not read."""
-    from airflow_provider_binlog.transport.files import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileSource
 
     FileSource(paths)
     if ignored:

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
-from airflow_provider_binlog.transport import questions
-from airflow_provider_binlog.transport.foreign_keys import unlogged_foreign_keys
+from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
 
 if TYPE_CHECKING:
     import argparse

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import may_be_another_type
-from airflow_provider_binlog.transport.server import parse_version
+from airflow_provider_binlog.transport.server.version import parse_version
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
 
 _INTEGERS = frozenset(
     {

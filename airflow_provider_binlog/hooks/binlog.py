@@ -48,7 +48,7 @@ class BinlogHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether capture can work with this connection, and if not, all that is missing."""
-        from airflow_provider_binlog.transport import questions
+        from airflow_provider_binlog.transport.server import queries as questions
 
         try:
             with closing(self.get_conn()) as connection:

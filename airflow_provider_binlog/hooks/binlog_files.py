@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.transport.log_files import arrange, is_pattern
+from airflow_provider_binlog.transport.files.names import arrange, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

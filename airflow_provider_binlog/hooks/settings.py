@@ -185,7 +185,7 @@ class ConnectionSettings:
         return context
 
     def _translate(self, error: Exception) -> BinlogError:
-        from airflow_provider_binlog.transport.sql import translate
+        from airflow_provider_binlog.transport.server.result_sets import translate
 
         cause = getattr(error, "original_exception", None) or error.__cause__
         context = {"server": self.place, "user": self.user, "ssl_mode": self.ssl_mode}

@@ -13,7 +13,7 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
 )
 from airflow_provider_binlog.hooks.start import maybe_gtids, resolve_position
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.settings import ConnectionSettings

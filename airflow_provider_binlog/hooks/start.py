@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.settings import ConnectionSettings

@@ -26,10 +26,10 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.hooks.standing import NO_START, Standing
 from airflow_provider_binlog.hooks.start import maybe_gtids, read_position
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
-from airflow_provider_binlog.transport.files import FileSource
-from airflow_provider_binlog.transport.foreign_keys import ForeignKeys
-from airflow_provider_binlog.transport.log_end import find_log_end
-from airflow_provider_binlog.transport.log_files import plain_name
+from airflow_provider_binlog.transport.files.end import find_log_end
+from airflow_provider_binlog.transport.files.names import plain_name
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

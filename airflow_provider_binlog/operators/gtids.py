@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.settings import ConnectionSettings
@@ -29,7 +29,7 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
     # Here, because they load NumPy, which parsing a DAG must not.
     from airflow_provider_binlog.capture.capture_range import executed_at
     from airflow_provider_binlog.capture.known import place_at
-    from airflow_provider_binlog.transport.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import LiveSource
 
     with closing(settings.connect()) as connection:
         identity = questions.identify(connection)

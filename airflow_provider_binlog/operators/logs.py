@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from airflow_provider_binlog.hooks.standing import REFUSE, look
 from airflow_provider_binlog.hooks.start import resolve_start
 from airflow_provider_binlog.operators.gtids import find_gtids
-from airflow_provider_binlog.transport import foreign_keys, questions, server
+from airflow_provider_binlog.transport.server import foreign_keys
+from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import version as server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
-    from airflow_provider_binlog.transport.catalog import Catalog
-    from airflow_provider_binlog.transport.foreign_keys import ForeignKeys
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
 
 
 class Log(Protocol):
@@ -100,7 +102,7 @@ class ServerLog:
     def source(self, standing: Standing, start: Position) -> BinlogSource:  # noqa: ARG002  of Log
         """Read as a replica does; see `Log`."""
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.transport.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import LiveSource
 
         settings, flavor = self._settings, standing.identity.flavor
         return LiveSource(
@@ -127,7 +129,7 @@ class ServerLog:
         return foreign_keys.unlogged_foreign_keys(self._settings.connect, captured, logged)
 
     def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
-        from airflow_provider_binlog.transport.catalog import read_catalog
+        from airflow_provider_binlog.transport.server.information_schema import read_catalog
 
         with closing(self._settings.connect()) as connection:
             return read_catalog(connection, wanted)

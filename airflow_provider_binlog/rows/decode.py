@@ -19,13 +19,13 @@ import pyarrow as pa
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows.conversion import convert_columns, nulls, raise_if_too_large
-from airflow_provider_binlog.rows.images import UPDATE_PREIMAGE, Heads, parse_heads
-from airflow_provider_binlog.rows.keys import key_changed
+from airflow_provider_binlog.rows.images.keys import key_changed
+from airflow_provider_binlog.rows.images.partial import SomeColumns
+from airflow_provider_binlog.rows.images.prefix import UPDATE_PREIMAGE, Heads, parse_heads
+from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
+from airflow_provider_binlog.rows.images.walk import Images, locate
 from airflow_provider_binlog.rows.memory import SLACK, Memory
-from airflow_provider_binlog.rows.presence import ColumnSets, bits_of
-from airflow_provider_binlog.rows.some_columns import SomeColumns
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
-from airflow_provider_binlog.rows.walk import Images, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,11 +18,11 @@ import pyarrow as pa
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.json_diff import apply_diffs
+from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.decode import DecodedRows
-from airflow_provider_binlog.rows.generated import shows_generated
+from airflow_provider_binlog.rows.images.generated import shows_generated
 from airflow_provider_binlog.rows.reference_values import Unrepresentable, read_value, value_size
 
 if TYPE_CHECKING:

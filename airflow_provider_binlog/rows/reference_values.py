@@ -24,14 +24,14 @@ from airflow_provider_binlog.binlog.charsets import (
     encode_ascii,
 )
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.json_document import to_text
+from airflow_provider_binlog.binlog.json.document import to_text
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
     from airflow_provider_binlog.rows.policies import Policies
 
 _EXACT = Context(prec=80)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog import manifest
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.schema_history.history import Backwards
-    from airflow_provider_binlog.transport.catalog import CatalogTable
+    from airflow_provider_binlog.transport.server.information_schema import CatalogTable
 
 
 class Unclear(NamedTuple):

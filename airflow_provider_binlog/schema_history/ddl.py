@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.schema_history.words import Reader, split_words
@@ -19,7 +19,7 @@ from airflow_provider_binlog.schema_history.words import Reader, split_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.binlog.statement_events import Query
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.position import Flavor
 

@@ -29,7 +29,7 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
     from airflow_provider_binlog.manifest import ColumnDefault
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")

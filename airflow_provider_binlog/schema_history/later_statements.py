@@ -1,6 +1,6 @@
 """The statements behind a range: nothing else is looked at there.
 
-Source: as binlog/statement_events.py.
+Source: as binlog/events/statements.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
-from airflow_provider_binlog.binlog.statement_events import Query
 from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 
 def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:

@@ -50,23 +50,23 @@ from airflow_provider_binlog.schema_history.table_changes import (
     Created,
     Renamed,
 )
-from airflow_provider_binlog.transport.server import parse_version
+from airflow_provider_binlog.transport.server.version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.format_description import FormatDescription
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.schema_history.shapes import Shape
-    from airflow_provider_binlog.transport.catalog import Catalog
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
 
 TableName: TypeAlias = tuple[str, str]
 

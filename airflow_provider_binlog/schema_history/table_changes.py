@@ -29,7 +29,7 @@ from airflow_provider_binlog.schema_history.words import Reader, Word, capitals,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_provider_binlog.binlog.statement_events import Query
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.position import Flavor
 
 TableName: TypeAlias = tuple[str, str]

@@ -22,12 +22,12 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
 from airflow_provider_binlog.spark.report import Report
-from airflow_provider_binlog.spark.staged_files import HadoopFileSystem
+from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.spark.statements import TableName
+    from airflow_provider_binlog.spark.plan.statements import TableName
 
 RETRYABLE_EXIT = 75
 """The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""

@@ -16,28 +16,29 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.errors import BinlogError, ManifestError
-from airflow_provider_binlog.spark.delta_lake import DeltaLake
 from airflow_provider_binlog.spark.failures import explain
-from airflow_provider_binlog.spark.iceberg_lake import IcebergLake
-from airflow_provider_binlog.spark.lake import (
+from airflow_provider_binlog.spark.lake.delta import DeltaLake
+from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
+from airflow_provider_binlog.spark.lake.table_format import (
     Lake,
     Marker,
     TargetState,
     check_owner,
 )
-from airflow_provider_binlog.spark.late_statements import look_back
-from airflow_provider_binlog.spark.manifest_range import check_contiguous
-from airflow_provider_binlog.spark.progress import (
+from airflow_provider_binlog.spark.plan.late_statements import look_back
+from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
+from airflow_provider_binlog.spark.plan.progress import (
     Progress,
     TableProgress,
     load_progress,
     progress_path,
     save_progress,
 )
-from airflow_provider_binlog.spark.renames import maybe_history
+from airflow_provider_binlog.spark.plan.renames import maybe_history
+from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from airflow_provider_binlog.spark.report import Report, TableReport
-from airflow_provider_binlog.spark.staged_changes import check_digests
-from airflow_provider_binlog.spark.staged_files import (
+from airflow_provider_binlog.spark.staged.changes import check_digests
+from airflow_provider_binlog.spark.staged.files import (
     HadoopFiles,
     SourceFiles,
     check_sizes,
@@ -45,7 +46,6 @@ from airflow_provider_binlog.spark.staged_files import (
     read_manifests,
 )
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
-from airflow_provider_binlog.spark.table_plan import TablePlan, plan_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.spark.statements import TableName
+    from airflow_provider_binlog.spark.plan.statements import TableName
 
 _REACHED_BACK_AT_ONCE = 64
 _REACHED_BACK_MAX = 10_000

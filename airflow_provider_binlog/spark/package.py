@@ -24,7 +24,7 @@ def build_py_files(folder: str | Path) -> Path:
 
     The same sources give the same bytes, so that two runs may write it at once.
     """
-    sources = [_PACKAGE / name for name in _SHARED] + sorted(_ROOM.glob("*.py"))
+    sources = [_PACKAGE / name for name in _SHARED] + sorted(_ROOM.rglob("*.py"))
     path = Path(folder) / NAME
     handle, scratch = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import MergeError, StagingError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.collapse import Collapsed, as_log, collapse, count_actions
-from airflow_provider_binlog.spark.lake import (
+from airflow_provider_binlog.spark.collapse.partial_source import collapse_partial, refuse_orphans
+from airflow_provider_binlog.spark.collapse.whole_rows import (
+    Collapsed,
+    as_log,
+    collapse,
+    count_actions,
+)
+from airflow_provider_binlog.spark.lake.table_format import (
     DROPPED,
     KEY,
     Commit,
@@ -24,16 +30,15 @@ from airflow_provider_binlog.spark.lake import (
     owner_properties,
     plan_evolution,
 )
-from airflow_provider_binlog.spark.partial_merge import collapse_partial, refuse_orphans
-from airflow_provider_binlog.spark.staged_changes import read_changes
-from airflow_provider_binlog.spark.staged_shapes import CHANGELOG_COLUMNS, SEQUENCE
+from airflow_provider_binlog.spark.staged.changes import read_changes
+from airflow_provider_binlog.spark.staged.shapes import CHANGELOG_COLUMNS, SEQUENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.spark.staged_files import SourceFiles
-    from airflow_provider_binlog.spark.table_plan import TablePlan
+    from airflow_provider_binlog.spark.plan.table_plan import TablePlan
+    from airflow_provider_binlog.spark.staged.files import SourceFiles
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",

@@ -10,7 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from airflow_provider_binlog.transport.questions import binary_logs
+from airflow_provider_binlog.transport.server.queries import binary_logs
 from tests.fixtures.mysql import connect
 from tests.services.cache import obtain
 from tests.services.progress import step

@@ -26,7 +26,7 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
     """
     from airflow_provider_binlog.capture import part_maker
     from airflow_provider_binlog.staging.part_writer import WrittenPart
-    from airflow_provider_binlog.transport.files import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileSource
 
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
@@ -43,7 +43,7 @@ def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
     import pymysql
 
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import LiveSource
 
     source = LiveSource(
         lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),

@@ -13,7 +13,7 @@ from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 from tests.demo import shop, surroundings
 from tests.demo.compare import Table, compare, read_tables, select
 from tests.demo.happenings import HAPPENINGS, SPOILING, statements

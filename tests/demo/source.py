@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.hooks.settings import ConnectionSettings
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 from tests.services.progress import ServiceError, say, step
 from tests.services.servers import RELEASES, Server
 

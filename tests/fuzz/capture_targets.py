@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeVar
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.framing import read_file
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture import Limits, TableFilter
@@ -21,7 +21,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, StagingError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
 from tests.fuzz.targets import Target, Wrong, shown, told

@@ -15,7 +15,7 @@ from random import Random
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.transport.content import open_content
+from airflow_provider_binlog.transport.files.content import open_content
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import FILE, mutate_log, read_blocks
 from tests.fuzz.mutate import mutate

@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.ddl import STATEMENT_SHOWN

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.framing import MAGIC, read_file
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.blocks.block import EventBlock
-from airflow_provider_binlog.blocks.packets import PacketReader
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -25,8 +24,9 @@ from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.transport.dump import Dump
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, shown, told

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from airflow_provider_binlog.binlog import control_events, gtid_events, mariadb_events, statements
-from airflow_provider_binlog.binlog import statement_events as statement
+from airflow_provider_binlog.binlog import statements
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events import control as control_events
+from airflow_provider_binlog.binlog.events import gtid as gtid_events
+from airflow_provider_binlog.binlog.events import mariadb as mariadb_events
+from airflow_provider_binlog.binlog.events import statements as statement
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import split_file_name
-from airflow_provider_binlog.transport.log_files import plain_name
-from airflow_provider_binlog.transport.server_errors import from_reply, parse_reply
+from airflow_provider_binlog.transport.files.names import plain_name
+from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.support import builder

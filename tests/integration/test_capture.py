@@ -21,8 +21,8 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.transport.files import FileSource
-from airflow_provider_binlog.transport.questions import (
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.server.queries import (
     check_position,
     gtid_at,
     gtid_executed,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 pytestmark = pytest.mark.server
 

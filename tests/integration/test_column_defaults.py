@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import ColumnDefault
-from airflow_provider_binlog.transport.catalog import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_catalog
 from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Account
 from tests.support.ranges import happen, live, stage
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.manifest import Schema
-    from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
     from tests.support.ranges import Range, Staged

@@ -24,7 +24,7 @@ from airflow_provider_binlog.hooks.standing import Standing
 from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.operators.logs import ServerLog
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.spark.lake import IDENTITY as IDENTITY_PROPERTY
+from airflow_provider_binlog.spark.lake.table_format import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from tests.fixtures.mysql import Database, execute, query

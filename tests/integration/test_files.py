@@ -24,7 +24,7 @@ from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server

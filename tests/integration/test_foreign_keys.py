@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider_binlog.cli.run import main
 from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.operators import extract
-from airflow_provider_binlog.transport.foreign_keys import (
+from airflow_provider_binlog.transport.server.foreign_keys import (
     ForeignKeys,
     UnloggedForeignKey,
     unlogged_foreign_keys,

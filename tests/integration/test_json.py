@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.json_document import encode, parse
+from airflow_provider_binlog.binlog.json.document import encode, parse
 from airflow_provider_binlog.rows import reference_values
 from airflow_provider_binlog.rows.reference import decode_plainly
 from tests.support.json_documents import EXAMPLE, EXAMPLE_WIRE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 from tests.demo.worker import Worker
 from tests.integration.test_surface_dag import DAG_ID, create_shop_airflow
 from tests.services.progress import ServiceError

@@ -14,7 +14,7 @@ from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake import Commit
+    from airflow_provider_binlog.spark.lake.table_format import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

@@ -17,7 +17,7 @@ from tests.unit.spark.history import IDENTITY, INT, TEXT, Source, Table
 from tests.unit.spark.workplace import Workplace
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake import Commit
+    from airflow_provider_binlog.spark.lake.table_format import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

@@ -11,9 +11,9 @@ import pytest
 from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.catalog import read_catalog
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import identify, log_end
+from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.queries import identify, log_end
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
 from tests.integration.test_column_defaults import KNOWN
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
 

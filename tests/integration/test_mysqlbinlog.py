@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, POSITION, ChangeType
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.corpus.capture import capture
 from tests.corpus.case import Recorded, recorded
 from tests.services.servers import Package

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
 
 pytestmark = pytest.mark.server
 

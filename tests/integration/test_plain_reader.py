@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.binlog.control_events import Rotate
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
-from airflow_provider_binlog.binlog.framing import Event, read_file
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
-from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.binlog.mariadb_events import (
+from airflow_provider_binlog.binlog.events.control import Rotate
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import (
     BinlogCheckpoint,
     MariadbGtid,
     MariadbGtidList,
 )
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, Xid
+from airflow_provider_binlog.binlog.events.table_map import TableMap
+from airflow_provider_binlog.binlog.framing import Event, read_file
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.binlog.statement_events import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.statements import StatementKind
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 

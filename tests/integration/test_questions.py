@@ -24,8 +24,8 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport import questions
-from airflow_provider_binlog.transport.sql import ask
+from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server.result_sets import ask
 from tests.services.servers import Server
 
 pytestmark = pytest.mark.server

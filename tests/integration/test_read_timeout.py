@@ -12,8 +12,9 @@ from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.hooks.standing import Standing
 from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.operators.logs import ServerLog
-from airflow_provider_binlog.transport import live, sql
-from airflow_provider_binlog.transport.questions import gtid_executed, identify, log_end
+from airflow_provider_binlog.transport.server import result_sets as sql
+from airflow_provider_binlog.transport.server.queries import gtid_executed, identify, log_end
+from airflow_provider_binlog.transport.stream import live
 from tests.support.ranges import live as source_of
 
 if TYPE_CHECKING:

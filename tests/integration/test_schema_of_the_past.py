@@ -23,9 +23,9 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.catalog import read_catalog
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import identify, log_end
+from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.queries import identify, log_end
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
 
 pytestmark = pytest.mark.server
 
@@ -563,7 +563,7 @@ def test_nobody_alters_a_table_while_the_catalogue_is_read(
 
     thread = threading.Thread(target=alter)
     thread.start()
-    monkeypatch.setattr("airflow_provider_binlog.transport.sql.Cursor", Slow)
+    monkeypatch.setattr("airflow_provider_binlog.transport.server.result_sets.Cursor", Slow)
     with closing(connect(server)) as connection:
         catalog = read_catalog(connection, lambda database, _: database == logged.database)
     thread.join()

@@ -19,7 +19,7 @@ from airflow_provider_binlog.hooks.start import resolve_start
 from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-from airflow_provider_binlog.transport import questions
+from airflow_provider_binlog.transport.server import queries as questions
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 from tests.fixtures import mysql
 from tests.services.servers import Server

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.transport.catalog import Catalog, read_catalog
+from airflow_provider_binlog.transport.server.information_schema import Catalog, read_catalog
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.support.ranges import end_of, files, happen, live, stage
 

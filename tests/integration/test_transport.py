@@ -22,10 +22,10 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.transport import live
-from airflow_provider_binlog.transport.files import FileSource
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import binary_logs, gtid_executed, log_end
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.server.queries import binary_logs, gtid_executed, log_end
+from airflow_provider_binlog.transport.stream import live
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.fixtures.proxy import Proxy
 from tests.services.servers import Server
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
     Connection = pymysql.Connection[Any]
     Placed = tuple[str, int, bytes]

@@ -17,7 +17,7 @@ from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.questions import identify
+from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.services.servers import Server
 from tests.support.measured_range import stage_measured
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture import Extracted
     from airflow_provider_binlog.manifest import Manifest, TableChanges
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 pytestmark = pytest.mark.server
 

@@ -13,9 +13,9 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.catalog import read_catalog
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import identify, log_end
+from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.queries import identify, log_end
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.fixtures.mysql import connect
 from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.catalog import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import Catalog
     from tests.oracle.settings import Settings
     from tests.services.servers import Server
 

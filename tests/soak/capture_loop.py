@@ -22,8 +22,8 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import identify, log_end
+from airflow_provider_binlog.transport.server.queries import identify, log_end
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.soak.workload import DATABASE
 
 SOURCE = "soak"

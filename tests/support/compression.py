@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.compressed_events import PLAIN_FORMS
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, EventType
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
+from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from tests.support import builder
 from tests.support.logs import MARIADB_FORMAT, Made
 from tests.support.wire import lenenc, lenenc_bytes

@@ -1,4 +1,4 @@
-"""Writes MySQL's binary JSON: the mirror of `airflow_provider_binlog.binlog.json_document`.
+"""Writes MySQL's binary JSON: the mirror of `airflow_provider_binlog.binlog.json.document`.
 
 A document is made of what Python's `json` knows, and of `Raw` values. Objects are dicts; their keys
 are written in MySQL's order, by length and then by bytes.

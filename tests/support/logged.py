@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, IGNORABLE, EventType
-from airflow_provider_binlog.binlog.format_description import FormatDescription
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.events.rows import STATEMENT_END
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
-from airflow_provider_binlog.binlog.rows_event import STATEMENT_END
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.blocks import scan
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import checked_block

@@ -15,7 +15,7 @@ from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import LiveSource
 
 if TYPE_CHECKING:
     from tests.support.ranges import Range

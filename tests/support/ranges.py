@@ -17,18 +17,18 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.files import FileSource
-from airflow_provider_binlog.transport.live import LiveSource
-from airflow_provider_binlog.transport.questions import (
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.server.queries import (
     identify,
     log_end,
 )
+from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 Row = dict[str, Any]
 _numbers = count()

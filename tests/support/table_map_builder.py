@@ -1,4 +1,4 @@
-"""Writes TABLE_MAP: the mirror of `airflow_provider_binlog.binlog.table_map`."""
+"""Writes TABLE_MAP: the mirror of `airflow_provider_binlog.binlog.events.table_map`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.wire import bits, lenenc, lenenc_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 
 
 def table_map(table: TableMap, flavor: Flavor = Flavor.MYSQL) -> bytes:

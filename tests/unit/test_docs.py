@@ -14,14 +14,14 @@ from airflow_provider_binlog.binlog.transactions import REFUSED
 from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.spark.staged_types import spark_type
-from airflow_provider_binlog.transport.setup import REQUIREMENTS
+from airflow_provider_binlog.spark.staged.types import spark_type
+from airflow_provider_binlog.transport.server.setup import REQUIREMENTS
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -11,8 +11,8 @@ from airflow_provider_binlog.binlog.column_types import (
     ColumnType,
     metadata_width,
 )
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.position import Flavor
 
 _COLLATIONS = st.sampled_from([8, 28, 33, 45, 63, 255, 2304])

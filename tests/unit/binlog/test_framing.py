@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import IN_USE, EventType
-from airflow_provider_binlog.binlog.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 from airflow_provider_binlog.binlog.framing import (
     body_of,
     checksum_matches,

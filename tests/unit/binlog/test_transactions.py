@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import COMPRESSED, IGNORABLE, EventType
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.mariadb_events import MariadbGtid
 from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,

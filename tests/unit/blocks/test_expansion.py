@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import FsspecStore
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 COMPRESS = {Flavor.MYSQL: whole_transactions, Flavor.MARIADB: single_events}
 START = Made(EventType.GTID, builder.gtid(1))

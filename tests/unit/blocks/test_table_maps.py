@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.framing import read_file
-from airflow_provider_binlog.binlog.rows_event import RowsHeader
-from airflow_provider_binlog.binlog.table_map import TableMap
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.framing import read_file
-from airflow_provider_binlog.binlog.gtid_events import GtidEvent
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError

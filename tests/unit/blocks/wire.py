@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.format_description import ChecksumAlgorithm, FormatDescription
+from airflow_provider_binlog.binlog.events.format_description import (
+    ChecksumAlgorithm,
+    FormatDescription,
+)
 from airflow_provider_binlog.errors import ConnectionLostError
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
-from airflow_provider_binlog.blocks.packets import PacketReader
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.dump import Dump
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.logs import split_blocks
 from tests.unit.blocks.wire import receiver, stream
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
     from tests.support.builder import BinlogFile
 
 Files = dict[str, "BinlogFile"]

@@ -25,7 +25,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files

@@ -40,9 +40,9 @@ from tests.unit.capture.staging import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.transport.source import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BinlogSource
 
 XID = Made(EventType.XID, builder.xid(1))
 LIMITS = st.builds(

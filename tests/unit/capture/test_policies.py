@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.capture.extract import extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates

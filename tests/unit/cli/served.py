@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.cli.source import ServerLog
 from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
+from airflow_provider_binlog.transport.server.information_schema import (
+    Catalog,
+    CatalogColumn,
+    CatalogTable,
+)
 from tests.support.logs import split_blocks
 
 if TYPE_CHECKING:

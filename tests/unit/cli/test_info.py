@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.format_description import FormatDescription
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.cli.info import describe

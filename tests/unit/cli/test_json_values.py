@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.cli.json_values import format_moments, to_json_values
 from airflow_provider_binlog.rows.layout import ColumnLayout, compile_layout
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.charsets import BINARY_COLLATION
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.cli.unsaid import unsaid
 from tests.support import builder
 

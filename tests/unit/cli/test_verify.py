@@ -22,7 +22,7 @@ from tests.unit.cli.served import FIRST, Served
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_binlog.binlog.table_map import TableMap
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.errors import BinlogError
 
 A, B = TABLES[:2]

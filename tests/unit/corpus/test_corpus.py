@@ -10,8 +10,12 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_name
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
-from airflow_provider_binlog.transport.files import FileSource
+from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.server.information_schema import (
+    Catalog,
+    CatalogColumn,
+    CatalogTable,
+)
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
 

@@ -13,7 +13,7 @@ from airflow_provider_binlog.rows.reference import decode_plainly
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 
 def decode_column(

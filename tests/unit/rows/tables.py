@@ -21,7 +21,7 @@ from tests.unit.rows import wire
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from airflow_provider_binlog.rows.policies import Policies
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 NAMED = wire.table(
     wire.column(ColumnType.LONGLONG, unsigned=True, name="id", nullable=False, collation=None),

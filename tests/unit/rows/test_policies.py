@@ -21,14 +21,14 @@ from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.rows.text import replace_invalid
+from airflow_provider_binlog.rows.types.text import replace_invalid
 from airflow_provider_binlog.rows.values import Bytes
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column, read
 from tests.unit.rows.tables import kinds
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.binlog.table_map import TableMapColumn
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
 REPLACE = Policies(invalid_text=InvalidText.REPLACE)
 BINARY = Policies(invalid_text=InvalidText.BINARY)

@@ -13,7 +13,7 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.column_types import ColumnType, real_type
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.rows.events import RowsEvents
 
 if TYPE_CHECKING:

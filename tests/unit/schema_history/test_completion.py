@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.table_map import TableMap, TableMapColumn
+from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.manifest import Column, ColumnDefault, Schema
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.completion import (
@@ -21,7 +21,7 @@ from airflow_provider_binlog.schema_history.completion import (
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.transport.catalog import CatalogColumn, CatalogTable
+from airflow_provider_binlog.transport.server.information_schema import CatalogColumn, CatalogTable
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.binlog.table_map import TableMapColumn
+from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import (
     UNKNOWN,

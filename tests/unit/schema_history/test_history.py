@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost

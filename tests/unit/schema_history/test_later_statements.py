@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.alterations import AddColumn, Opaque
 from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of

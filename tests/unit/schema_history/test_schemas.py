@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.table_map import TableMap
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -18,7 +18,11 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.transport.catalog import Catalog, CatalogColumn, CatalogTable
+from airflow_provider_binlog.transport.server.information_schema import (
+    Catalog,
+    CatalogColumn,
+    CatalogTable,
+)
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.statement_events import Query
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.alterations import (

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.spark import merge_run
-from airflow_provider_binlog.spark.lake import (
+from airflow_provider_binlog.spark.lake.table_format import (
     DROPPED,
     Commit,
     TargetState,
@@ -27,7 +27,7 @@ from airflow_provider_binlog.spark.lake import (
 from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
 from airflow_provider_binlog.spark.table_merge import _as_target
 from tests.unit.spark.history import BIGINT, INT, Change, ColumnType, Source
-from tests.unit.spark.test_progress import Files
+from tests.unit.spark.plan.test_progress import Files
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Schema

@@ -9,8 +9,8 @@ from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.delta_lake import DeltaLake
-from airflow_provider_binlog.spark.iceberg_lake import IcebergLake
+from airflow_provider_binlog.spark.lake.delta import DeltaLake
+from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
 from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
 from tests.unit.spark.history import Source, Table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.changes import BeforeImages
-    from airflow_provider_binlog.spark.lake import Lake, TargetState
+    from airflow_provider_binlog.spark.lake.table_format import Lake, TargetState
     from airflow_provider_binlog.spark.report import Report, TableReport
 
 _NUMBERS = count(1)

@@ -1,0 +1,1 @@
+"""One module per family of events: bytes of one event in, a frozen value out."""

@@ -1,0 +1,221 @@
+"""Events that hold SQL, and those that end a transaction.
+
+Source: mysql-server, libs/mysql/binlog/event/statement_events.{h,cpp} and rows_event.h;
+mariadb, sql/log_event.cc, Query_log_event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.binlog.charsets import (
+    BINARY,
+    charset_of,
+    decode_identifier,
+    decode_text,
+)
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+
+_SQL_MODE = 1
+_CHARSET = 4  # client, connection, server
+_DDL_XID = 17
+_FIXED_STATUS_SIZE = {
+    0: 4,  # FLAGS2
+    3: 4,  # AUTO_INCREMENT
+    7: 2,  # LC_TIME_NAMES
+    8: 2,  # CHARSET_DATABASE
+    9: 8,  # TABLE_MAP_FOR_UPDATE
+    10: 4,  # MASTER_DATA_WRITTEN
+    13: 3,  # MICROSECONDS
+    16: 1,  # EXPLICIT_DEFAULTS_TS
+    18: 2,  # DEFAULT_COLLATION_FOR_UTF8MB4
+    19: 1,  # SQL_REQUIRE_PRIMARY_KEY
+    20: 1,  # DEFAULT_TABLE_ENCRYPTION
+    21: 1,  # ENABLE_CASCADE_TRIGGERS
+    128: 3,  # HRNOW
+    129: 8,  # XID
+}
+_SIZED_STATUS = {
+    2: 1,  # CATALOG: a NUL follows
+    5: 0,  # TIME_ZONE
+    6: 0,  # CATALOG_NZ
+}
+_INVOKER = 11
+_UPDATED_DATABASES = 12
+_TOO_MANY_DATABASES = 254  # then no names follow
+_GTID_FLAGS3 = 130
+_GTID_FLAGS3_ALTER = 0x04 | 0x08  # a sequence number follows
+_CHARACTER_SET_COLLATIONS = 131
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """QUERY: a statement that changes no rows, or one logged by its text.
+
+        | 4 thread id | 4 seconds | 1 size of database | 2 error | 2 size of status variables |
+        | status variables | database + NUL | statement to the end |
+
+    Attributes:
+        thread_id: The session's connection id.
+        database: The session's default database.
+        error: What the statement ended with on the server.
+        client_collation: Of the statement's text; None where the event does not say.
+        sql: The statement.
+        sql_mode: The session's, as bits; None where the event does not say.
+        ddl_xid: The number of the transaction that a DDL statement of MySQL was.
+    """
+
+    thread_id: int
+    database: str
+    error: int
+    client_collation: int | None
+    sql: str
+    sql_mode: int | None = None
+    ddl_xid: int | None = None
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Query:
+        """Read the event's body.
+
+        Bytes of the statement that its character set does not have are replaced by U+FFFD: they
+        stand in string literals and comments, which nothing here reads.
+        """
+        fixed, rest = file_format.split(EventType.QUERY, body)
+        thread_id = fixed.uint(4)
+        fixed.take(4)
+        database_size = fixed.uint(1)
+        error = fixed.uint(2)
+        status = rest.take(fixed.uint(2))
+        database = decode_identifier(rest.terminated(database_size))
+        collation, sql_mode, ddl_xid = _read_status(Buffer(status))
+        sql = _decode_sql(rest.rest(), collation)
+        return cls(thread_id, database, error, collation, sql, sql_mode, ddl_xid)
+
+
+def _read_status(status: Buffer) -> tuple[int | None, int | None, int | None]:
+    """Return the first of the three collations of CHARSET, SQL_MODE and DDL_LOGGED_WITH_XID."""
+    collation = sql_mode = ddl_xid = None
+    while status.remaining:
+        code = status.uint(1)
+        if code == _CHARSET:
+            collation, _ = status.uint(2), status.take(4)
+        elif code == _SQL_MODE:
+            sql_mode = status.uint(8)
+        elif code == _DDL_XID:
+            ddl_xid = status.uint(8)
+        elif not _pass_over(status, code):
+            break
+    return collation, sql_mode, ddl_xid
+
+
+def _pass_over(status: Buffer, code: int) -> bool:
+    """Move behind one status variable; False if it is not known, for its size is not written."""
+    if code in _FIXED_STATUS_SIZE:
+        status.take(_FIXED_STATUS_SIZE[code])
+    elif code in _SIZED_STATUS:
+        status.take(status.uint(1) + _SIZED_STATUS[code])
+    elif code == _INVOKER:
+        status.take(status.uint(1))
+        status.take(status.uint(1))
+    elif code == _UPDATED_DATABASES:
+        count = status.uint(1)
+        for _ in range(0 if count == _TOO_MANY_DATABASES else count):
+            while status.uint(1):
+                pass
+    elif code == _GTID_FLAGS3:
+        if status.uint(1) & _GTID_FLAGS3_ALTER:
+            status.take(8)
+    elif code == _CHARACTER_SET_COLLATIONS:
+        status.take(4 * status.uint(1))
+    else:
+        return False
+    return True
+
+
+def _decode_sql(text: memoryview, collation: int | None) -> str:
+    try:
+        charset = "utf8mb4" if collation is None else charset_of(collation)
+    except UnsupportedError:
+        charset = "utf8mb4"
+    return decode_text(text, "utf8mb4" if charset == BINARY else charset, errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """XID: the transaction is committed. `| 8 number |`."""
+
+    number: int
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Xid:
+        """Read the event's body."""
+        buffer = Buffer(body)
+        buffer.take(file_format.post_header_length(EventType.XID))
+        return cls(buffer.uint(8))
+
+
+@dataclass(frozen=True, slots=True)
+class XaPrepare:
+    """XA_PREPARE: the transaction is prepared, and committed or rolled back later by its name.
+
+        | 1 one phase | 4 format | 4 size of gtrid | 4 size of bqual | gtrid | bqual |
+
+    Attributes:
+        one_phase: The transaction was committed at once instead: `XA COMMIT ... ONE PHASE`.
+        format_id, gtrid, bqual: The name that the session gave it.
+    """
+
+    one_phase: bool
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+
+    @property
+    def xid(self) -> str:
+        """The name as `XA COMMIT` of the log writes it: `X'61',X'62',1`."""
+        return f"X'{self.gtrid.hex()}',X'{self.bqual.hex()}',{self.format_id}"
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> XaPrepare:  # noqa: ARG003
+        """Read the event's body: it has no fixed part, whatever the FORMAT_DESCRIPTION says."""
+        buffer = Buffer(body)
+        one_phase = bool(buffer.uint(1))
+        format_id = buffer.sint(4)
+        gtrid_size, bqual_size = buffer.uint(4), buffer.uint(4)
+        gtrid, bqual = bytes(buffer.take(gtrid_size)), bytes(buffer.take(bqual_size))
+        return cls(one_phase, format_id, gtrid, bqual)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """ROWS_QUERY of MySQL, ANNOTATE_ROWS of MariaDB: the statement behind the rows that follow.
+
+    Attributes:
+        text: In the session's character set, which the event does not name.
+    """
+
+    text: bytes
+
+    @property
+    def sql(self) -> str:
+        """The statement as UTF-8; U+FFFD stands for every byte that is none."""
+        return self.text.decode("utf-8", "replace")
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> RowsQuery:
+        """Read the body of ROWS_QUERY: a byte that means nothing, then the statement."""
+        _, rest = file_format.split(EventType.ROWS_QUERY, body)
+        rest.take(1)
+        return cls(bytes(rest.rest()))
+
+    @classmethod
+    def parse_annotate(cls, body: bytes | memoryview, file_format: FormatDescription) -> RowsQuery:
+        """Read the body of ANNOTATE_ROWS: the statement."""
+        _, rest = file_format.split(EventType.ANNOTATE_ROWS, body)
+        return cls(bytes(rest.rest()))

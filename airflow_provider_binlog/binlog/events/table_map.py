@@ -1,0 +1,182 @@
+"""TABLE_MAP: the table that the following rows events change, as it was when they were logged.
+
+    | 6 table id | 2 flags |
+    | lenenc + database + NUL | lenenc + table + NUL | lenenc n columns | n type codes |
+    | lenenc size + metadata, by column | (n + 7) / 8 bytes of nullable bits |
+    | optional metadata: 1 field | lenenc size | value, in any order |
+
+Source: mysql-server, libs/mysql/binlog/event/rows_event.h, Table_map_event;
+mariadb, sql/log_event_server.cc, Table_map_log_event::init_metadata_fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.binlog.charsets import decode_identifier
+from airflow_provider_binlog.binlog.column_types import (
+    ColumnType,
+    metadata_width,
+    real_type,
+    string_bytes_max,
+)
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.events.table_map_metadata import OptionalMetadata
+from airflow_provider_binlog.errors import FormatError
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.manifest import ColumnDefault
+
+GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
+"""Flag of MySQL: the first column is a key that the server made up."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMapColumn:
+    """One column. What the server did not log is None: see `binlog_row_metadata`.
+
+    Attributes:
+        type_code: As it stands in the event; STRING for ENUM and SET.
+        metadata: The type's bytes of metadata, none to two.
+        real_type: The type code, with ENUM and SET told from STRING.
+        nullable: Whether it may hold NULL.
+        unsigned: Of numeric columns, YEAR included.
+        collation: Collation id of text, ENUM and SET columns; 63 is binary.
+        name: Logged under `binlog_row_metadata=FULL`, as are labels and visibility.
+        enum_labels, set_labels: In the column's character set.
+        geometry_type: 0 any, 1 POINT, ... 7 GEOMETRYCOLLECTION.
+        visible: False for an INVISIBLE column of MySQL; MariaDB does not log it.
+        vector_dimension: The most floats that a VECTOR of MySQL holds.
+        data_type: `uuid`, `inet4`, `inet6` or `vector` for a type of MariaDB that looks like
+            another one in the log. Only a catalogue tells it, and what follows.
+        datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
+        generated: Whether its values are computed from other columns.
+        default: What an insert leaves in it that does not name it.
+    """
+
+    type_code: int
+    metadata: bytes
+    real_type: int
+    nullable: bool
+    unsigned: bool | None = None
+    collation: int | None = None
+    name: str | None = None
+    enum_labels: tuple[bytes, ...] | None = None
+    set_labels: tuple[bytes, ...] | None = None
+    geometry_type: int | None = None
+    visible: bool | None = None
+    vector_dimension: int | None = None
+    data_type: str | None = None
+    datetime_precision: int | None = None
+    generated: bool | None = None
+    default: ColumnDefault | None = None
+
+    @property
+    def bytes_max(self) -> int:
+        """The most bytes that a CHAR, BINARY, VARCHAR or VARBINARY holds."""
+        if self.type_code == ColumnType.STRING:
+            return string_bytes_max(self.metadata)
+        size = int.from_bytes(self.metadata, "little")
+        # MariaDB counts the byte that says how the value is compressed.
+        return size - 1 if self.type_code == ColumnType.VARCHAR_COMPRESSED else size
+
+    @property
+    def length_size(self) -> int:
+        """Bytes of the length before each value of a BLOB, JSON, GEOMETRY or VECTOR."""
+        return self.metadata[0]
+
+    @property
+    def pack_size(self) -> int:
+        """Bytes of each value of an ENUM or SET."""
+        return self.metadata[1]
+
+    @property
+    def precision(self) -> int:
+        """Digits of a DECIMAL."""
+        return self.metadata[0]
+
+    @property
+    def scale(self) -> int:
+        """Digits of a DECIMAL behind the point."""
+        return self.metadata[1]
+
+    @property
+    def fsp(self) -> int:
+        """Digits of a fraction of a second: of TIME2, DATETIME2 and TIMESTAMP2."""
+        return self.metadata[0]
+
+    @property
+    def bits(self) -> int:
+        """Width of a BIT."""
+        return self.metadata[0] + 8 * self.metadata[1]
+
+
+@dataclass(frozen=True)
+class TableMap:
+    """A table's shape.
+
+    Attributes:
+        table_id: By which the rows events behind it name the table; means nothing elsewhere.
+        flags: See `GENERATED_INVISIBLE_PRIMARY_KEY`.
+        database, table: Names as the server has them.
+        columns: In the table's order; hidden columns of functional indexes are never among them.
+        primary_key: (column index, characters of a prefix or 0) in key order; None where the log
+            names no key, be it that the table has none or that the server does not log it.
+    """
+
+    table_id: int
+    flags: int
+    database: str
+    table: str
+    columns: tuple[TableMapColumn, ...]
+    primary_key: tuple[tuple[int, int], ...] | None
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the columns' names were logged, and with them everything else of FULL."""
+        return all(column.name is not None for column in self.columns)
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> TableMap:
+        """Read the event's body.
+
+        Raises:
+            FormatError: Counts or sizes in the body contradict each other.
+            UnsupportedError: A column's type is unknown.
+        """
+        fixed, buffer = file_format.split(EventType.TABLE_MAP, body)
+        table_id = fixed.uint(6)
+        flags = fixed.uint(2)
+        database = decode_identifier(buffer.terminated(buffer.lenenc()))
+        table = decode_identifier(buffer.terminated(buffer.lenenc()))
+        type_codes = bytes(buffer.lenenc_bytes())
+        metadata = _split_metadata(type_codes, buffer.lenenc_bytes())
+        nullable = buffer.take((len(type_codes) + 7) // 8)
+        columns = [
+            TableMapColumn(
+                code,
+                meta,
+                real_type(code, meta),
+                nullable=bool(nullable[index >> 3] >> (index & 7) & 1),
+            )
+            for index, (code, meta) in enumerate(zip(type_codes, metadata, strict=True))
+        ]
+        optional = OptionalMetadata.parse(
+            buffer, [c.real_type for c in columns], file_format.flavor
+        )
+        described = tuple(
+            replace(column, **optional.column(index)) for index, column in enumerate(columns)
+        )
+        return cls(table_id, flags, database, table, described, optional.primary_key)
+
+
+def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:
+    """Return each column's metadata."""
+    buffer = Buffer(metadata)
+    parts = [bytes(buffer.take(metadata_width(code))) for code in type_codes]
+    if buffer.remaining:
+        raise FormatError("metadata behind the last column's", left=buffer.remaining)
+    return parts

@@ -1,0 +1,181 @@
+"""What an update changed in a JSON document, and how it is applied to the document before.
+
+    diff: | op | lenenc n | path, n bytes | unless REMOVE: lenenc n | binary JSON, n bytes |
+
+A session with `binlog_row_value_options=PARTIAL_JSON` logs such diffs in place of a document, one
+after another, each for the document that those before it made. A path is written as in SQL:
+`$.b[1]`, `$."a b".c`.
+
+Source: mysql-server, sql-common/json_diff.cc, Json_diff::write_to_binary and apply_json_diff;
+json_path.cc, Json_path_leg::to_string.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from airflow_provider_binlog.binlog.buffer import Buffer
+from airflow_provider_binlog.binlog.json.document import (
+    DEPTH_MAX,
+    Node,
+    Value,
+    encode,
+    open_value,
+    read,
+)
+from airflow_provider_binlog.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class DiffOperation(IntEnum):
+    """What a diff does at its path."""
+
+    REPLACE = 0
+    """Put another value in the place of the one there."""
+    INSERT = 1
+    """Add a member to an object; in an array, an element before the one there."""
+    REMOVE = 2
+    """Take the member or element out."""
+
+
+Leg: TypeAlias = "bytes | int"
+"""A key of an object; or an index in an array, below zero counted from its end."""
+
+_LEG = re.compile(
+    r"""
+    \[ (?P<index> [0-9]{1,10} ) \]
+    | \[ last (?: -(?P<from_last> [0-9]{1,10} ) )? \]
+    | \. (?P<quoted> "(?: [^"\\] | \\. )*" )
+    | \. (?P<plain> [^."\[\]*]+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def apply_diffs(document: bytes, diffs: bytes) -> bytes:
+    """Return the document after some diffs; none of them: as it is.
+
+    Raises:
+        FormatError: The diffs break the format, or do not fit the document.
+    """
+    if not diffs:
+        return document
+    root: Node = read(document)
+    buffer = Buffer(diffs)
+    while buffer.remaining:
+        root = _apply(root, buffer)
+    return encode(root)
+
+
+def _apply(root: Node, buffer: Buffer) -> Node:
+    code = buffer.uint(1)
+    if code > DiffOperation.REMOVE:
+        raise FormatError("not an operation of a JSON diff", operation=code)
+    operation = DiffOperation(code)
+    path = bytes(buffer.lenenc_bytes())
+    removes = operation is DiffOperation.REMOVE
+    new = None if removes else read(bytes(buffer.lenenc_bytes()))
+    try:
+        return _change(root, parse_path(path), operation, new)
+    except FormatError as error:
+        error.context |= {"operation": operation.name, "path": path.decode(errors="replace")}
+        raise
+
+
+def _change(root: Node, path: Sequence[Leg], operation: DiffOperation, new: Value | None) -> Node:
+    """Return the document with one place changed; what is opened on the way is changed itself."""
+    root = parent = _open(root)
+    for leg in path[:-1]:
+        parent = _descend(parent, leg)
+    leg = path[-1]
+    if isinstance(parent, dict) and isinstance(leg, bytes):
+        _change_member(parent, leg, operation, new)
+    elif isinstance(parent, list) and isinstance(leg, int):
+        _change_element(parent, leg, operation, new)
+    else:
+        raise FormatError("a JSON diff leads nowhere in its document")
+    return root
+
+
+def _open(node: Node) -> Node:
+    return open_value(node) if isinstance(node, Value) else node
+
+
+def _descend(parent: Node, leg: Leg) -> Node:
+    """Return what is one leg further, opened in its place.
+
+    Raises:
+        FormatError: There is nothing.
+    """
+    try:
+        found: Node = parent[leg]  # type: ignore[index]  # what does not fit raises
+    except (LookupError, TypeError) as error:
+        raise FormatError("a JSON diff leads nowhere in its document") from error
+    parent[leg] = opened = _open(found)  # type: ignore[index]  # as it was found
+    return opened
+
+
+def _change_member(
+    parent: dict[bytes, Node], key: bytes, operation: DiffOperation, new: Value | None
+) -> None:
+    if (operation is DiffOperation.INSERT) is (key in parent):
+        raise FormatError("a JSON diff does not fit the members of its object")
+    if new is None:
+        del parent[key]
+    else:
+        parent[key] = new
+
+
+def _change_element(
+    parent: list[Node], index: int, operation: DiffOperation, new: Value | None
+) -> None:
+    if operation is DiffOperation.INSERT and new is not None:
+        parent.insert(index, new)  # behind the last element too, where the index is too large
+        return
+    if not -len(parent) <= index < len(parent):
+        raise FormatError("a JSON diff does not fit the elements of its array")
+    if new is None:
+        del parent[index]
+    else:
+        parent[index] = new
+
+
+def parse_path(path: bytes) -> tuple[Leg, ...]:
+    """Return the legs of a path: `$.a[0]` has two.
+
+    Raises:
+        FormatError: It is no path to one place below the root.
+    """
+    try:
+        text = path.decode()
+        legs = tuple(_legs(text))
+    except ValueError as error:
+        raise FormatError("not a path in a JSON document") from error
+    if not 1 <= len(legs) <= DEPTH_MAX:
+        raise FormatError("not a path in a JSON document")
+    return legs
+
+
+def _legs(text: str) -> Iterator[Leg]:
+    """Yield the legs; a ValueError says that there is something else."""
+    at = 1
+    if not text.startswith("$"):
+        raise ValueError(text)
+    while at < len(text):
+        found = _LEG.match(text, at)
+        if found is None:
+            raise ValueError(text)
+        at = found.end()
+        if found["index"]:
+            yield int(found["index"])
+        elif found["quoted"]:
+            yield str(json.loads(found["quoted"], strict=False)).encode()
+        elif found["plain"]:
+            yield found["plain"].encode()
+        else:
+            yield -1 - int(found["from_last"] or 0)

@@ -1,0 +1,253 @@
+"""Row images that do not all hold every column: walked, and completed where the log says how.
+
+An update's after-image may leave out what did not change. So what its before-image holds and it
+does not is as before: under MINIMAL the key, under FULL_NODUP all that is equal. What neither holds
+is absent.
+
+A JSON column of a PARTIAL_UPDATE_ROWS event may hold differences to the document in the
+before-image: they are applied, so that whole documents come out.
+
+Source: mysql-server sql/rpl_record.cc, pack_row and unpack_row; sql/handler.cc, binlog_log_row;
+mariadb sql/sql_class.cc, THD::binlog_prepare_row_images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.json.diff import apply_diffs
+from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.rows.images.generated import refuse_unlogged
+from airflow_provider_binlog.rows.images.keys import differs, pairs_of
+from airflow_provider_binlog.rows.images.prefix import UPDATE_POSTIMAGE
+from airflow_provider_binlog.rows.images.presence import (
+    ColumnSets,
+    Options,
+    Presence,
+    bits_of,
+    columns_of,
+)
+from airflow_provider_binlog.rows.images.walk import compile_route, locate
+from airflow_provider_binlog.rows.memory import SLACK, Memory
+from airflow_provider_binlog.rows.values import OFFSET_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.rows.images.prefix import Heads
+    from airflow_provider_binlog.rows.layout import RowLayout
+    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.values import Values
+
+
+class SomeColumns:
+    """The row images of some events.
+
+    Raises:
+        TruncatedError: An event ends inside an image.
+        UnsupportedError: Generated columns are not logged, or options are not known.
+
+    Attributes:
+        images: All of them, along a route of the columns that some image holds.
+        change: uint8; what each image is.
+    """
+
+    def __init__(self, layout: RowLayout, memory: Memory, heads: Heads, end: Places) -> None:
+        self._layout = layout
+        width = len(layout.columns)
+        self._sets = heads.sets or ColumnSets.whole(width, len(heads.images))
+        refuse_unlogged(layout, heads, self._sets)
+        # The route's columns, as the layout counts them.
+        self._columns = columns_of(self._sets.union)
+        self._place = {column: place for place, column in enumerate(self._columns)}
+        self._held = bits_of(self._sets.sets, width)[:, list(self._columns)]
+        self._json = [
+            column
+            for column, each in enumerate(layout.columns)
+            if each.logged.real_type == ColumnType.JSON
+        ]
+        plans = [layout.columns[column].plan for column in self._columns]
+        route = layout.route if len(plans) == width else compile_route(plans)
+        presence = None
+        if heads.partial is not None or not self._held.all() or heads.nothing.any():
+            options = None
+            if heads.partial is not None:
+                options = Options(heads.partial, (len(self._json) + 7) // 8)
+            presence = Presence.of(self._sets.number, self._held, heads.nothing, options)
+        self.images = locate(route, memory, heads.images, end, presence)
+        self.change = heads.changes[self.images.event, self.images.number & 1]
+
+    def key_changed(self, before: Places) -> npt.NDArray[np.bool_]:
+        """Return for each update whether its key changes; `before` are its before-images.
+
+        A column of the key that the after-image does not hold has not changed; one that only the
+        after-image holds may have.
+        """
+        changed = np.zeros(len(before), dtype=np.bool_)
+        pairs = pairs_of(self.images, before)
+        numbers = self._sets.number[:, self.images.event[before]]
+        for column in self._layout.key:
+            if (place := self._place.get(column)) is not None:
+                values, size = pairs.values(place), pairs.route.plans[place].size
+                held_before, held_after = self._held[numbers, place]
+                changed |= held_after & (differs(values, size) | ~held_before)
+        return changed
+
+    def each_column(self, rows: Places) -> Iterator[tuple[int, Values]]:
+        """Yield the columns that some image holds and, for each of these rows, where its value is.
+
+        `rows` are indexes of images, rising. Absent values count as NULL.
+
+        Raises:
+            FormatError: A JSON document or its differences break the format.
+            UnsupportedError: A JSON document is not in the before-image that differs from it.
+        """
+        all_rows = len(rows) == len(self.images)
+        for place, found in self.images.each_column():
+            column, values = self._columns[place], found
+            as_before = self._as_before(place)
+            if column in self._json and self.images.options is not None:
+                values, unchanged = self._apply_diffs(place, values)
+                as_before = np.concatenate([as_before, unchanged])
+            if len(as_before):
+                source = np.arange(len(self.images))
+                source[as_before] -= 1
+                values = values.choose(source[rows])
+            elif not all_rows:
+                values = values.choose(rows)
+            yield column, values
+
+    def _as_before(self, place: int) -> Places:
+        """Return the after-images that leave out what their before-images hold of a column."""
+        held = self._held[:, place]
+        if held.all():
+            return np.zeros(0, dtype=np.int64)
+        before, after = self._sets.number
+        as_before = held[before] & ~held[after]
+        chosen: Places = np.flatnonzero(
+            as_before[self.images.event] & (self.change == UPDATE_POSTIMAGE)
+        )
+        return chosen
+
+    def number_sets(self, rows: Places) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
+        """Return the number of each row's set of columns, and the sets.
+
+        0 is all columns, the others are numbered as their rows come.
+        """
+        before, after = self._sets.number
+        sets, count = self._sets.sets, len(self._sets.sets)
+        pairs, which = np.unique(before * count + after, return_inverse=True)
+        numbers = {(1 << len(self._layout.columns)) - 1: 0}
+        one = [numbers.setdefault(each, len(numbers)) for each in sets]
+        both = [
+            numbers.setdefault(sets[pair // count] | sets[pair % count], len(numbers))
+            for pair in pairs.tolist()
+        ]
+        event = self.images.event[rows]
+        completed = np.array(both, dtype=np.int32)[which][event]
+        own = np.array(one, dtype=np.int32)[before][event]
+        number = np.where(self.change[rows] == UPDATE_POSTIMAGE, completed, own)
+        first = first_rows(number, len(numbers))
+        first[0] = -1
+        order = np.argsort(first)[: np.count_nonzero(first < len(number))]
+        renumbered = np.zeros(len(numbers), dtype=np.int32)
+        renumbered[order] = np.arange(len(order))
+        bits = list(numbers)
+        return renumbered[number], [columns_of(bits[each]) for each in order.tolist()]
+
+    def _apply_diffs(self, place: int, values: Values) -> tuple[Values, Places]:
+        """Return a JSON column with differences applied, and the rows in which there are none."""
+        ordinal = self._json.index(self._columns[place])
+        rows = self._with_diffs(ordinal, values)
+        if not len(rows):
+            return values, rows
+        self._check_before(place, rows, values)
+        if values.length is None:
+            raise TypeError("JSON has lengths")
+        unchanged = values.length[rows] == 0
+        changed = rows[~unchanged]
+        documents = [self._document(place, values, row) for row in changed.tolist()]
+        return _with_documents(values, changed, documents), rows[unchanged]
+
+    def _with_diffs(self, ordinal: int, values: Values) -> Places:
+        """Return the rows whose value of a JSON column is differences."""
+        bits = self.images.options
+        if bits is None:
+            raise TypeError("images without options")
+        rows = np.flatnonzero(bits)
+        partial = values.memory.u1[bits[rows] + ordinal // 8] >> ordinal % 8 & 1
+        rows = rows[partial.astype(np.bool_)]
+        return rows if values.null is None else rows[~values.null[rows]]
+
+    def _check_before(self, place: int, rows: Places, values: Values) -> None:
+        """Refuse differences to a document that is not in the log."""
+        event = self.images.event[rows]
+        name = self._layout.columns[self._columns[place]].name
+        lacks = ~self._held[self._sets.number[0, event], place]
+        if lacks.any():
+            raise UnsupportedError(
+                "an update logged how a JSON document changed, but not the document: set "
+                "binlog_row_value_options='' or binlog_row_image=FULL on the server and in the "
+                "sessions that write",
+                column=name,
+                event=int(event[lacks.argmax()]),
+            )
+        if values.null is not None and (null := values.null[rows - 1]).any():
+            raise FormatError(
+                "differences to a JSON document that is NULL",
+                column=name,
+                event=int(event[null.argmax()]),
+            )
+
+    def _document(self, place: int, values: Values, row: int) -> bytes:
+        """Return the whole document of one after-image."""
+        if values.length is None:
+            raise TypeError("JSON has lengths")
+        begins, lengths = values.place, values.length
+        document, diffs = (
+            values.memory.u1[begins[each] : begins[each] + lengths[each]].tobytes()
+            for each in (row - 1, row)
+        )
+        try:
+            return apply_diffs(document, diffs)
+        except BinlogError as error:
+            error.context |= {
+                "column": self._layout.columns[self._columns[place]].name,
+                "event": int(self.images.event[row]),
+            }
+            raise
+
+
+def first_rows(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
+    """Return the first row that has each of `count` numbers; of one that none has, their length."""
+    first = np.full(count, len(numbers))
+    # Of a number's rows the last one that is written here is its first.
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    return first
+
+
+def _with_documents(values: Values, rows: Places, documents: list[bytes]) -> Values:
+    """Return the values with documents in some of the rows, laid behind the others' bytes."""
+    if values.length is None:
+        raise TypeError("JSON has lengths")
+    if not documents:
+        return values
+    memory = values.memory
+    sizes = np.array([len(each) for each in documents])
+    ends = memory.size + np.cumsum(sizes)
+    if ends[-1] > OFFSET_MAX - SLACK:
+        raise UnsupportedError(
+            "the JSON documents of one batch exceed 2 GiB: set binlog_row_event_max_size lower, "
+            "or leave the table out"
+        )
+    data = np.concatenate(
+        [memory.u1[: memory.size], np.frombuffer(b"".join(documents), dtype=np.uint8)]
+    )
+    place, length = values.place.copy(), values.length.copy()
+    place[rows], length[rows] = ends - sizes, sizes
+    return replace(values, memory=Memory(data, len(data)), place=place, length=length)

@@ -1,0 +1,449 @@
+"""Find every value of many row images at once, in lock-step.
+
+A row's place depends on the row before it, but events do not depend on each other. So one vector
+holds the cursor of every event; step k reads image k of all events: its NULL bits, then column
+after column, until no event has bytes left.
+
+    image:   | NULL bits, one per column | values of the columns that are not NULL, no gaps |
+    segment: | columns of fixed width ... | one column with a length prefix |
+
+Columns of fixed width need no step of their own: a segment's run of them is one addition, and their
+places are counted back from where the run stops. What is kept per image is its place, the stop of
+each run, and the NULL bits.
+
+Images need not hold all of a route's columns, and after-images may begin with options: see
+`rows/images/presence.py`.
+
+Where few events are left, a vector is not worth its call: their images are walked one by one, which
+from 16 events down is the faster way (3 microseconds an image, against 40 a step).
+
+Nothing is read outside the memory whatever the lengths say: cursors that leave it are held at its
+end, where they count as overrun.
+
+Source: mysql-server sql/rpl_record.cc, unpack_row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.errors import TruncatedError
+from airflow_provider_binlog.rows.images.presence import WORD_BITS, any_bit
+from airflow_provider_binlog.rows.values import Plan, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.rows.images.presence import Presence
+    from airflow_provider_binlog.rows.memory import Memory, Places
+
+FEW_EVENTS = 16
+"""So few events are walked image by image."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Some columns of fixed width, then one with a length prefix.
+
+    Attributes:
+        run: Indexes of the columns of fixed width.
+        size: Bytes of the run where none of it is NULL.
+        missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
+            the run in it.
+        variable: Index of the column with a length prefix; None behind the last one.
+        prefix: Bytes of its length.
+    """
+
+    run: tuple[int, ...]
+    size: int
+    missing: tuple[tuple[int, npt.NDArray[np.int64]], ...]
+    variable: int | None
+    prefix: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """How to walk the images of one table.
+
+    Attributes:
+        plans: One per column.
+        segments: In the order of the columns.
+        null_bytes: Bytes of NULL bits before each image's values.
+        null_masks: For each 64 of those bits, the ones that stand for a column.
+    """
+
+    plans: tuple[Plan, ...]
+    segments: tuple[Segment, ...]
+    null_bytes: int
+    null_masks: tuple[np.int64, ...]
+
+    @cached_property
+    def segment_of(self) -> dict[int, int]:
+        """By column: the number of its segment."""
+        return {
+            column: number
+            for number, segment in enumerate(self.segments)
+            for column in (*segment.run, segment.variable)
+            if column is not None
+        }
+
+
+def compile_route(plans: Sequence[Plan]) -> Route:
+    """Return how to walk images with these columns, all of them present."""
+    segments: list[Segment] = []
+    run: list[int] = []
+    for column, plan in enumerate(plans):
+        if plan.prefix:
+            segments.append(_segment(run, plans, column))
+            run = []
+        else:
+            run.append(column)
+    if run:
+        segments.append(_segment(run, plans, None))
+    width = len(plans)
+    masks = [
+        np.uint64((1 << min(WORD_BITS, width - first)) - 1).view(np.int64)
+        for first in range(0, width, WORD_BITS)
+    ]
+    return Route(tuple(plans), tuple(segments), (width + 7) // 8, tuple(masks))
+
+
+def _segment(run: list[int], plans: Sequence[Plan], variable: int | None) -> Segment:
+    values = np.arange(256)
+    missing: dict[int, npt.NDArray[np.int64]] = {}
+    for column in run:
+        table = missing.setdefault(column // 8, np.zeros(256, dtype=np.int64))
+        table += (values >> column % 8 & 1) * plans[column].size
+    prefix = 0 if variable is None else plans[variable].prefix
+    size = sum(plans[column].size for column in run)
+    return Segment(tuple(run), size, tuple(missing.items()), variable, prefix)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Where the parts of some row images are, one entry per image, in log order.
+
+    Attributes:
+        route: How they were walked.
+        memory: The bytes they are in.
+        event: Index of each image's event.
+        number: Which image of its event it is, from 0.
+        begin: Where each image begins.
+        stops: For each segment, where its run of fixed columns stops.
+        nulls: For each 64 columns, bits of those that are NULL or absent.
+        nullish: Bit c is set if column c is NULL or absent in some image.
+        options: Where the bits stand that an image's options have, 0 where it has none; None where
+            no image has any.
+    """
+
+    route: Route
+    memory: Memory
+    event: Places
+    number: Places
+    begin: Places
+    stops: npt.NDArray[np.int64]
+    nulls: npt.NDArray[np.int64]
+    nullish: int
+    options: Places | None = None
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.begin)
+
+    def select(self, chosen: Places | npt.NDArray[np.bool_]) -> Images:
+        """Return some of the images, in their order."""
+        return Images(
+            self.route,
+            self.memory,
+            self.event[chosen],
+            self.number[chosen],
+            self.begin[chosen],
+            self.stops[:, chosen],
+            self.nulls[:, chosen],
+            self.nullish,
+            None if self.options is None else self.options[chosen],
+        )
+
+    def null(self, column: int) -> npt.NDArray[np.bool_] | None:
+        """Return in which images the column is NULL or absent; None if in none."""
+        if not self.nullish >> column & 1:
+            return None
+        bits: Places = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
+        return bits.astype(np.bool_)
+
+    def values(self, column: int) -> Values:
+        """Return where the values of one column are."""
+        number = self.route.segment_of[column]
+        segment = self.route.segments[number]
+        if column == segment.variable:
+            return self._variable(column, self.stops[number])
+        place = self.stops[number]
+        for each in reversed(segment.run[segment.run.index(column) :]):
+            fixed = self._fixed(each, place)
+            place = fixed.place
+        return fixed
+
+    def each_column(self) -> Iterator[tuple[int, Values]]:
+        """Yield each column and where its values are, from the last column to the first.
+
+        Places are counted back: so one run of columns takes one vector, not one per column.
+        """
+        for number in reversed(range(len(self.route.segments))):
+            segment, place = self.route.segments[number], self.stops[number]
+            if segment.variable is not None:
+                yield segment.variable, self._variable(segment.variable, place)
+            for column in reversed(segment.run):
+                fixed = self._fixed(column, place)
+                place = fixed.place
+                yield column, fixed
+
+    def _fixed(self, column: int, behind: Places) -> Values:
+        """Return where the values are that end where the next column's begin."""
+        null, size = self.null(column), self.route.plans[column].size
+        place = behind - (size if null is None else size * ~null)
+        return Values(self.memory, place, None, null)
+
+    def _variable(self, column: int, at: Places) -> Values:
+        """Return where the values are whose lengths stand at these places."""
+        null, prefix = self.null(column), self.route.plans[column].prefix
+        length = read_lengths(self.memory, at, prefix).astype(np.int64)
+        if null is None:
+            return Values(self.memory, at + prefix, length, None)
+        length[null] = 0
+        return Values(self.memory, np.where(null, at, at + prefix), length, null)
+
+
+def read_lengths(memory: Memory, at: Places, prefix: int) -> npt.NDArray[np.unsignedinteger]:
+    """Return the length prefixes at these places, `prefix` bytes each."""
+    if prefix == 1:
+        return memory.u1.take(at)
+    if prefix == 2:
+        return memory.u2[at]
+    if prefix == 3:
+        return memory.u4[at] & np.uint32(0xFFFFFF)
+    return memory.u4[at]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Some images' parts, in any order.
+
+    Attributes:
+        event, number: As in `Images`.
+        places: int64; a row of begins, one of stops per segment, one of NULL bits per 64 columns,
+            and where some image has options, one of the places of their bits.
+    """
+
+    event: Places
+    number: Places
+    places: npt.NDArray[np.int64]
+
+
+def locate(
+    route: Route, memory: Memory, cursor: Places, end: Places, presence: Presence | None = None
+) -> Images:
+    """Find every value of every image of some events.
+
+    `cursor` and `end` say per event where its first image begins and where its last one must end.
+    Without `presence`, all images hold all of the route's columns.
+
+    Raises:
+        TruncatedError: An event ends inside an image.
+        UnsupportedError: The options of an after-image are not known.
+    """
+    event = np.arange(len(cursor))
+    found: list[_Found] = []
+    number = 0
+    nullish = 0
+    while True:
+        alive = cursor < end
+        if presence is not None and not number:
+            alive |= presence.nothing
+        if not alive.all():
+            _check_ends(cursor, end, event)
+            event, cursor, end = event[alive], cursor[alive], end[alive]
+        if len(event) < FEW_EVENTS:
+            break
+        if presence is None:
+            places, cursor, some_null = _step(route, memory, cursor)
+        else:
+            places, cursor, some_null = _step_some(route, memory, cursor, event, number, presence)
+        nullish |= some_null
+        found.append(_Found(event, np.full(len(event), number), places))
+        number += 1
+    if len(event):
+        rest, some_null = _one_by_one(
+            route, memory, event, cursor, end, number=number, presence=presence
+        )
+        nullish |= some_null
+        found.append(rest)
+    options = presence is not None and presence.options is not None
+    return _in_log_order(route, memory, found, nullish, options=options)
+
+
+def _check_ends(cursor: Places, end: Places, event: Places) -> None:
+    over = cursor > end
+    if over.any():
+        raise TruncatedError("a rows event ends inside a row", event=int(event[over.argmax()]))
+
+
+def _step(
+    route: Route, memory: Memory, cursor: Places
+) -> tuple[npt.NDArray[np.int64], Places, int]:
+    """Walk one image of each event.
+
+    Returns a row of the images' places, one of stops per segment, one of NULL bits per 64 columns;
+    then the cursors behind the images, and the columns that are NULL in some image.
+    """
+    width, limit = len(route.segments), memory.size
+    step = np.empty((1 + width + len(route.null_masks), len(cursor)), dtype=np.int64)
+    step[0] = cursor
+    nulls = step[1 + width :]
+    some_null = 0
+    for word, mask in enumerate(route.null_masks):
+        at = cursor if not word else np.minimum(cursor + 8 * word, limit)
+        bits = np.bitwise_and(memory.i8[at], mask, out=nulls[word])
+        some_null |= any_bit(bits) << WORD_BITS * word
+    cursor = _walk_values(route, memory, cursor + route.null_bytes, some_null, step[1:])
+    return step, cursor, some_null
+
+
+def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
+    route: Route, memory: Memory, cursor: Places, event: Places, number: int, presence: Presence
+) -> tuple[npt.NDArray[np.int64], Places, int]:
+    """Walk image `number` of each event, which need not hold all columns; as `_step`.
+
+    Absent columns count as NULL. Where some image has options, what is returned has one row more:
+    the places of their bits.
+    """
+    width, words = len(route.segments), len(route.null_masks)
+    options = presence.options
+    step = np.empty((1 + width + words + (options is not None), len(cursor)), dtype=np.int64)
+    step[0] = cursor
+    if options is not None:
+        step[-1] = 0
+        if number & 1:
+            cursor = options.read(memory, cursor, event, step[-1])
+    missing = step[1 + width : 1 + width + words]
+    cursor = presence.read_missing(memory, cursor, presence.number[number & 1][event], missing)
+    some_missing = 0
+    for word, bits in enumerate(missing):
+        some_missing |= any_bit(bits) << WORD_BITS * word
+    cursor = _walk_values(route, memory, cursor, some_missing, step[1:])
+    return step, cursor, some_missing
+
+
+def _walk_values(
+    route: Route, memory: Memory, cursor: Places, some_null: int, step: npt.NDArray[np.int64]
+) -> Places:
+    """Walk the values of one image of each event; return the cursors behind the images.
+
+    `step` holds a row of stops per segment, which are set here, then the NULL bits.
+    """
+    nulls, limit = step[len(route.segments) :], memory.size
+    for segment, out in zip(route.segments, step, strict=False):
+        stop = np.add(cursor, segment.size, out=out)
+        if some_null:
+            for byte, table in segment.missing:
+                if some_null >> 8 * byte & 0xFF:
+                    stop -= table.take(nulls[byte // 8] >> 8 * (byte % 8) & 0xFF)
+        if segment.variable is None:
+            cursor = stop
+            break
+        np.minimum(stop, limit, out=stop)
+        advance = read_lengths(memory, stop, segment.prefix).astype(np.int64)
+        advance += segment.prefix
+        if some_null >> segment.variable & 1:
+            bits = nulls[segment.variable // WORD_BITS] >> segment.variable % WORD_BITS & 1
+            advance *= 1 - bits
+        cursor = stop + advance
+    return cursor
+
+
+def _one_by_one(
+    route: Route,
+    memory: Memory,
+    event: Places,
+    cursor: Places,
+    end: Places,
+    *,
+    number: int,
+    presence: Presence | None,
+) -> tuple[_Found, int]:
+    """Walk the images of a few events from image `number` on, and return which columns are NULL."""
+    data = memory.u1.data  # a slice beyond its end is short, and reads as a smaller length
+    mask, size = (1 << len(route.plans)) - 1, route.null_bytes
+    events, numbers, nulls, options = [], [], [], []
+    places: list[int] = []
+    nullish = 0
+    for which, begin, stop in zip(event.tolist(), cursor.tolist(), end.tolist(), strict=True):
+        at, image = begin, number
+        read = None if presence is None else presence.reader(which)
+        nothing = presence is not None and not number and presence.nothing[which]
+        while at < stop or nothing:
+            events.append(which)
+            numbers.append(image)
+            places.append(at)
+            if read is None:
+                null = int.from_bytes(data[at : at + size], "little") & mask
+                at += size
+            else:
+                at, null, place = read(data, at, image)
+                options.append(place)
+            nulls.append(null)
+            nullish |= null
+            at = _walk_image(route, data, at, null, places)
+            image += 1
+            nothing = False
+        if at > stop:
+            raise TruncatedError("a rows event ends inside a row", event=which)
+    rows, words = 1 + len(route.segments), len(route.null_masks)
+    has_options = presence is not None and presence.options is not None
+    joined = np.empty((rows + words + has_options, len(events)), dtype=np.int64)
+    joined[:rows] = np.array(places, dtype=np.int64).reshape(-1, rows).T
+    for word in range(words):
+        bits = [null >> WORD_BITS * word & (1 << WORD_BITS) - 1 for null in nulls]
+        joined[rows + word] = np.array(bits, dtype=np.uint64).view(np.int64)
+    if has_options:
+        joined[-1] = options
+    return _Found(np.array(events), np.array(numbers), joined), nullish
+
+
+def _walk_image(route: Route, data: memoryview, at: int, null: int, stops: list[int]) -> int:
+    """Walk one image's values from `at` on, add the stops, and return where the image ends."""
+    for segment in route.segments:
+        at += segment.size
+        if null:
+            for byte, table in segment.missing:
+                at -= int(table[null >> 8 * byte & 0xFF])
+        stops.append(at)
+        if segment.variable is not None and not null >> segment.variable & 1:
+            at += segment.prefix + int.from_bytes(data[at : at + segment.prefix], "little")
+    return at
+
+
+def _in_log_order(
+    route: Route, memory: Memory, found: list[_Found], nullish: int, *, options: bool
+) -> Images:
+    """Join what was found, image 0 of all events and image 1 of all events, event by event."""
+    rows = 1 + len(route.segments) + len(route.null_masks) + options
+    if not found:
+        nothing = np.zeros(0, dtype=np.int64)
+        found = [_Found(nothing, nothing, np.zeros((rows, 0), dtype=np.int64))]
+    event, number, places = found[0].event, found[0].number, found[0].places
+    if len(found) > 1:
+        event = np.concatenate([each.event for each in found])
+        number = np.concatenate([each.number for each in found])
+        count = np.bincount(event)
+        order = np.empty(len(event), dtype=np.int64)
+        order[(np.cumsum(count) - count)[event] + number] = np.arange(len(event))
+        places = np.concatenate([each.places for each in found], axis=1).take(order, axis=1)
+        event, number = event[order], number[order]
+    begin, rest, bits = places[0], places[1:], places[-1] if options else None
+    stops, nulls = rest[: len(route.segments)], rest[len(route.segments) :]
+    return Images(route, memory, event, number, begin, stops, nulls, nullish, bits)

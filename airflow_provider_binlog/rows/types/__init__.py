@@ -1,0 +1,1 @@
+"""One module per family of column types: located bytes in, an Arrow column out."""

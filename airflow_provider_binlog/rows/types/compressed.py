@@ -1,0 +1,111 @@
+"""VARCHAR, TEXT and BLOB with the attribute COMPRESSED, of MariaDB.
+
+Behind the length in front of every value there is nothing, for an empty one, or a byte:
+
+    0            the value itself
+    8 | r | k    its size in k bytes, big-endian, and a zlib stream; a raw one where r is 1
+
+A size is believed only as far as the column holds that much and as zlib may have come by it: no
+stream says more than `GROWTH_MAX` bytes for each of its own.
+
+Source: mariadb sql/field_comp.cc, compress_zlib and uncompress_zlib.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.types import text
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Array, Bytes, Plan, Values
+
+GROWTH_MAX = 1032
+"""DEFLATE says at most 258 bytes with two bits."""
+
+_PLAIN = 0
+_ZLIB = 8
+_RAW = 8
+_SIZE_MASK = 7
+
+
+def binary_plan(prefix: int, bytes_max: int) -> Plan:
+    """Return how to read values of at most `bytes_max` bytes, text too, as bytes.
+
+    Their lengths, when compressed, take `prefix` bytes.
+    """
+    convert = partial(_binary, bytes_max=bytes_max)
+    return Plan(pa.binary(), convert, prefix=prefix, growth=GROWTH_MAX)
+
+
+def text_plan(prefix: int, bytes_max: int, charset: str) -> Plan:
+    """Return the same for text in this character set."""
+    convert = partial(_text, charset=charset, bytes_max=bytes_max)
+    return Plan(pa.string(), convert, prefix=prefix, growth=GROWTH_MAX)
+
+
+def replacing_plan(prefix: int, bytes_max: int, charset: str) -> Plan:
+    """Return the same for text in which U+FFFD stands for every ill-formed sequence."""
+    repair = partial(_replaced, charset=charset, bytes_max=bytes_max)
+    return replace(text_plan(prefix, bytes_max, charset), repair=repair)
+
+
+def _binary(values: Values, *, bytes_max: int) -> Array:
+    return _gather(values, bytes_max).array(pa.binary(), values.null)
+
+
+def _text(values: Values, *, charset: str, bytes_max: int) -> Array:
+    return text.to_utf8(_gather(values, bytes_max), charset).array(pa.string(), values.null)
+
+
+def _replaced(values: Values, *, charset: str, bytes_max: int) -> tuple[Array, int]:
+    plain, changed = text.replace_invalid(_gather(values, bytes_max), charset)
+    return plain.array(pa.string(), values.null), int(np.count_nonzero(changed))
+
+
+def _gather(values: Values, bytes_max: int) -> Bytes:
+    """Return the values' bytes end to end, not compressed."""
+    if values.length is None:
+        raise TypeError("values of fixed width have no lengths")
+    data = values.memory.u1.data
+    plain, left = [], OFFSET_MAX
+    for place, length in zip(values.place.tolist(), values.length.tolist(), strict=True):
+        plain.append(decompress(data[place : place + length], bytes_max))
+        left -= len(plain[-1])
+        if left < 0:
+            raise pa.ArrowCapacityError("values are too large for one array")
+    return Bytes.of_values(plain)
+
+
+def decompress(value: memoryview, bytes_max: int) -> bytes:
+    """Return a value of at most `bytes_max` bytes.
+
+    Raises:
+        FormatError: It is not compressed as above, or not of the size that it says.
+    """
+    if not value:
+        return b""
+    head = value[0]
+    if head == _PLAIN:
+        return bytes(value[1:])
+    size_end = 1 + (head & _SIZE_MASK)
+    if head >> 4 != _ZLIB or size_end == 1 or len(value) < size_end:
+        raise FormatError("not a compressed value", head=hex(head))
+    size = int.from_bytes(value[1:size_end], "big")
+    stream = value[size_end:]
+    if size > min(bytes_max, GROWTH_MAX * len(stream)):
+        raise FormatError(
+            "a compressed value says that it is larger than it can be", size=size, max=bytes_max
+        )
+    try:
+        plain = zlib.decompressobj(-zlib.MAX_WBITS if head & _RAW else zlib.MAX_WBITS)
+        found = plain.decompress(stream, size + 1)
+    except zlib.error as error:
+        raise FormatError("a compressed value is damaged", cause=str(error)) from error
+    if len(found) != size or not plain.eof:
+        raise FormatError("a compressed value is not as large as it says", size=size)
+    return found

@@ -1,0 +1,105 @@
+"""JSON of MySQL: binary documents, read as the text that SELECT prints.
+
+The documents of a column are decoded together, a megabyte of them at a time: see `json_walk` and
+`json_text`. A document of too many values for that is decoded by itself, value by value.
+
+Source: mysql-server sql/field.cc, Field_json::pack (a BLOB with 4 bytes of length);
+sql-common/json_binary.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.binlog.json.document import to_text
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.memory import Memory
+from airflow_provider_binlog.rows.types.json.keys import Keys
+from airflow_provider_binlog.rows.types.json.text import render
+from airflow_provider_binlog.rows.types.json.walk import walk
+from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.rows.memory import Places
+
+BATCH_BYTES = 1_000_000
+"""As many bytes of documents are decoded at a time, or one document."""
+LARGE_BYTES = 64_000_000
+"""A larger document is decoded value by value."""
+FEW_BYTES = 4_000
+"""So few bytes of documents are decoded value by value, which takes less than a batch's vectors."""
+
+
+def plan(prefix: int) -> Plan:
+    """Return how to read JSON with lengths of `prefix` bytes: text."""
+    return Plan(pa.string(), _json, prefix=prefix)
+
+
+def _json(values: Values) -> Array:
+    if values.length is None:
+        raise TypeError("documents have lengths")
+    pieces = [
+        _convert(values.choose(np.arange(first, last))) for first, last in _batches(values.length)
+    ]
+    return Bytes.join(pieces).array(pa.string(), values.null)
+
+
+def _batches(length: Places) -> Iterator[tuple[int, int]]:
+    """Yield ranges of documents, each of up to `BATCH_BYTES` or of one document."""
+    upto = np.cumsum(length)
+    first = 0
+    while first < len(length):
+        done = int(upto[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(upto, done + BATCH_BYTES, side="right")))
+        yield first, last
+        first = last
+
+
+def _convert(values: Values) -> Bytes:
+    """Return the text of some documents, nothing for NULL."""
+    documents = gather_bytes(values)
+    if not FEW_BYTES < len(documents.data) <= LARGE_BYTES:
+        return _plainly(documents, values)
+    try:
+        return _together(documents, values)
+    except FormatError:
+        # The plain decoder says what is wrong with which document, if anything is.
+        return _plainly(documents, values)
+
+
+def _plainly(documents: Bytes, values: Values) -> Bytes:
+    null = np.zeros(len(values), dtype=np.bool_) if values.null is None else values.null
+    data, bounds = documents.data.data, documents.offsets.tolist()
+    return Bytes.of_values(
+        [
+            b"" if is_null else to_text(data[bounds[index] : bounds[index + 1]])
+            for index, is_null in enumerate(null.tolist())
+        ]
+    )
+
+
+def _together(documents: Bytes, values: Values) -> Bytes:
+    bounds = documents.offsets.astype(np.int64)
+    present = np.flatnonzero(np.diff(bounds))
+    if len(present) < len(values) - (0 if values.null is None else np.count_nonzero(values.null)):
+        raise FormatError("a document of no bytes")
+    if not len(present):
+        return Bytes(documents.offsets, documents.data)
+    memory = Memory(documents.data, len(documents.data))
+    keys = Keys()
+    text = render(memory, walk(memory, bounds[present], bounds[present + 1], keys), keys)
+    if not text.is_ascii:
+        try:
+            text.array(pa.string(), None).validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise FormatError("text of a JSON document is not UTF-8") from error
+    if len(present) == len(values):
+        return text
+    sizes = np.zeros(len(values) + 1, dtype=np.int32)
+    sizes[present + 1] = np.diff(text.offsets)
+    return Bytes(np.cumsum(sizes, dtype=np.int32), text.data)

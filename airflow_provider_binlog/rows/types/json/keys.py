@@ -1,0 +1,184 @@
+"""The keys of JSON objects, as the text that stands between their values.
+
+The text of a key holds what may come before and after it:
+
+    ", "name": "     a quote is left off where no string comes before it, or none after
+
+Most objects of a column have the same keys. So one object is looked into, and all that have the
+same bytes in their heads and keys get its texts; then another one, as long as that pays. The keys
+of the others are told apart by Arrow.
+
+Source: mysql-server, sql-common/json_binary.cc, serialize_json_object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_binlog.binlog.json.scalars import quote
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.memory import WORD_MASK, Memory
+from airflow_provider_binlog.rows.types.json.strings import escape, find_special
+from airflow_provider_binlog.rows.values import Array, Bytes, Values, gather_bytes
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Places
+
+NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
+"""What stands before an element of an array is a text like that of a key."""
+
+_ROUND_SHARE = 4
+"""One object is looked into for others as long as one in so many is like it."""
+_COMPARED_WORDS_MAX = 256
+"""Objects whose heads and keys have more words of 8 bytes are not compared."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Objects with offsets of one width, none of them empty.
+
+    Attributes:
+        width: Bytes of an offset.
+        base: Where each one begins.
+        count: Its members.
+        size: Its bytes, of which the head has as many as its members take.
+    """
+
+    width: int
+    base: Places
+    count: Places
+    size: Places
+
+    def choose(self, which: Places) -> Objects:
+        """Return some of them."""
+        return Objects(self.width, self.base[which], self.count[which], self.size[which])
+
+
+class Keys:
+    """The texts of keys by number.
+
+    Attributes:
+        texts: As many at a time as were found at a time.
+    """
+
+    def __init__(self) -> None:
+        self.texts = [Bytes.of_values([b'", "', b'["'])]
+        self._count = 2
+
+    def number_texts(self, memory: Memory, objects: Objects) -> tuple[Places, Places]:
+        """Return the number of each key's text, object by object, and per object its keys' bytes.
+
+        Raises:
+            FormatError: A key lies outside of its object.
+        """
+        first = np.cumsum(objects.count) - objects.count
+        texts = np.empty(objects.count.sum(), dtype=np.int64)
+        key_bytes = np.empty(len(objects.base), dtype=np.int64)
+        waits = np.ones(len(objects.base), dtype=np.bool_)
+        left = np.arange(len(objects.base))
+        while len(left):
+            begin, length = _locate(memory, objects.choose(left[:1]))
+            alike = left[_alike(memory, objects.choose(left), begin, length)]
+            if not len(alike):
+                break
+            numbers = self._add_few(memory, begin, length)
+            if len(alike) == len(objects.base):
+                return np.tile(numbers, len(alike)), np.full(len(alike), length.sum())
+            texts[first[alike][:, np.newaxis] + np.arange(len(numbers))] = numbers
+            key_bytes[alike] = length.sum()
+            waits[alike] = False
+            pays = len(alike) * _ROUND_SHARE > len(left)
+            left = np.flatnonzero(waits)
+            if not pays:
+                break
+        if len(left):
+            others = objects.choose(left)
+            begin, length = _locate(memory, others)
+            upto = np.cumsum(others.count) - others.count
+            place = np.repeat(first[left] - upto, others.count) + np.arange(len(begin))
+            texts[place] = self._add_many(memory, begin, length, upto)
+            key_bytes[left] = np.add.reduceat(length, upto)
+        return texts, key_bytes
+
+    def _add_few(self, memory: Memory, begin: Places, length: Places) -> Places:
+        """Return the numbers of the texts of one object's keys."""
+        data = memory.u1.data
+        stretches = zip(begin.tolist(), (begin + length).tolist(), strict=True)
+        keys = [quote(data[at:end]) for at, end in stretches]
+        leads = [b"{", *[b'", '] * len(keys)]
+        texts = [b'%b%b: "' % each for each in zip(leads, keys, strict=False)]
+        self.texts.append(Bytes.of_values(texts))
+        self._count += len(keys)
+        return np.arange(self._count - len(keys), self._count)
+
+    def _add_many(self, memory: Memory, begin: Places, length: Places, first: Places) -> Places:
+        """Return the numbers of the texts of keys, of which `first` are the first of an object."""
+        found = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
+        distinct = found.dictionary_encode()
+        keys = _escaped(distinct.dictionary)
+        for before in (b'{"', b'", "'):
+            pieces: list[Any] = [pa.scalar(each, pa.binary()) for each in (before, b'": "', b"")]
+            pieces.insert(1, keys)
+            self.texts.append(Bytes.of(pc.binary_join_element_wise(*pieces)))
+        numbers: Places = distinct.indices.to_numpy().astype(np.int64)
+        numbers += self._count + len(keys)
+        numbers[first] -= len(keys)
+        self._count += 2 * len(keys)
+        return numbers
+
+
+def _alike(
+    memory: Memory, objects: Objects, begin: Places, length: Places
+) -> npt.NDArray[np.bool_]:
+    """Return which objects have the same keys as the first, whose keys are here."""
+    width, count, base = objects.width, int(objects.count[0]), int(objects.base[0])
+    low, high = int(begin.min()) - base, int((begin + length).max()) - base
+    head = range(2 * width, 2 * width + count * (width + 2), 8)
+    keys = range(low, high, 8)
+    if len(head) + len(keys) > _COMPARED_WORDS_MAX:
+        return np.zeros(len(objects.base), dtype=np.bool_)
+    words = np.array([*head, *keys])
+    left = np.array([*(head.stop - at for at in head), *(high - at for at in keys)])
+    comparable = (objects.count == count) & (objects.size >= high)
+    # Where an object is too small, its own beginning is read instead.
+    places = (objects.base * comparable)[np.newaxis, :] + words[:, np.newaxis]
+    differences = memory.u8[places]
+    differences ^= memory.u8[base + words][:, np.newaxis]
+    differences &= WORD_MASK[np.minimum(left, 8)][:, np.newaxis]
+    same: npt.NDArray[np.bool_] = np.bitwise_or.reduce(differences, axis=0) == 0
+    same &= comparable
+    return same
+
+
+def _locate(memory: Memory, objects: Objects) -> tuple[Places, Places]:
+    """Return where all keys begin, and their lengths."""
+    width, count = objects.width, objects.count
+    upto = np.cumsum(count)
+    entry = np.repeat(objects.base + 2 * width - (upto - count) * (width + 2), count)
+    entry += np.arange(upto[-1]) * (width + 2)
+    offset = (memory.u2 if width == 2 else memory.u4)[entry].astype(np.int64)
+    length = memory.u2[entry + width].astype(np.int64)
+    if (offset + length > np.repeat(objects.size, count)).any():
+        raise FormatError("a key lies outside of its JSON object")
+    return np.repeat(objects.base, count) + offset, length
+
+
+def _escaped(keys: Array) -> Array:
+    """Return keys with backslashes where they must be."""
+    found = Bytes.of(keys)
+    memory = Memory(found.data, len(found.data))
+    bounds = found.offsets.astype(np.int64)
+    which = find_special(memory, bounds[:-1], bounds[1:] - bounds[:-1])
+    if not len(which):
+        return keys
+    mask = np.zeros(len(keys), dtype=np.bool_)
+    mask[which] = True
+    escaped = escape(Bytes.of(keys.take(which)))
+    result: Array = pc.replace_with_mask(keys, pa.array(mask), escaped.array(pa.binary(), None))
+    return result

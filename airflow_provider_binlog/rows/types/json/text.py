@@ -1,0 +1,209 @@
+"""The text of JSON documents whose values were found, as SELECT prints it.
+
+Source: mysql-server, sql-common/json_dom.cc, wrapper_to_string; strings/dtoa.cc, my_gcvt.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_binlog.binlog.json.document import CONTAINERS, LITERALS, JsonType
+from airflow_provider_binlog.binlog.json.scalars import double_text, opaque_text
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.types.json.fragments import LATER, Fragments, stretches
+from airflow_provider_binlog.rows.types.json.strings import escape, find_special
+from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.types.json.keys import Keys
+    from airflow_provider_binlog.rows.types.json.walk import Level
+
+_BRACKETS = b'"}"]{}[]'
+# What Arrow prints as MySQL does, but for the ".0" behind a whole number.
+_WHOLE_MAX = 1e15
+_FRACTION_MIN, _FRACTION_MAX = 1e-4, 1e9
+
+
+def render(memory: Memory, levels: list[Level], keys: Keys) -> Bytes:
+    """Return the documents' text; that their strings are UTF-8 is left to check.
+
+    Raises:
+        FormatError: A value is none of its type.
+    """
+    counts, numbers, bounds = _number_fragments(levels)
+    fragments = Fragments(int(bounds[-1]), memory.u1)
+    _put_glue(fragments, levels, counts, numbers, keys)
+    _put_scalars(fragments, memory, levels, numbers)
+    data, ends = fragments.join()
+    offsets = np.zeros(len(bounds), dtype=np.int32)
+    offsets[1:] = ends[bounds[1:] - 1]
+    return Bytes(offsets, data)
+
+
+def _number_fragments(levels: list[Level]) -> tuple[list[Places], list[Places], Places]:
+    """Return how many fragments each value is, level by level, and the number of the first.
+
+    A scalar is one fragment. A container is one before each child, those of the child, and one
+    behind the last child. A document that is a string has quotes around it. Also return the number
+    of each document's first fragment, and of the one behind the last document.
+    """
+    counts = [np.ones(len(level.type), dtype=np.int64) for level in levels]
+    is_string = (levels[0].type == JsonType.STRING).astype(np.int64)
+    counts[0] += 2 * is_string
+    upto = [np.zeros(0, dtype=np.int64)] * len(levels)
+    for depth in reversed(range(len(levels))):
+        for each in levels[depth].containers:
+            sums = upto[depth + 1][each.children]
+            counts[depth][each.which] += sums[1:] - sums[:-1]
+        upto[depth] = np.zeros(len(counts[depth]) + 1, dtype=np.int64)
+        np.cumsum(counts[depth] + (depth > 0), out=upto[depth][1:])
+    numbers = [upto[0][:-1] + is_string]
+    for depth, level in enumerate(levels[:-1]):
+        number = upto[depth + 1][:-1] + 1
+        for each in level.containers:
+            first, behind = each.children[0], each.children[-1]
+            shift = numbers[depth][each.which] - upto[depth + 1][each.children[:-1]]
+            number[first:behind] += np.repeat(shift, each.count)
+        numbers.append(number)
+    return counts, numbers, upto[0]
+
+
+def _put_glue(
+    fragments: Fragments,
+    levels: list[Level],
+    counts: list[Places],
+    numbers: list[Places],
+    keys: Keys,
+) -> None:
+    """Put what stands before, between and behind the values of containers."""
+    texts = fragments.add_values(Bytes.join(keys.texts))
+    brackets = fragments.add_bytes(_BRACKETS)
+    strings = numbers[0][levels[0].type == JsonType.STRING]
+    for quotes in (strings - 1, strings + 1):
+        fragments.put(quotes, stretches(np.full_like(quotes, brackets), np.ones_like(quotes)))
+    for depth, (level, below) in enumerate(pairwise(levels)):
+        is_string = (below.type == JsonType.STRING).astype(np.int64)
+        # Of a text's two quotes, one ends the string before it and one begins that behind it.
+        unquoted = np.ones(len(is_string), dtype=np.int64)
+        unquoted[1:] -= is_string[:-1]
+        for each in level.containers:
+            filled = each.count > 0
+            # No string can stand before the first child, and its text has no quote for one.
+            unquoted[each.children[:-1][filled]] = 0
+            after_string = np.zeros(len(filled), dtype=np.int64)
+            after_string[filled] = is_string[each.children[1:][filled] - 1]
+            close = brackets + (0 if each.is_object else 2)
+            closing = stretches(close + 1 - after_string, 1 + after_string)
+            closing[~filled] = stretches(np.array(close + 4), np.array(2))
+            fragments.put(numbers[depth][each.which] + counts[depth][each.which] - 1, closing)
+        unquoted *= LATER
+        unquoted += texts.take(below.text)
+        unquoted += is_string - 1
+        fragments.put(numbers[depth + 1] - 1, unquoted)
+
+
+def _put_scalars(
+    fragments: Fragments, memory: Memory, levels: list[Level], numbers: list[Places]
+) -> None:
+    """Put the text of everything that is no container."""
+    integers: list[tuple[Places, Places]] = []
+    for kind in JsonType:
+        if kind in CONTAINERS or not any(level.present[kind] for level in levels):
+            continue
+        of, place, size = _choose(levels, numbers, kind)
+        if kind in _INTEGERS:
+            integers.append((of, _INTEGERS[kind](memory, place)))
+        elif kind == JsonType.STRING:
+            _put_strings(fragments, memory, of, place, size)
+        elif kind == JsonType.LITERAL:
+            _put_literals(fragments, memory, of, place)
+        elif kind == JsonType.OPAQUE:
+            fragments.put(of, fragments.add_values(_opaque_texts(memory, place, size)))
+        elif kind == JsonType.DOUBLE:
+            _put_doubles(fragments, of, memory.u8[place].view(np.float64))
+        else:
+            fragments.put(of, fragments.add_values(_printed(memory.u8[place])))
+    if integers:
+        texts = _printed(np.concatenate([values for _, values in integers]))
+        fragments.put(np.concatenate([of for of, _ in integers]), fragments.add_values(texts))
+
+
+def _choose(
+    levels: list[Level], numbers: list[Places], kind: JsonType
+) -> tuple[Places, Places, Places]:
+    """Return number, place and size of all values of one type."""
+    found = []
+    for level, number in zip(levels, numbers, strict=True):
+        if level.present[kind]:
+            which = np.flatnonzero(level.type == kind)
+            found.append((number.take(which), level.place.take(which), level.size.take(which)))
+    if len(found) == 1:
+        return found[0]
+    of, place, size = (np.concatenate(each) for each in zip(*found, strict=True))
+    return of, place, size
+
+
+_INTEGERS: dict[int, Callable[[Memory, Places], Places]] = {
+    JsonType.INT16: lambda memory, place: memory.u2[place].view(np.int16).astype(np.int64),
+    JsonType.UINT16: lambda memory, place: memory.u2[place].astype(np.int64),
+    JsonType.INT32: lambda memory, place: memory.u4[place].view(np.int32).astype(np.int64),
+    JsonType.UINT32: lambda memory, place: memory.u4[place].astype(np.int64),
+    JsonType.INT64: lambda memory, place: memory.i8[place],
+}
+
+
+def _printed(values: npt.NDArray[Any]) -> Bytes:
+    """Return numbers as Arrow prints them."""
+    return Bytes.of(pa.array(values).cast(pa.string()))
+
+
+def _put_strings(
+    fragments: Fragments, memory: Memory, number: Places, place: Places, length: Places
+) -> None:
+    fragments.put(number, stretches(place, length))
+    which = find_special(memory, place, length)
+    if len(which):
+        strings = gather_bytes(Values(memory, place[which], length[which], None))
+        fragments.put(number[which], fragments.add_values(escape(strings)))
+
+
+def _put_literals(fragments: Fragments, memory: Memory, number: Places, place: Places) -> None:
+    literal = memory.u1.take(place)
+    if int(literal.max()) >= len(LITERALS):
+        raise FormatError("not a literal of JSON", number=int(literal.max()))
+    texts = fragments.add_values(Bytes.of_values(LITERALS))
+    fragments.put(number, texts.take(literal))
+
+
+def _opaque_texts(memory: Memory, place: Places, size: Places) -> Bytes:
+    ends = (place + size).tolist()
+    data = memory.u1.data
+    return Bytes.of_values(
+        [opaque_text(data[at:end]) for at, end in zip(place.tolist(), ends, strict=True)]
+    )
+
+
+def _put_doubles(fragments: Fragments, number: Places, values: npt.NDArray[np.float64]) -> None:
+    magnitude = np.abs(values)
+    whole = (np.rint(values) == values) & (magnitude < _WHOLE_MAX) & (magnitude >= 1)
+    easy = ~whole & (magnitude >= _FRACTION_MIN) & (magnitude < _FRACTION_MAX)
+    if easy.any():
+        fragments.put(number[easy], fragments.add_values(_printed(values[easy])))
+    if whole.any():
+        texts = pa.array(values[whole].astype(np.int64)).cast(pa.string())
+        texts = pc.binary_join_element_wise(texts, ".0", "")
+        fragments.put(number[whole], fragments.add_values(Bytes.of(texts)))
+    others = ~(easy | whole)
+    if others.any():
+        each = [double_text(memoryview(value.tobytes())) for value in values[others]]
+        fragments.put(number[others], fragments.add_values(Bytes.of_values(each)))

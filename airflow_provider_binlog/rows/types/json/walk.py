@@ -1,0 +1,298 @@
+"""Find every value of many JSON documents at once, level by level.
+
+The documents are the first level; the members and elements of all containers of a level are the
+next one. So the number of steps is that of the levels, whatever the documents' shapes are.
+
+Nothing is read outside of a document: what does not fit into its container is an error.
+
+Source: mysql-server, sql-common/json_binary.h; json_binary.cc, Value::element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.binlog.json.document import (
+    CONTAINERS,
+    DEPTH_MAX,
+    FIXED_SIZES,
+    INLINED,
+    LARGE,
+    OBJECTS,
+    JsonType,
+)
+from airflow_provider_binlog.binlog.json.scalars import STRING_SIZE_BYTES_MAX
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.types.json.keys import FIRST_ELEMENT, NEXT_ELEMENT, Objects
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.types.json.keys import Keys
+
+Types = npt.NDArray[np.uint8]
+
+VALUES_MAX = 400_000
+"""As many values are found at a time: vectors take some 200 bytes for each."""
+
+_TYPES = range(max(JsonType) + 1)
+_UNKNOWN = sorted({*_TYPES} - {*JsonType})
+
+
+def _sizes(width: int) -> Places:
+    """Return what a value of each type takes outside of a slot of `width` bytes, if always that."""
+    return np.array(
+        [0 if code in INLINED[width] else FIXED_SIZES.get(code, 0) for code in range(256)]
+    )
+
+
+_SIZES = {width: _sizes(width) for width in (2, 4)}
+_DOCUMENT_SIZES = np.array([FIXED_SIZES.get(code, 0) for code in range(256)])
+_INLINED = {width: np.array([code in INLINED[width] for code in range(256)]) for width in (2, 4)}
+
+
+@dataclass(frozen=True)
+class Containers:
+    """Containers of one type and level.
+
+    Attributes:
+        which: Their indexes in the level.
+        children: Index of each one's first child in the next level, and behind the last one's.
+        count: How many children each one has.
+        is_object: Whether they are objects.
+        room: Bytes each one has for what its slots lead to.
+    """
+
+    which: Places
+    children: Places
+    count: Places
+    is_object: bool
+    room: Places
+
+
+@dataclass(frozen=True)
+class Level:
+    """All values of one depth.
+
+    Attributes:
+        type: JSON types.
+        place: Where each value begins; a string behind its length.
+        size: Bytes of a string, of an opaque value with its head, of a container.
+        text: Number of the key's text, or of what stands in its place before an element.
+        containers: Those among the values, by type.
+        present: How many values of each type there are.
+    """
+
+    type: Types
+    place: Places
+    size: Places
+    text: Places
+    containers: list[Containers]
+    present: Places
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Values before they are looked at.
+
+    Attributes:
+        type, text: As in `Level`.
+        place: Where each value begins.
+        size: Bytes it takes outside of its slot, where its type says it.
+        end: Where its container ends.
+    """
+
+    type: Types
+    place: Places
+    size: Places
+    end: Places
+    text: Places
+
+
+def walk(memory: Memory, place: Places, end: Places, keys: Keys) -> list[Level]:
+    """Find every value of the documents that begin and end here; none is empty.
+
+    The last level has no values.
+
+    Raises:
+        FormatError: A document breaks the format, or there are more than `VALUES_MAX` values; it is
+            left to a plain decoder to say which.
+    """
+    types = memory.u1[place]
+    nothing = np.zeros(len(place), dtype=np.int64)
+    found = _Found(types, place + 1, _DOCUMENT_SIZES[types], end, nothing)
+    levels: list[Level] = []
+    left = VALUES_MAX
+    while len(found.type):
+        left -= len(found.type)
+        present = _present(found.type)
+        begin, size = _measure(memory, found, present)
+        if levels:
+            _check_room(levels[-1].containers, found.size)
+        containers, parts = _open(memory, found, present, keys, left)
+        if containers and len(levels) == DEPTH_MAX:
+            raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
+        levels.append(Level(found.type, begin, size, found.text, containers, present))
+        found = _join(parts)
+    levels.append(Level(found.type, found.place, found.size, found.text, [], _present(found.type)))
+    return levels
+
+
+def _present(types: Types) -> Places:
+    """Return how many values of each type there are.
+
+    Raises:
+        FormatError: One is of no known type.
+    """
+    present = np.bincount(types, minlength=len(_TYPES))
+    if len(present) > len(_TYPES) or present[_UNKNOWN].any():
+        raise FormatError("not a type of JSON value")
+    return present
+
+
+def _measure(memory: Memory, found: _Found, present: Places) -> tuple[Places, Places]:
+    """Set the size of every value; return begin and size as a level has them.
+
+    Raises:
+        FormatError: A value ends behind its container.
+    """
+    whole = found.size
+    if (found.place > found.end).any():
+        raise FormatError("a JSON value lies outside of its container")
+    for kind in CONTAINERS:
+        if present[kind]:
+            which = np.flatnonzero(found.type == kind)
+            whole[which] = _word(memory, kind)[found.place[which] + _width(kind)]
+    if present[JsonType.OPAQUE]:
+        which = np.flatnonzero(found.type == JsonType.OPAQUE)
+        place = found.place[which]
+        begin, length = _variable(memory, place + 1)
+        whole[which] = begin + length - place
+    begin, size = found.place, whole
+    if present[JsonType.STRING]:
+        begin, size = begin.copy(), whole.copy()
+        which = np.flatnonzero(found.type == JsonType.STRING)
+        place = begin[which]
+        content, length = _variable(memory, place)
+        begin[which] = content
+        size[which] = length
+        whole[which] = content + length - place
+    if (found.place + whole > found.end).any():
+        raise FormatError("a JSON value lies outside of its container")
+    return begin, size
+
+
+def _variable(memory: Memory, at: Places) -> tuple[Places, Places]:
+    """Return where what has a length of variable size begins, and that length."""
+    octet = memory.u1.take(at)
+    length = (octet & 0x7F).astype(np.int64)
+    begin = at + 1
+    more = np.flatnonzero(octet > 0x7F)
+    for number in range(1, STRING_SIZE_BYTES_MAX):
+        if not len(more):
+            return begin, length
+        octet = memory.u1[begin[more]]
+        length[more] |= (octet & 0x7F).astype(np.int64) << 7 * number
+        begin[more] += 1
+        more = more[octet > 0x7F]
+    if len(more):
+        raise FormatError("not the length of a JSON value")
+    return begin, length
+
+
+def _check_room(containers: list[Containers], size: Places) -> None:
+    """Refuse containers whose values overlap: a short document could be a long text."""
+    upto = np.zeros(len(size) + 1, dtype=np.int64)
+    np.cumsum(size, out=upto[1:])
+    for each in containers:
+        sums = upto[each.children]
+        if (sums[1:] - sums[:-1] > each.room).any():
+            raise FormatError("the values of a JSON container overlap")
+
+
+def _width(kind: int) -> int:
+    """Return the bytes of an offset in such a container."""
+    return 4 if kind in LARGE else 2
+
+
+def _word(memory: Memory, kind: int) -> npt.NDArray[np.unsignedinteger]:
+    """Return the memory as offsets of such a container."""
+    return memory.u4 if kind in LARGE else memory.u2
+
+
+def _open(
+    memory: Memory, found: _Found, present: Places, keys: Keys, values_max: int
+) -> tuple[list[Containers], list[_Found]]:
+    """Open the containers among values, type by type."""
+    containers: list[Containers] = []
+    parts: list[_Found] = []
+    done = 0
+    for kind in CONTAINERS:
+        if present[kind]:
+            opened, children = _open_kind(
+                memory, found, kind, keys, done=done, values_max=values_max - done
+            )
+            containers.append(opened)
+            parts.append(children)
+            done += len(children.type)
+    return containers, parts
+
+
+def _open_kind(
+    memory: Memory, found: _Found, kind: JsonType, keys: Keys, *, done: int, values_max: int
+) -> tuple[Containers, _Found]:
+    """Open containers of one type; `done` children of others stand before theirs."""
+    which = np.flatnonzero(found.type == kind)
+    base, size = found.place[which], found.size[which]
+    width = _width(kind)
+    key_entry = width + 2 if kind in OBJECTS else 0
+    count = _word(memory, kind)[base].astype(np.int64)
+    room = size - 2 * width - (key_entry + 1 + width) * count
+    if (size < 2 * width).any() or (room < 0).any():
+        raise FormatError("a JSON container smaller than its head")
+    upto = np.zeros(len(base) + 1, dtype=np.int64)
+    np.cumsum(count, out=upto[1:])
+    if upto[-1] > values_max:
+        raise FormatError("more values than are decoded together", values_max=VALUES_MAX)
+    number = np.arange(upto[-1])
+    # Number i is entry i - f of the container whose first one is number f.
+    entry = np.repeat(base + 2 * width + key_entry * count - upto[:-1] * (1 + width), count)
+    entry += number * (1 + width)
+    # A type and a slot are 3 or 5 bytes, read as 4 or 8.
+    words = memory.u4[entry] if width == 2 else memory.u8[entry]
+    types = words.astype(np.uint8)
+    words >>= words.dtype.type(8)
+    place = words.astype(np.int64)
+    place &= (1 << 8 * width) - 1
+    place += np.repeat(base, count)
+    entry += 1
+    np.copyto(place, entry, where=_INLINED[width].take(types))
+    if kind in OBJECTS:
+        text = np.zeros(len(types), dtype=np.int64)
+        filled = np.flatnonzero(count)
+        if len(filled):
+            objects = Objects(width, base[filled], count[filled], size[filled])
+            text, key_bytes = keys.number_texts(memory, objects)
+            room[filled] -= key_bytes
+    else:
+        text = np.full(len(types), NEXT_ELEMENT, dtype=np.int64)
+        text[upto[:-1][count > 0]] = FIRST_ELEMENT
+    end = np.repeat(base + size, count)
+    containers = Containers(which, upto + done, count, kind in OBJECTS, room)
+    return containers, _Found(types, place, _SIZES[width].take(types), end, text)
+
+
+def _join(parts: list[_Found]) -> _Found:
+    if len(parts) == 1:
+        return parts[0]
+    nothing = np.zeros(0, dtype=np.int64)
+    return _Found(
+        np.concatenate([np.zeros(0, dtype=np.uint8), *(each.type for each in parts)]),
+        np.concatenate([nothing, *(each.place for each in parts)]),
+        np.concatenate([nothing, *(each.size for each in parts)]),
+        np.concatenate([nothing, *(each.end for each in parts)]),
+        np.concatenate([nothing, *(each.text for each in parts)]),
+    )

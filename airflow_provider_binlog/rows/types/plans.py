@@ -1,0 +1,250 @@
+"""Which plan a column is read by: a case per type.
+
+Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (metadata by type).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from airflow_provider_binlog.binlog.charsets import (
+    BINARY,
+    BINARY_COLLATION,
+    charset_of,
+    encode_ascii,
+)
+from airflow_provider_binlog.binlog.column_types import ColumnType, type_name
+from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.rows.types import (
+    addresses,
+    binary,
+    bits,
+    compressed,
+    decimals,
+    floats,
+    integers,
+    old_temporals,
+    temporal_text,
+    temporals,
+    text,
+    vectors,
+)
+from airflow_provider_binlog.rows.types import enums as labels
+from airflow_provider_binlog.rows.types.json import column as json
+from airflow_provider_binlog.rows.values import Bytes, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
+    from airflow_provider_binlog.rows.policies import Policies
+
+BIT_WIDTH_MAX = 64
+
+_METADATA_ADVICE = "set binlog_row_metadata=FULL on the server"
+
+_LABELLED = (ColumnType.ENUM, ColumnType.SET)
+_COMPRESSED = (ColumnType.VARCHAR_COMPRESSED, ColumnType.BLOB_COMPRESSED)
+_TEXT = (
+    ColumnType.STRING,
+    ColumnType.VARCHAR,
+    ColumnType.VAR_STRING,
+    ColumnType.TINY_BLOB,
+    ColumnType.MEDIUM_BLOB,
+    ColumnType.LONG_BLOB,
+    ColumnType.BLOB,
+    *_COMPRESSED,
+)
+_OLD_TEMPORALS = (ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP)
+
+
+def plan_column(column: TableMapColumn, policies: Policies, *, unnamed_ok: bool) -> Plan:
+    """Return how the column's values are located and read; `unnamed_ok` is `compile_layout`'s.
+
+    Raises:
+        FormatError: There is no such column.
+        UnsupportedError: The type is not decoded, or the log leaves out what it takes to read it.
+    """
+    kind, as_text = column.real_type, policies.zero_dates is ZeroDates.TEXT
+    if kind in _PLANS:
+        return _PLANS[kind](column)
+    if kind in _INTEGER_SIZES:
+        return _integer_plan(column, unnamed_ok=unnamed_ok)
+    if kind in _DATES or kind in _OLD_TEMPORALS:
+        return (_date_plan if kind in _DATES else _old_temporal_plan)(column, as_text=as_text)
+    if column.data_type in _TOLD_BY_CATALOGUE:
+        return _catalogue_plan(column)
+    if kind in _TEXT or kind in _LABELLED:
+        make = _text_plan if kind in _TEXT else _label_plan
+        return make(column, policies.invalid_text, unnamed_ok=unnamed_ok)
+    raise UnsupportedError(
+        "a column of this type is not decoded: leave the table out", type=type_name(kind)
+    )
+
+
+def column_charset(column: TableMapColumn) -> str | None:
+    """Return the character set of a column of text, ENUM or SET; None for the others."""
+    if column.real_type not in _LABELLED and column.real_type not in _TEXT:
+        return None
+    if column.collation is None or column.collation == BINARY_COLLATION:
+        return None
+    return charset_of(column.collation)
+
+
+def _bit_plan(column: TableMapColumn) -> Plan:
+    if not 1 <= column.bits <= BIT_WIDTH_MAX:
+        raise FormatError("not a BIT", bits=column.bits)
+    return bits.plan(column.bits)
+
+
+_INTEGER_SIZES: dict[int, int] = {
+    ColumnType.TINY: 1,
+    ColumnType.SHORT: 2,
+    ColumnType.INT24: 3,
+    ColumnType.LONG: 4,
+    ColumnType.LONGLONG: 8,
+}
+
+
+def _integer_plan(column: TableMapColumn, *, unnamed_ok: bool) -> Plan:
+    if column.unsigned is None and not unnamed_ok:
+        raise UnsupportedError(
+            f"the log does not say whether the column is signed: {_METADATA_ADVICE}"
+        )
+    return integers.plan(_INTEGER_SIZES[column.real_type], unsigned=bool(column.unsigned))
+
+
+_PLANS: dict[int, Callable[[TableMapColumn], Plan]] = {
+    ColumnType.FLOAT: lambda _: floats.float_plan(),
+    ColumnType.DOUBLE: lambda _: floats.double_plan(),
+    ColumnType.NEWDECIMAL: lambda column: decimals.plan(column.precision, column.scale),
+    ColumnType.BIT: _bit_plan,
+    ColumnType.YEAR: lambda _: integers.year_plan(),
+    ColumnType.TIME2: lambda column: temporals.time_plan(column.fsp),
+    ColumnType.GEOMETRY: lambda column: binary.plan(_prefix(column)),
+    ColumnType.JSON: lambda column: json.plan(_prefix(column)),
+    ColumnType.VECTOR: lambda column: vectors.plan(_prefix(column)),
+}
+
+
+_DATES = (ColumnType.DATE, ColumnType.NEWDATE, ColumnType.DATETIME2, ColumnType.TIMESTAMP2)
+
+
+def _date_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
+    if column.real_type == ColumnType.DATETIME2:
+        fsp = column.fsp
+        return temporal_text.datetime_plan(fsp) if as_text else temporals.datetime_plan(fsp)
+    if column.real_type == ColumnType.TIMESTAMP2:
+        fsp = column.fsp
+        return temporal_text.timestamp_plan(fsp) if as_text else temporals.timestamp_plan(fsp)
+    return temporal_text.date_plan() if as_text else temporals.date_plan()
+
+
+def _old_temporal_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
+    fsp = column.datetime_precision
+    if fsp is None:
+        raise UnsupportedError(
+            "a date or time in the format from before MySQL 5.6, of which the log does not say how "
+            "many bytes it has: rebuild the table with ALTER TABLE ... FORCE, on MariaDB with "
+            "mysql56_temporal_format=ON",
+            type=type_name(column.real_type),
+        )
+    if column.real_type == ColumnType.TIME:
+        return old_temporals.time_plan(fsp)
+    if column.real_type == ColumnType.DATETIME:
+        return old_temporals.datetime_plan(fsp, as_text=as_text)
+    return old_temporals.timestamp_plan(fsp, as_text=as_text)
+
+
+_TOLD_BY_CATALOGUE: dict[str | None, tuple[Callable[[int], Plan], int]] = {
+    "inet4": (addresses.inet4_plan, addresses.INET4_BYTES),
+    "inet6": (addresses.inet6_plan, addresses.INET6_BYTES),
+    "uuid": (addresses.uuid_plan, addresses.UUID_BYTES),
+    "vector": (vectors.plan, 0),
+}
+"""By data type: the plan, and how many bytes there are where it is always as many."""
+
+
+def _catalogue_plan(column: TableMapColumn) -> Plan:
+    make, size = _TOLD_BY_CATALOGUE[column.data_type]
+    fixed = column.real_type == ColumnType.STRING
+    if fixed != bool(size) or (size and column.bytes_max != size):
+        raise FormatError(
+            "the catalogue says another type than the log",
+            catalogue=column.data_type,
+            type=type_name(column.real_type),
+            bytes=column.bytes_max,
+        )
+    return make(_prefix(column))
+
+
+def _text_plan(column: TableMapColumn, invalid_text: InvalidText, *, unnamed_ok: bool) -> Plan:
+    if column.collation is None and not unnamed_ok:
+        raise UnsupportedError(
+            f"the log does not say the column's character set: {_METADATA_ADVICE}"
+        )
+    charset = column_charset(column)
+    is_text = charset is not None and invalid_text is not InvalidText.BINARY
+    if column.real_type in _COMPRESSED:
+        return _compressed_plan(column, charset if is_text else None, invalid_text)
+    if column.collation is None:
+        return text.unknown_plan(_prefix(column))
+    if charset is not None and is_text:
+        make = text.replacing_plan if invalid_text is InvalidText.REPLACE else text.plan
+        return make(_prefix(column), charset)
+    if charset is None and column.real_type == ColumnType.STRING:
+        return binary.padded_plan(_prefix(column), column.bytes_max)
+    return binary.plan(_prefix(column))
+
+
+def _compressed_plan(
+    column: TableMapColumn, charset: str | None, invalid_text: InvalidText
+) -> Plan:
+    prefix = _prefix(column)
+    is_varchar = column.real_type == ColumnType.VARCHAR_COMPRESSED
+    bytes_max = column.bytes_max if is_varchar else (1 << 8 * prefix) - 1
+    if charset is None:
+        return compressed.binary_plan(prefix, bytes_max)
+    replaces = invalid_text is InvalidText.REPLACE
+    make = compressed.replacing_plan if replaces else compressed.text_plan
+    return make(prefix, bytes_max, charset)
+
+
+def _prefix(column: TableMapColumn) -> int:
+    """Return the bytes of length before each value."""
+    kind = column.real_type
+    if kind in (ColumnType.STRING, ColumnType.VARCHAR, ColumnType.VAR_STRING):
+        return 1 if column.bytes_max <= 0xFF else 2
+    if kind == ColumnType.VARCHAR_COMPRESSED:
+        # The byte that says how a value is compressed counts as well.
+        return 1 if column.bytes_max < 0xFF else 2
+    if not 1 <= column.length_size <= 4:
+        raise FormatError("not the size of a BLOB's length", size=column.length_size)
+    return column.length_size
+
+
+def _label_plan(column: TableMapColumn, invalid_text: InvalidText, *, unnamed_ok: bool) -> Plan:
+    is_enum = column.real_type == ColumnType.ENUM
+    logged = column.enum_labels if is_enum else column.set_labels
+    if logged is None or column.collation is None:
+        if unnamed_ok:
+            return labels.number_plan(column.pack_size)
+        raise UnsupportedError(f"the log does not name the labels: {_METADATA_ADVICE}")
+    make = labels.enum_plan if is_enum else labels.set_plan
+    return make(column.pack_size, _labels(logged, column.collation, invalid_text))
+
+
+def _labels(logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText) -> labels.Labels:
+    """Return the labels in UTF-8, or as bytes where the column is binary or is wanted so."""
+    array = pa.array(logged, pa.binary())
+    charset, stored = charset_of(collation), Bytes.of(array)
+    if charset == BINARY or invalid_text is InvalidText.BINARY:
+        return labels.Labels(array, comma=encode_ascii(",", charset))
+    if invalid_text is InvalidText.REPLACE:
+        encoded, changed = text.replace_invalid(stored, charset)
+        places = tuple(changed.nonzero()[0].tolist())
+        return labels.Labels(encoded.array(pa.string(), None), places)
+    return labels.Labels(text.to_utf8(stored, charset).array(pa.string(), None))

@@ -1,0 +1,1 @@
+"""Many changes of a key become one action: whole row images and partial ones."""

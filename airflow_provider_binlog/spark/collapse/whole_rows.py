@@ -1,0 +1,105 @@
+"""Many changes of a key become the one action that is left of them.
+
+With whole row images no change depends on another one: the last change of a key says what is there
+at the end. A changed key is two changes, the before-image ends the old key and the after-image
+begins the new one, so chains and swaps within a range need nothing else. An update that keeps its
+key may bring its before-image too: the after-image directly follows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
+
+from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.merge_sql import DELETED, source_column
+from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHANGES = "changes"
+"""Column of a collapsed row: how many changes it stands for."""
+
+_ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
+_BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
+
+
+def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
+    """Return one row per key: the columns as the last change left them, `DELETED` and `CHANGES`.
+
+    One shuffle, in which each side keeps one row per key.
+
+    Args:
+        changes: Columns `c0` to `c{width - 1}`, `CHANGE` and `ORDER`.
+        width: How many columns the table has.
+        key: Which of them identify a row.
+    """
+    columns = [F.col(source_column(index)) for index in range(width)]
+    last = F.max_by(F.struct(*columns, is_end().alias(DELETED)), F.col(ORDER))
+    grouped = changes.groupBy(*[columns[index].alias(f"k{index}") for index in key]).agg(
+        last.alias("last"), F.count(F.lit(1)).alias(CHANGES)
+    )
+    return grouped.select("last.*", CHANGES)
+
+
+def as_log(changes: DataFrame, *, width: int) -> DataFrame:
+    """Return every change as a row to keep, in the shape that `collapse` returns."""
+    columns = [F.col(source_column(index)) for index in range(width)]
+    kept, one = F.expr("false").alias(DELETED), F.lit(1).cast("bigint").alias(CHANGES)
+    return changes.select(*columns, kept, one)
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """What a collapse came to.
+
+    Attributes:
+        changes: Change rows that went in.
+        deletes: Keys that are to be deleted.
+        upserts: Keys that are to be there.
+        nulls: Keys that are NULL in the column asked for.
+        low, high: Its smallest and largest value, as text; None without any.
+    """
+
+    changes: int
+    deletes: int
+    upserts: int
+    nulls: int
+    low: str | None
+    high: str | None
+
+    @property
+    def maybe_bounds(self) -> tuple[str, str] | None:
+        """Return what every key lies between; None if there are no keys, or NULL is one."""
+        if self.nulls or self.low is None or self.high is None:
+            return None
+        return self.low, self.high
+
+
+def count_actions(collapsed: DataFrame, range_of: str | None) -> Collapsed:
+    """Count what `collapse` returned, and find the range of one of its columns."""
+    bounded = F.lit(None) if range_of is None else F.col(range_of)
+    row = collapsed.agg(
+        F.coalesce(F.sum(CHANGES), F.lit(0)).alias("changes"),
+        F.count_if(F.col(DELETED)).alias("deletes"),
+        F.count_if(~F.col(DELETED)).alias("upserts"),
+        F.count_if(bounded.isNull()).alias("nulls"),
+        F.min(bounded).cast("string").alias("low"),
+        F.max(bounded).cast("string").alias("high"),
+    ).collect()[0]
+    return Collapsed(**row.asDict())
+
+
+def is_end() -> Column:
+    """Whether a change leaves its key without a row; fails if it is no change."""
+    change = F.col(CHANGE)
+    unknown = F.raise_error(F.concat(F.lit("not a change type: "), change)).cast("boolean")
+    return (
+        F.when(change.isin(*_BEGINS), F.expr("false"))
+        .when(change.isin(*_ENDS), F.expr("true"))
+        .otherwise(unknown)
+    )

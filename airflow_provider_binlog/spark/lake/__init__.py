@@ -1,0 +1,1 @@
+"""The table formats, Delta and Iceberg, behind one Protocol."""

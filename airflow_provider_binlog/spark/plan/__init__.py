@@ -1,0 +1,1 @@
+"""What a merge has to do, decided from manifests before Spark reads a row."""

@@ -1,0 +1,1 @@
+"""The staged files as Spark reads them: manifests, parts, types, row images."""

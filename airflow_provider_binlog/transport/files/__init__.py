@@ -1,0 +1,1 @@
+"""Binlog files: their names, their order, their content, where they end."""

@@ -1,0 +1,343 @@
+"""Binlog files as a source: the same events that the server would send from them.
+
+They may be compressed copies, and a replica's relay log. That is what the replica was sent, word
+for word: the source's FORMAT_DESCRIPTION in the middle of a file, artificial events, and positions
+in the source's files instead of its own.
+
+Source: mysql-server, sql/binlog_reader.cc; sql/log_event.h, BINLOG_MAGIC; sql/rpl_replica.cc,
+queue_event.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import IN_USE, RELAY_LOG, EventType, event_name
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.framing import check_magic, verify_checksum
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConfigurationError,
+    ForeignPositionError,
+    FormatError,
+    PositionPurgedError,
+    TruncatedError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import (
+    FIRST_OFFSET,
+    Position,
+    SourceIdentity,
+    split_file_name,
+)
+from airflow_provider_binlog.transport.block_stream import events_from, reaches
+from airflow_provider_binlog.transport.files.content import BinaryFile, open_content
+from airflow_provider_binlog.transport.files.names import plain_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+BLOCK_BYTES = 4 << 20
+"""Read from a file before events are framed: more no longer fits into the cache."""
+
+_FLAGS_OFFSET = 17
+# 84 bytes and one per event type, of which there are at most 256.
+_DESCRIPTION_BYTES_MAX = 512
+
+
+def open_local(path: str) -> BinaryFile:
+    """Open a file of this machine; our own reads are large enough to need no buffer."""
+    # Handed to the caller, who closes it.
+    return open(path, "rb", buffering=0)  # noqa: PTH123
+
+
+class FileSource:
+    """The events of one log's files, which lie in the given places."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        open_file: Callable[[str], BinaryFile] = open_local,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """Take files in the order of the log; none is opened before it is read.
+
+        Raises:
+            ConfigurationError: There is no file, or the files are not consecutive ones of one log.
+        """
+        self._paths = [os.fspath(path) for path in paths]
+        self._names = [plain_name(path) for path in self._paths]
+        self._open = open_file
+        self._block_bytes = block_bytes
+        _check_consecutive(self._names)
+
+    @property
+    def first_position(self) -> Position:
+        """Where the first file's first event begins."""
+        return Position(self._names[0], FIRST_OFFSET)
+
+    @property
+    def last_position(self) -> Position:
+        """Where the last file's first event begins."""
+        return Position(self._names[-1], FIRST_OFFSET)
+
+    def identity(self, file: str) -> SourceIdentity:
+        """Return whose log it is, as far as files tell: by the server id that one of them names.
+
+        A server's UUID stands in no file; those of GTIDs are of the servers where transactions
+        originated.
+
+        Raises:
+            FormatError, UnsupportedError: The file does not begin as a plain binlog.
+        """
+        name = self._names.index(file)
+        with closing(self._open(self._paths[name])) as opened:
+            read = _File(opened, file, self._block_bytes)
+        log_name, _ = split_file_name(file)
+        return SourceIdentity(read.description.flavor, f"server_id={read.server_id}", log_name)
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+        """Yield the events from `start` on to the end of the last file; see `BinlogSource`.
+
+        Raises:
+            PositionPurgedError: The files begin behind `start`.
+            ForeignPositionError: The files end before `start`, or are of another log.
+            TruncatedError: A file ends inside an event.
+            UnsupportedError: A file is encrypted.
+            FormatError: A file is no binlog, or an event is damaged.
+        """
+        begin = start.offset
+        for index in range(self._index_of(start), len(self._paths)):
+            name = self._names[index]
+            if reaches(name, begin, stop):
+                return
+            with closing(self._open(self._paths[index])) as file:
+                for block in _File(file, name, self._block_bytes).blocks(begin):
+                    yield block
+                    if reaches(name, block.next_position, stop):
+                        return
+            begin = FIRST_OFFSET
+
+    def close(self) -> None:
+        """Nothing to let go of: a file is closed when it has been read."""
+
+    def _index_of(self, start: Position) -> int:
+        if start.file in self._names:
+            return self._names.index(start.file)
+        log_name, first = split_file_name(self._names[0])
+        start_log, number = split_file_name(start.file)
+        purged = start_log == log_name and number < first
+        kind = PositionPurgedError if purged else ForeignPositionError
+        raise kind(
+            "the file of the position is not among those to read",
+            file=start.file,
+            offset=start.offset,
+            first=self._names[0],
+            last=self._names[-1],
+        )
+
+
+class _File:
+    """One open binlog file, read from its beginning on."""
+
+    def __init__(self, file: BinaryFile, name: str, block_bytes: int) -> None:
+        self._name = name
+        self._block_bytes = block_bytes
+        with self._named():
+            self._content = open_content(file)
+            self._head = bytearray()
+            self.server_id, self.description, self._is_relay_log = self._read_head()
+        self._framer = Framer(own_positions=not self._is_relay_log)
+
+    def blocks(self, begin: int) -> Iterator[EventBlock]:
+        """Yield the events from an offset on."""
+        if not self._is_relay_log or begin == FIRST_OFFSET:
+            yield from self._read_blocks(begin)
+            return
+        # The source's FORMAT_DESCRIPTION stands somewhere before.
+        end = FIRST_OFFSET
+        for block in self._read_blocks(FIRST_OFFSET):
+            end = block.next_position
+            if int(block.position[0]) >= begin:
+                yield block
+            elif end > begin:
+                yield events_from(block, begin)
+        if end < begin:
+            raise self._behind_the_end(begin, end)
+
+    def _read_blocks(self, begin: int) -> Iterator[EventBlock]:
+        size, rest = self._content.size, self._go_to(begin)
+        position, wanted = begin, 0
+        while size is None or position < size:
+            capacity = max(self._block_bytes, wanted, len(rest))
+            if size is not None:
+                if position + wanted > size:
+                    raise self._truncated(rest, position)
+                # As it was at the beginning: a file that grows is read up to there.
+                capacity = min(capacity, size - position)
+            data = np.empty(capacity + SLACK, dtype=np.uint8)
+            view = data.data[:capacity]
+            view[: len(rest)] = rest
+            filled = self._content.fill(view, len(rest))
+            if position == FIRST_OFFSET and filled > _FLAGS_OFFSET:
+                _clear_in_use(view)
+            frames = self._framer.frame(data, 0, filled, file=self._name, position=position)
+            for block in self._checked(data, frames, position):
+                yield block
+                position = block.next_position
+            if frames.error is not None:
+                raise frames.error
+            rest, wanted = view[frames.end : filled], frames.wanted
+            if filled < capacity:
+                if size is not None or len(rest) or self._content.error is not None:
+                    raise self._truncated(rest, position)
+                return
+
+    def _checked(
+        self, data: npt.NDArray[np.uint8], frames: Frames, position: int
+    ) -> Iterator[EventBlock]:
+        """Yield framed events, in a block for each FORMAT_DESCRIPTION that they read by."""
+        described = np.flatnonzero(frames.header["type"] == EventType.FORMAT_DESCRIPTION)
+        bounds = [0, *described.tolist(), len(frames.start)]
+        for first, last in itertools.pairwise(bounds):
+            if first == last:
+                continue
+            if frames.header["type"][first] == EventType.FORMAT_DESCRIPTION:
+                self._describe(data, frames, first, position)
+            block = checked_block(
+                data,
+                frames.start[first:last],
+                frames.header[first:last],
+                file=self._name,
+                description=self.description,
+                position=position,
+                own_positions=not self._is_relay_log,
+            )
+            yield block
+            position = block.next_position
+
+    def _describe(
+        self, data: npt.NDArray[np.uint8], frames: Frames, index: int, position: int
+    ) -> None:
+        """Read on by another FORMAT_DESCRIPTION; that of the file's beginning is known."""
+        if position == FIRST_OFFSET:
+            return
+        begin = int(frames.start[index])
+        event = data.data[begin : begin + int(frames.header["size"][index])]
+        try:
+            description = FormatDescription.parse(event)
+            verify_checksum(event, description)
+        except BinlogError as error:
+            error.context |= {"file": self._name, "offset": position}
+            raise
+        self.description = description
+
+    def _read_head(self) -> tuple[int, FormatDescription, bool]:
+        """Return the file's server id, its FORMAT_DESCRIPTION, and whether it is a relay log.
+
+        Raises:
+            FormatError, UnsupportedError: The file does not begin as a plain binlog.
+        """
+        check_magic(self._read(FIRST_OFFSET))
+        header = EventHeader.parse(self._read(HEADER_SIZE))
+        if header.type != EventType.FORMAT_DESCRIPTION:
+            raise FormatError(
+                "a binlog begins with FORMAT_DESCRIPTION", event=event_name(header.type)
+            )
+        if header.size > _DESCRIPTION_BYTES_MAX:
+            raise FormatError("no FORMAT_DESCRIPTION has this size", size=header.size)
+        event = header.encode() + self._read(header.size - HEADER_SIZE)
+        if len(event) < header.size:
+            raise self._truncated(memoryview(event), FIRST_OFFSET)
+        description = FormatDescription.parse(event)
+        verify_checksum(event, description)
+        # MariaDB encrypts what follows. In clear these bytes are the next event's header, if any.
+        following = self._read(HEADER_SIZE)
+        if following[4:5] == bytes([EventType.START_ENCRYPTION]):
+            raise UnsupportedError(
+                "the file is encrypted: read it from the server, which sends it in clear"
+            )
+        return header.server_id, description, bool(header.flags & RELAY_LOG)
+
+    def _read(self, size: int) -> bytes:
+        buffer = memoryview(bytearray(size))
+        data = bytes(buffer[: self._content.fill(buffer)])
+        self._head += data
+        if len(data) < size and self._content.error is not None:
+            raise self._content.error
+        return data
+
+    def _go_to(self, begin: int) -> memoryview:
+        """Go on reading at an offset; return what was read behind it already."""
+        read = len(self._head)
+        if begin > read:
+            read += self._content.skip(begin - read)
+        if begin > read:
+            if self._content.error is not None:
+                raise self._truncated(memoryview(b""), read)
+            raise self._behind_the_end(begin, read)
+        return memoryview(self._head)[begin:]
+
+    def _behind_the_end(self, begin: int, size: int) -> ForeignPositionError:
+        return ForeignPositionError(
+            "the position lies behind the end of the file", file=self._name, offset=begin, size=size
+        )
+
+    def _truncated(self, rest: memoryview, position: int) -> FormatError:
+        error = self._content.error or TruncatedError(
+            "the file ends inside an event: it is still written to, or was cut when it was copied"
+        )
+        name = event_name(rest[4]) if len(rest) > 4 else None
+        where = {"file": self._name, "offset": position, "event": name, "left": len(rest)}
+        error.context |= where
+        return error
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BinlogError as error:
+            error.context.setdefault("file", self._name)
+            raise
+
+
+def _clear_in_use(view: memoryview) -> None:
+    """Make a file's first event the one that the server sends, whether the file is in use or not.
+
+    The server sets the flag while it writes to the file, and leaves the checksum as it is.
+    """
+    view[_FLAGS_OFFSET] &= ~IN_USE & 0xFF
+
+
+def _check_consecutive(names: Sequence[str]) -> None:
+    if not names:
+        raise ConfigurationError("no binlog file to read")
+    if len(names) == 1:
+        return  # whatever it is called
+    parts = []
+    for name in names:
+        try:
+            parts.append(split_file_name(name))
+        except FormatError as error:
+            raise ConfigurationError(
+                "a binlog file is named like binlog.000001: its number says where it belongs",
+                file=name,
+            ) from error
+    for (log, number), (next_log, next_number), name, follower in zip(
+        parts, parts[1:], names, names[1:], strict=False
+    ):
+        if next_log != log or next_number != number + 1:
+            raise ConfigurationError(
+                "the files are not consecutive ones of one log", file=name, next=follower
+            )

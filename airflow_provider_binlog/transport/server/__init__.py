@@ -1,0 +1,1 @@
+"""What a server answers to SQL: its version, setup, positions and information_schema."""

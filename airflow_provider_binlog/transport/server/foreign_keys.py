@@ -1,0 +1,259 @@
+"""Foreign keys that change rows of which the log says nothing.
+
+`ON DELETE` and `ON UPDATE` with `CASCADE` or `SET NULL` change the rows that refer to another one.
+MariaDB, and MySQL before 9.6, do it inside InnoDB, and log the statement's own rows alone.
+
+To know them is worth a warning, and no more: a question that fails is told as such.
+
+Source: MySQL 9.7 reference manual, 15.1.24.5 FOREIGN KEY Constraints, and
+`innodb_native_foreign_keys`; MariaDB documentation, Foreign Keys; MariaDB, MDEV-32500;
+storage/innobase/dict/dict0dict.cc, dict_print_info_on_foreign_key_in_create_format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pymysql.constants import ER
+
+from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.version import server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    import pymysql
+
+    from airflow_provider_binlog.transport.server.result_sets import Row
+    from airflow_provider_binlog.transport.server.version import Server
+
+    Connection = pymysql.Connection[Any]
+
+TableName = tuple[str, str]
+
+_LOGGED_SINCE = (9, 6)
+_CHANGING = ("CASCADE", "SET NULL")
+# MariaDB opens every table of a database to answer, where it is not asked for one.
+_ONE_BY_ONE = 20
+_LOCK_WAIT_SECONDS = 5
+_NAMED_MAX = 10
+
+
+class UnloggedForeignKey(NamedTuple):
+    """A foreign key that changes rows, and has nothing logged of it.
+
+    Attributes:
+        database: Of the table whose rows are changed.
+        table: Its name.
+        name: The foreign key's.
+        rules: What it does: `ON DELETE CASCADE`, `ON DELETE SET NULL ON UPDATE CASCADE`.
+    """
+
+    database: str
+    table: str
+    name: str
+    rules: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}: {self.name} {self.rules}"
+
+
+@dataclass(frozen=True)
+class ForeignKeys:
+    """What is known of foreign keys that change rows without a word in the log.
+
+    Attributes:
+        unlogged: In the order of their tables' names.
+        unknown: Why there may be others; empty where these are all.
+    """
+
+    unlogged: tuple[UnloggedForeignKey, ...] = ()
+    unknown: str = ""
+
+    def __str__(self) -> str:
+        """Return one line; empty where there are none."""
+        parts = [str(key) for key in self.unlogged[:_NAMED_MAX]]
+        if more := len(self.unlogged) - len(parts):
+            parts.append(f"and {more} more, which `status` lists")
+        if self.unknown:
+            parts.append(f"not known is whether there are{' others' * bool(parts)}: {self.unknown}")
+        return "; ".join(parts)
+
+
+def unlogged_foreign_keys(
+    connect: Callable[[], Connection],
+    captured: Callable[[str, str], bool],
+    logged: Collection[TableName] = (),
+) -> ForeignKeys:
+    """Return the foreign keys of captured tables that change their rows without a word in the log.
+
+    It takes SELECT on the tables. Raises no `BinlogError`: that the question failed is in the
+    answer.
+
+    Args:
+        connect: Opens a connection, which is closed again.
+        captured: Tells by database and name.
+        logged: Tables that there are, by the log. Those of them that the account may not see are
+            named.
+    """
+    try:
+        with closing(connect()) as connection:
+            return _ask(connection, captured, logged)
+    except BinlogError as error:
+        # What would be a warning must not stop capture.
+        return ForeignKeys(unknown=f"the server could not be asked: {error}")
+
+
+def _ask(
+    connection: Connection,
+    captured: Callable[[str, str], bool],
+    logged: Collection[TableName],
+) -> ForeignKeys:
+    of = server(connection)
+    if _are_logged(connection, of):
+        return ForeignKeys()
+    tables = {name for name in _list_tables(connection) if captured(*name)}
+    ask_for_rules = _ask_mysql if of.flavor is Flavor.MYSQL else _ask_mariadb
+    found: list[UnloggedForeignKey] = []
+    hidden = set(logged) - tables
+    for name, key, on_delete, on_update in ask_for_rules(connection, tables):
+        if on_delete is None:
+            hidden.add(name)
+        elif rules := _changing_rules(on_delete, on_update or ""):
+            found.append(UnloggedForeignKey(*name, key, rules))
+    return ForeignKeys(tuple(sorted(found)), _why_unknown(tables, hidden))
+
+
+def _are_logged(connection: Connection, of: Server) -> bool:
+    if of.flavor is Flavor.MARIADB or of.version < _LOGGED_SINCE:
+        return False
+    native = ask(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return all(str(row["Value"]).upper() != "ON" for row in native)
+
+
+def _why_unknown(tables: Collection[TableName], hidden: Collection[TableName]) -> str:
+    if hidden:
+        names = sorted(map(".".join, hidden))
+        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+        listed = ", ".join(names[:_NAMED_MAX]) + more
+        return f"the account lacks SELECT on {listed}, or they are gone"
+    if not tables:
+        return "the account sees none of the tables: if there are any, it lacks SELECT on them"
+    return ""
+
+
+def _changing_rules(on_delete: str, on_update: str) -> str:
+    rules = (("ON DELETE", on_delete), ("ON UPDATE", on_update))
+    return " ".join(f"{event} {rule}" for event, rule in rules if rule in _CHANGING)
+
+
+def _list_tables(connection: Connection) -> Iterator[TableName]:
+    # These two columns alone: MariaDB opens no table for them.
+    statement = "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name FROM information_schema.TABLES"
+    return ((str(row["db"]), str(row["name"])) for row in ask(connection, statement))
+
+
+# A table, one of its foreign keys, ON DELETE and ON UPDATE; None where they may not be seen.
+_Rules = tuple[TableName, str, str | None, str | None]
+
+
+def _ask_mysql(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
+    for database in sorted({database for database, _ in tables}):
+        for row in ask(
+            connection,
+            "SELECT TABLE_NAME AS name, CONSTRAINT_NAME AS foreign_key,"
+            " DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
+            " FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
+            database,
+        ):
+            if (name := (database, str(row["name"]))) in tables:
+                yield name, row["foreign_key"], row["on_delete"], row["on_update"]
+
+
+def _ask_mariadb(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
+    """Read the rules from the tables' definitions.
+
+    The catalogue shows them only to who has another privilege than SELECT; that there are foreign
+    keys, and on which columns, it shows to everybody who may read those.
+    """
+    ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
+    ask(connection, "SET SESSION sql_quote_show_create = ON")
+    keys: dict[TableName, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in _key_columns(connection, tables):
+        if (name := (str(row["db"]), str(row["name"]))) in tables:
+            keys[name][str(row["foreign_key"])].append(row)
+    for name in sorted(keys):
+        definition = _definition(connection, name)
+        for key, columns in keys[name].items():
+            rules = _find_rules(definition, key, columns)
+            yield name, key, *(rules or (None, None))
+
+
+def _key_columns(connection: Connection, tables: Collection[TableName]) -> Iterable[Row]:
+    by_database: dict[str, list[str]] = defaultdict(list)
+    for database, table in sorted(tables):
+        by_database[database].append(table)
+    statement = (
+        "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name, CONSTRAINT_NAME AS foreign_key,"
+        " COLUMN_NAME AS col, REFERENCED_TABLE_SCHEMA AS other_db,"
+        " REFERENCED_TABLE_NAME AS other, REFERENCED_COLUMN_NAME AS other_col"
+        " FROM information_schema.KEY_COLUMN_USAGE"
+        " WHERE REFERENCED_TABLE_NAME IS NOT NULL AND TABLE_SCHEMA = %s{}"
+        " ORDER BY ORDINAL_POSITION"
+    )
+    for database, names in by_database.items():
+        if len(names) > _ONE_BY_ONE:
+            yield from ask(connection, statement.format(""), database)
+            continue
+        for name in names:
+            yield from ask(connection, statement.format(" AND TABLE_NAME = %s"), database, name)
+
+
+def _definition(connection: Connection, name: TableName) -> str:
+    """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or is gone."""
+    try:
+        (row,) = ask(connection, f"SHOW CREATE TABLE {'.'.join(map(_quoted, name))}")
+    except AccessDeniedError:
+        return ""
+    except SourceError as error:
+        if error.context.get("code") != ER.NO_SUCH_TABLE:
+            raise
+        return ""
+    return str(row["Create Table"])
+
+
+_RULE = r"(?:CASCADE|SET NULL|SET DEFAULT|NO ACTION|RESTRICT)"
+_RULES = (
+    rf"(?: ON DELETE (?P<on_delete>{_RULE}))?(?: ON UPDATE (?P<on_update>{_RULE}))?(?:,\n|\n\))"
+)
+
+
+def _find_rules(definition: str, key: str, columns: list[Row]) -> tuple[str, str] | None:
+    """Return `ON DELETE` and `ON UPDATE` of a foreign key; None where it is not as expected.
+
+    It is looked for with all that is known of it, since names may hold anything.
+    """
+    ours = ", ".join(_printed(row["col"]) for row in columns)
+    others = ", ".join(_printed(row["other_col"]) for row in columns)
+    other_database, other = _printed(columns[0]["other_db"]), _printed(columns[0]["other"])
+    found = re.search(
+        rf"\n  CONSTRAINT {_printed(key)} FOREIGN KEY \({ours}\)"
+        rf" REFERENCES (?:{other_database}\.)?{other} \({others}\){_RULES}",
+        definition,
+    )
+    return (found["on_delete"] or "", found["on_update"] or "") if found else None
+
+
+def _printed(name: str) -> str:
+    """Return a pattern of a quoted name: MariaDB doubles backticks in tables' names alone."""
+    return f"(?:{re.escape(_quoted(name))}|{re.escape(f'`{name}`')})"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,373 @@
+"""What a server's catalogue says of tables, and for which place in its log that holds.
+
+A table that was read from may not be altered until the transaction ends: so the tables are read
+from first, no row of them, and what the catalogue says then holds where the log ends then.
+
+Source: MySQL 9.7 reference manual, 10.11.4 Metadata Locking, and 28.3; MariaDB documentation,
+Metadata Locking, and Information Schema Tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pymysql.constants import ER
+
+from airflow_provider_binlog.errors import AccessDeniedError, SourceError, TableLockedError
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.transport.server.column_defaults import read_default
+from airflow_provider_binlog.transport.server.queries import log_end
+from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.version import server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    import pymysql
+
+    from airflow_provider_binlog.manifest import ColumnDefault
+    from airflow_provider_binlog.transport.server.result_sets import Row
+    from airflow_provider_binlog.transport.server.version import Server
+
+    Connection = pymysql.Connection[Any]
+
+TableName = tuple[str, str]
+
+# The catalogue is asked for so many tables of a database one by one, for more as a whole.
+_ONE_BY_ONE = 20
+_ROUNDS_MAX = 10
+_LOCK_WAIT_SECONDS = 30
+
+_SYSTEM = ("information_schema", "performance_schema")
+_VERSIONED = "SYSTEM VERSIONED"
+_KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_OTHER_BYTES = frozenset({"inet4", "inet6", "uuid", "vector"})
+_LABELLED = frozenset({"enum", "set"})
+
+
+@dataclass(frozen=True)
+class CatalogColumn:
+    """A column as `information_schema.COLUMNS` has it.
+
+    Attributes:
+        name: The column's name.
+        data_type: The type's name alone: `bigint`, `uuid`.
+        nullable: Whether it may hold NULL.
+        unsigned: Of numbers; False for the others.
+        charset: Of text, ENUM and SET; `binary` for columns that hold bytes; None for the others.
+        labels: Of ENUM and SET; None for the others, and where they cannot be read.
+        octets: The most bytes of a value of text or bytes.
+        precision, scale: Of numbers; the precision of BIT is its width.
+        fsp: Digits of a fraction of a second.
+        generated: Whether its values are computed from other columns.
+        visible: Whether `SELECT *` shows it.
+        default: What an insert leaves in it that does not name it; None if that is not certain.
+    """
+
+    name: str
+    data_type: str
+    nullable: bool
+    unsigned: bool = False
+    charset: str | None = None
+    labels: tuple[str, ...] | None = None
+    octets: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fsp: int | None = None
+    generated: bool = False
+    visible: bool = True
+    default: ColumnDefault | None = None
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table.
+
+    Attributes:
+        columns: In the table's order, invisible and generated ones among them.
+        key: (name, characters of a prefix or 0) of the primary key; of the unique key that stands
+            in for it where there is none: the first one on whole columns without NULL. Or empty.
+        primary: Whether the key is a primary key.
+        others: Whether there are unique keys beside it.
+    """
+
+    columns: tuple[CatalogColumn, ...]
+    key: tuple[tuple[str, int], ...]
+    primary: bool
+    others: bool
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Tables as they are behind everything before a place in the log, and before all behind it.
+
+    Attributes:
+        position: The place.
+        tables: By database and name. A table that was asked for and is not among them does not
+            exist there, or the account may not read from it.
+        versioned: Those of them that keep former rows too, `WITH SYSTEM VERSIONING`.
+    """
+
+    position: Position
+    tables: dict[TableName, CatalogTable]
+    versioned: frozenset[TableName] = frozenset()
+
+
+def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> Catalog:
+    """Return what the catalogue says of the tables that are wanted.
+
+    Nobody can alter them meanwhile; readers and writers are not disturbed.
+
+    Args:
+        connection: Closed by the caller; in no transaction.
+        wanted: Tells by database and name.
+
+    Raises:
+        TableLockedError: Somebody held a table for too long.
+        SourceError: The server refused.
+    """
+    with _transaction(connection):
+        held: set[TableName] = set()
+        hidden: set[TableName] = set()
+        # What is made or renamed before all of them are held is found in the next round.
+        for _ in range(_ROUNDS_MAX):
+            kinds = {name: kind for name, kind in _list_tables(connection).items() if wanted(*name)}
+            if kinds.keys() <= held | hidden:
+                break
+            for name in sorted(kinds.keys() - held - hidden):
+                try:
+                    if _hold(connection, name):
+                        held.add(name)
+                except AccessDeniedError:
+                    hidden.add(name)
+        else:
+            raise TableLockedError("tables come and go too fast to be listed")
+        position = log_end(connection)
+        tables = _read_tables(connection, held & kinds.keys())
+        versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
+        return Catalog(position, tables, versioned)
+
+
+@contextmanager
+def _transaction(connection: Connection) -> Iterator[None]:
+    ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    ask(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    of = server(connection)
+    if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
+        # The key that the server made up is a column like any other in the log.
+        ask(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    ask(connection, "START TRANSACTION READ ONLY")
+    try:
+        yield
+    finally:
+        connection.rollback()
+
+
+def _list_tables(connection: Connection) -> dict[TableName, str]:
+    rows = ask(
+        connection,
+        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind"
+        " FROM information_schema.TABLES",
+    )
+    return {
+        (str(row["database"]), str(row["name"])): str(row["kind"])
+        for row in rows
+        if row["kind"] in _KINDS and str(row["database"]).lower() not in _SYSTEM
+    }
+
+
+def _hold(connection: Connection, name: TableName) -> bool:
+    """Read no row from a table; False if it is gone.
+
+    Raises:
+        AccessDeniedError: The account may not read from it.
+        TableLockedError: Somebody held it for too long.
+        SourceError: The server refused.
+    """
+    try:
+        ask(connection, f"SELECT 1 FROM {_quoted(name)} LIMIT 0")  # noqa: S608
+    except AccessDeniedError:
+        raise
+    except SourceError as error:
+        code = error.context.get("code")
+        if code == ER.NO_SUCH_TABLE:
+            return False
+        if code == ER.LOCK_WAIT_TIMEOUT:
+            raise TableLockedError(
+                "a table cannot be looked at: somebody holds it with LOCK TABLES, or waits to "
+                "alter it",
+                table=".".join(name),
+                seconds=_LOCK_WAIT_SECONDS,
+            ) from error
+        raise
+    return True
+
+
+def _read_tables(
+    connection: Connection, names: Collection[TableName]
+) -> dict[TableName, CatalogTable]:
+    columns, keys = _columns(connection, names), _keys(connection, names)
+    return {
+        name: _table(connection, name, columns[name], keys.get(name, []))
+        for name in sorted(names)
+        if name in columns
+    }
+
+
+def _table(
+    connection: Connection, name: TableName, columns: list[CatalogColumn], keys: list[Row]
+) -> CatalogTable:
+    primary = [row for row in keys if row["key_name"] == "PRIMARY"]
+    others = len(primary) < len(keys)
+    if primary:
+        return CatalogTable(tuple(columns), _key(primary), primary=True, others=others)
+    key = _first_unique(connection, name) if others else ()
+    return CatalogTable(tuple(columns), key, primary=False, others=others)
+
+
+def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
+    in_order = sorted(rows, key=lambda row: int(row["place"]))
+    return tuple((str(row["name"]), int(row["prefix"] or 0)) for row in in_order)
+
+
+def _first_unique(connection: Connection, name: TableName) -> tuple[tuple[str, int], ...]:
+    """Return the unique key that the server takes for the primary one; maybe none.
+
+    SHOW INDEX lists them in the server's own order. MariaDB calls those HASH that it keeps as an
+    index on a hidden column. Source: sql/table.cc, open_table_from_share; sql/dd_table_share.cc.
+    """
+    keys: dict[str, list[Row]] = defaultdict(list)
+    for row in ask(connection, f"SHOW INDEX FROM {_quoted(name)}"):
+        if not int(row["Non_unique"]):
+            keys[str(row["Key_name"])].append(row)
+    for rows in keys.values():
+        whole = all(row["Column_name"] and row["Sub_part"] is None for row in rows)
+        if whole and not any(row["Null"] == "YES" for row in rows) and not _is_hidden(rows):
+            return tuple((str(row["Column_name"]), 0) for row in rows)
+    return ()
+
+
+def _is_hidden(rows: list[Row]) -> bool:
+    return any(row["Index_type"] == "HASH" and "Ignored" in row for row in rows)
+
+
+def _columns(
+    connection: Connection, names: Collection[TableName]
+) -> dict[TableName, list[CatalogColumn]]:
+    rows = _of_tables(
+        connection,
+        names,
+        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, COLUMN_NAME AS name,"
+        " DATA_TYPE AS data_type, COLUMN_TYPE AS column_type, IS_NULLABLE AS nullable,"
+        " CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS octets,"
+        " NUMERIC_PRECISION AS num_precision, NUMERIC_SCALE AS num_scale,"
+        " DATETIME_PRECISION AS fsp, EXTRA AS extra, COLUMN_DEFAULT AS printed"
+        " FROM information_schema.COLUMNS",
+        order="ORDINAL_POSITION",
+    )
+    found: dict[TableName, list[CatalogColumn]] = defaultdict(list)
+    of = server(connection)
+    for row in rows:
+        found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
+    return found
+
+
+def _column(row: Row) -> CatalogColumn:
+    data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
+    extra = str(row["extra"] or "").upper()
+    labels = _labels(column_type) if data_type in _LABELLED else None
+    behind = "" if data_type in _LABELLED else column_type.lower()
+    return CatalogColumn(
+        name=str(row["name"]),
+        data_type=data_type,
+        nullable=row["nullable"] == "YES",
+        unsigned="unsigned" in behind,
+        charset=_charset(data_type, row["charset"]),
+        labels=labels,
+        octets=_number(row["octets"]),
+        precision=_number(row["num_precision"]),
+        scale=_number(row["num_scale"]),
+        fsp=_number(row["fsp"]),
+        generated="GENERATED" in extra.replace("DEFAULT_GENERATED", ""),
+        visible="INVISIBLE" not in extra,
+    )
+
+
+def _with_default(column: CatalogColumn, row: Row, of: Server) -> CatalogColumn:
+    printed = None if row["printed"] is None else str(row["printed"])
+    return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
+
+
+def _charset(data_type: str, charset: str | None) -> str | None:
+    if charset is None:
+        holds_bytes = data_type in _BYTES | _OTHER_BYTES | _LABELLED
+        return "binary" if holds_bytes else None
+    return "utf8mb3" if charset == "utf8" else str(charset)
+
+
+def _number(value: object) -> int | None:
+    return None if value is None else int(str(value))
+
+
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\)\Z)", re.DOTALL)
+_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
+
+
+def _labels(column_type: str) -> tuple[str, ...] | None:
+    """Return the labels of `enum('a','it''s')`; None if they cannot be read.
+
+    Source: sql/sql_string.cc and sql/unireg.h, append_unescaped: these escapes and no others.
+    """
+    labels, at = [], column_type.find("(") + 1
+    while at < len(column_type):
+        match = _LABEL.match(column_type, at)
+        if match is None:
+            return None
+        at = match.end()
+        labels.append(_ESCAPE.sub(lambda each: _ESCAPED.get(each[1], "'"), match[1]))
+    return tuple(labels)
+
+
+def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableName, list[Row]]:
+    """Return the columns of the unique keys of each table, the primary one among them."""
+    rows = _of_tables(
+        connection,
+        names,
+        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS key_name,"
+        " SEQ_IN_INDEX AS place, COLUMN_NAME AS name, SUB_PART AS prefix, NON_UNIQUE AS repeats"
+        " FROM information_schema.STATISTICS",
+        order="SEQ_IN_INDEX",
+    )
+    found: dict[TableName, list[Row]] = defaultdict(list)
+    for row in rows:
+        if not int(row["repeats"]):
+            found[row["database"], row["table"]].append(row)
+    return found
+
+
+def _of_tables(
+    connection: Connection, names: Collection[TableName], statement: str, *, order: str
+) -> Iterable[Row]:
+    """Yield what the catalogue says of the tables, in their order."""
+    by_database: dict[str, list[str]] = defaultdict(list)
+    for database, table in sorted(names):
+        by_database[database].append(table)
+    for database, tables in by_database.items():
+        where = f"{statement} WHERE TABLE_SCHEMA = %s"
+        if len(tables) > _ONE_BY_ONE:
+            rows = ask(connection, f"{where} ORDER BY TABLE_NAME, {order}", database)
+        else:
+            one = f"{where} AND TABLE_NAME = %s ORDER BY {order}"
+            rows = [row for table in tables for row in ask(connection, one, database, table)]
+        # Names may differ in case alone.
+        yield from (row for row in rows if (row["database"], row["table"]) in names)
+
+
+def _quoted(name: TableName) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name)

@@ -1,0 +1,369 @@
+"""Questions to a server in SQL: who it is, where its log ends, whether a position still holds.
+
+They take any open PyMySQL connection, of MySQL 5.7 and later or MariaDB 10.6 and later, and change
+nothing on the server.
+
+Source: MySQL 9.7 reference manual, 15.7.7 SHOW statements and 19.1.3.8 GTID functions; MariaDB
+documentation, BINLOG_GTID_POS.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.errors import (
+    ForeignPositionError,
+    PositionPurgedError,
+    ServerSetupError,
+    SourceError,
+)
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.transport.server.result_sets import Row, ask
+from airflow_provider_binlog.transport.server.setup import check_setup
+from airflow_provider_binlog.transport.server.version import LOG_IS_OFF, Server, server, settings
+
+if TYPE_CHECKING:
+    import pymysql
+
+    Connection = pymysql.Connection[Any]
+
+__all__ = [
+    "BinaryLog",
+    "binary_logs",
+    "check_gtids",
+    "check_position",
+    "check_setup",
+    "first_position",
+    "gtid_at",
+    "gtid_executed",
+    "identify",
+    "log_end",
+    "settings",
+]
+
+
+class BinaryLog(NamedTuple):
+    """One file of the server's log, and its size in bytes."""
+
+    file: str
+    size: int
+
+
+def identify(connection: Connection) -> SourceIdentity:
+    """Return which server this is, and the base name of its log.
+
+    Raises:
+        ServerSetupError: The server writes no binary log.
+    """
+    flavor = server(connection).flavor
+    values = settings(connection)
+    base = values.get("log_bin_basename", "")
+    if not base:
+        raise ServerSetupError(LOG_IS_OFF)
+    # Older MariaDB servers have no uid of their own.
+    fallback = f"server_id={values.get('server_id')}"
+    name = values.get("server_uuid" if flavor is Flavor.MYSQL else "server_uid") or fallback
+    return SourceIdentity(flavor, name, re.split(r"[/\\]", base)[-1])
+
+
+def log_end(connection: Connection) -> Position:
+    """Return where the server's log ends now: always a boundary between transactions.
+
+    Its `gtid` is None: what MySQL reports in the same row is not of the same moment.
+
+    Raises:
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
+    """
+    rows = ask(connection, _status_statement(server(connection)))
+    if not rows:
+        raise ServerSetupError(LOG_IS_OFF)
+    return Position(str(rows[0]["File"]), int(rows[0]["Position"]))
+
+
+def binary_logs(connection: Connection) -> list[BinaryLog]:
+    """Return the files of the log that the server still has, oldest first.
+
+    Raises:
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
+    """
+    rows = ask(connection, "SHOW BINARY LOGS")
+    return [BinaryLog(str(row["Log_name"]), int(row["File_size"])) for row in rows]
+
+
+def bytes_between(connection: Connection, start: Position, stop: Position) -> int:
+    """Return how many bytes of log lie between two positions, by the sizes the files have now.
+
+    Raises:
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
+    """
+    files = (
+        log.size
+        for log in binary_logs(connection)
+        if start.file_number <= Position(log.file, FIRST_OFFSET).file_number < stop.file_number
+    )
+    return sum(files) - start.offset + stop.offset
+
+
+def first_position(connection: Connection) -> Position:
+    """Return where the oldest file that the server still has begins.
+
+    Raises:
+        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
+        ServerSetupError: The server writes no binary log.
+    """
+    return Position(binary_logs(connection)[0].file, FIRST_OFFSET)
+
+
+def gtid_executed(connection: Connection) -> str:
+    """Return every transaction in the server's history, in text; empty where it has no GTIDs.
+
+    MySQL: `gtid_executed`. MariaDB: `gtid_binlog_pos`, the last GTID of each domain in its log.
+    """
+    flavor = server(connection).flavor
+    variable = "gtid_executed" if flavor is Flavor.MYSQL else "gtid_binlog_pos"
+    value = ask(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
+    return re.sub(r"\s", "", value or "")
+
+
+def gtid_at(connection: Connection, position: Position) -> str | None:
+    """Return the GTIDs executed before a position; None where the server cannot tell.
+
+    Only MariaDB can. The answer is None, too, if no event begins at the position. It reads the file
+    up to there.
+    """
+    if server(connection).flavor is not Flavor.MARIADB:
+        return None
+    statement = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
+    value = ask(connection, statement, position.file, position.offset)[0]["gtids"]
+    return None if value is None else re.sub(r"\s", "", value)
+
+
+def check_position(connection: Connection, identity: SourceIdentity, position: Position) -> None:
+    """Refuse a position that this server did not issue, or from which it cannot send any more.
+
+    Asked before anything is read or staged. `identity` is that of the server that issued it.
+
+    Raises:
+        ForeignPositionError: Another server issued the position, or this one before its log was
+            reset.
+        PositionPurgedError: The server has deleted the file.
+    """
+    here = identify(connection)
+    _check_identity(here, identity, position)
+    _check_file(binary_logs(connection), position)
+    if here.flavor is Flavor.MARIADB:
+        _check_mariadb_history(connection, position)
+    else:
+        _check_mysql_history(connection, position)
+
+
+def check_gtids(connection: Connection, gtids: str) -> None:
+    """Refuse a GTID set from which this server cannot go on; asked before its log is.
+
+    Raises:
+        ForeignPositionError: The server has not executed all of it.
+        PositionPurgedError: The server has purged transactions that are not in it.
+        FormatError: The text is no GTID set of the server's family.
+    """
+    if server(connection).flavor is Flavor.MYSQL:
+        executed = GtidSet.parse(gtid_executed(connection))
+        unknown = str(GtidSet.parse(gtids).subtract(executed))
+        purged = str(GtidSet.parse(_gtid_purged(connection)).subtract(GtidSet.parse(gtids)))
+    else:
+        wanted = MariadbGtidPosition.parse(gtids)
+        unknown = str(wanted.beyond(MariadbGtidPosition.parse(gtid_executed(connection))))
+        purged = str(_oldest_list(connection).beyond(wanted))
+    if unknown:
+        raise ForeignPositionError(
+            "the server's log lacks transactions of the GTID set: it is another history, or a "
+            "replica that has not caught up, or one that does not log what it applies",
+            gtids=gtids,
+            unknown=unknown,
+        )
+    if purged:
+        raise PositionPurgedError(
+            "the server has purged transactions that are not in the GTID set: changes are lost, "
+            "take a new snapshot",
+            gtids=gtids,
+            purged=purged,
+        )
+
+
+def _gtid_purged(connection: Connection) -> str:
+    value = ask(connection, "SELECT @@GLOBAL.gtid_purged AS gtids")[0]["gtids"]
+    return re.sub(r"\s", "", value or "")
+
+
+def _oldest_list(connection: Connection) -> MariadbGtidPosition:
+    """Return where every domain of a MariaDB stood when its oldest file began."""
+    oldest = binary_logs(connection)[0].file
+    for event in ask(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
+        if event["Event_type"] == "Gtid_list":
+            gtids = re.findall(r"(\d+)-(\d+)-(\d+)", str(event["Info"]))
+            return MariadbGtidPosition.of((int(a), int(b), int(c)) for a, b, c in gtids)
+    return MariadbGtidPosition({})
+
+
+def _check_identity(here: SourceIdentity, identity: SourceIdentity, position: Position) -> None:
+    if here.log_name != identity.log_name and here.server == identity.server:
+        raise ForeignPositionError(
+            "the server's log got another name since the position was issued",
+            position=position,
+            log_name=here.log_name,
+            issued_for=identity.log_name,
+        )
+    if here != identity:
+        raise ForeignPositionError(
+            "the position was issued by another server",
+            position=position,
+            issued_by=f"{identity.flavor.value} {identity.server}",
+            this_is=f"{here.flavor.value} {here.server}",
+        )
+
+
+def _check_file(logs: list[BinaryLog], position: Position) -> None:
+    sizes = dict(logs)
+    oldest, newest = Position(logs[0].file, FIRST_OFFSET), Position(logs[-1].file, logs[-1].size)
+    if position.file not in sizes:
+        if position.place > newest.place:
+            raise ForeignPositionError(
+                "the position lies behind the end of the log: "
+                "the log was reset, or the server restored",
+                position=position,
+                log_end=newest,
+            )
+        raise PositionPurgedError(
+            "the server has purged its log at this position: changes are lost, take a new snapshot",
+            position=position,
+            oldest=oldest,
+        )
+    if position.offset > sizes[position.file]:
+        raise ForeignPositionError(
+            "the position lies behind the end of its file: "
+            "the log was reset, or the server restored",
+            position=position,
+            file_size=sizes[position.file],
+        )
+
+
+def _check_mysql_history(connection: Connection, position: Position) -> None:
+    """Compare the GTIDs, and look at the event where the range would start.
+
+    The GTIDs of a log that was reset start at 1 again under the same server_uuid, so one that has
+    since grown as long contains the old set. But then the transaction that follows the position is
+    in the old set already. `gtid_purged` says nothing more: on a server made from a backup it also
+    holds transactions that never were in this log.
+    """
+    if position.gtid:
+        statement = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS unknown"
+        unknown = ask(connection, statement, position.gtid)[0]["unknown"]
+        if unknown:
+            raise ForeignPositionError(
+                "the server has not executed everything before the position: "
+                "its log was reset, or it was restored from a backup",
+                position=position,
+                unknown=re.sub(r"\s", "", unknown),
+            )
+    events = _following_events(connection, position)
+    if events and events[0]["Event_type"] in _INSIDE_A_TRANSACTION:
+        raise _not_a_boundary(position, str(events[0]["Event_type"]))
+    begins = [event for event in events if str(event["Event_type"]).startswith("Gtid")]
+    gtid = _GTID_NEXT.search(str(begins[0]["Info"])) if begins else None
+    before = position.gtid if position.logged is None else position.logged
+    if before and gtid:
+        statement = "SELECT GTID_SUBSET(%s, %s) AS known"
+        if ask(connection, statement, gtid[1], before)[0]["known"]:
+            raise ForeignPositionError(
+                "the transaction at the position counts as one before it: the log was reset",
+                position=position,
+                transaction=gtid[1],
+            )
+
+
+def _check_mariadb_history(connection: Connection, position: Position) -> None:
+    """Compare the last GTID of each domain with what the log holds before the position.
+
+    Domains that one of the two does not know are passed over, for a domain can be deleted from the
+    log; but not if it is all of them.
+    """
+    found = gtid_at(connection, position)
+    if found is None:
+        raise _not_a_boundary(position, "inside an event")
+    logged = position.gtid if position.logged is None else position.logged
+    before, here = _by_domain(logged or ""), _by_domain(found)
+    common = before.keys() & here.keys()
+    if any(before[domain] != here[domain] for domain in common) or (before and not common):
+        raise ForeignPositionError(
+            "other transactions precede this position than when it was issued: the log was reset",
+            position=position,
+            gtid=position.gtid,
+            found=found,
+        )
+
+
+_GTID_NEXT = re.compile(r"GTID_NEXT\s*=\s*'([0-9a-fA-F-]{36}:[^']+)'")
+
+# As SHOW BINLOG EVENTS names them; what may stand at a boundary is left open, it grows by version.
+_INSIDE_A_TRANSACTION = frozenset(
+    {
+        "Delete_rows",
+        "Delete_rows_v1",
+        "Query",
+        "Rows_query",
+        "Table_map",
+        "Transaction_payload",
+        "Update_rows",
+        "Update_rows_partial",
+        "Update_rows_v1",
+        "Write_rows",
+        "Write_rows_v1",
+        "XA_prepare",
+        "Xid",
+    }
+)
+
+
+def _following_events(connection: Connection, position: Position) -> list[Row]:
+    """Return the three events that follow a position, fewer at the end of the file.
+
+    Three, because a file begins with two before its first transaction.
+
+    Raises:
+        ForeignPositionError: No event begins there.
+    """
+    # The file's name is quoted by the driver; FROM takes a literal number only.
+    statement = f"SHOW BINLOG EVENTS IN %s FROM {position.offset:d} LIMIT 3"
+    try:
+        return ask(connection, statement, position.file)
+    except SourceError as error:
+        if error.context.get("code") != _ERROR_WHEN_EXECUTING_COMMAND:
+            raise
+        raise _not_a_boundary(position, str(error.args[0])) from error
+
+
+_ERROR_WHEN_EXECUTING_COMMAND = 1220
+
+
+def _not_a_boundary(position: Position, found: str) -> ForeignPositionError:
+    return ForeignPositionError(
+        "no transaction begins at the position: the log was reset, or the position is mistyped",
+        position=position,
+        found=found,
+    )
+
+
+def _by_domain(gtids: str) -> dict[str, str]:
+    """Return MariaDB's GTIDs by their domain: `{"0": "0-1-42"}`."""
+    return {gtid.partition("-")[0]: gtid for gtid in re.findall(r"[0-9-]+", gtids)}
+
+
+def _status_statement(of: Server) -> str:
+    # MySQL 8.2 brought the new words and 8.4 took the old ones away; MariaDB has kept the old ones.
+    if of.flavor is Flavor.MYSQL and of.version >= (8, 2):
+        return "SHOW BINARY LOG STATUS"
+    return "SHOW MASTER STATUS"

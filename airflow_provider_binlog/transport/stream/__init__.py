@@ -1,0 +1,1 @@
+"""The replication stream of a live server: commands, packets, the dump."""

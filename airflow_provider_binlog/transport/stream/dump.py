@@ -1,0 +1,241 @@
+"""What a server sends after a dump command: log events, and what only steers the stream.
+
+    artificial ROTATE (file, position) | FORMAT_DESCRIPTION | events … | artificial ROTATE | …
+
+The FORMAT_DESCRIPTION is an event of the log where the stream begins with the file, and a reminder
+where it begins inside it. Heartbeats and artificial events are in no file.
+
+Source: mysql-server, sql/rpl_binlog_sender.cc, Binlog_sender::send_binlog,
+send_format_description_event; mariadb, sql/sql_repl.cc, send_format_descriptor_event.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.binlog.event_types import (
+    ARTIFICIAL,
+    GROUP_STARTS,
+    EventType,
+    event_name,
+)
+from airflow_provider_binlog.binlog.events.control import Heartbeat, Rotate
+from airflow_provider_binlog.binlog.events.format_description import (
+    CHECKSUM_SIZE,
+    FormatDescription,
+)
+from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
+from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks.framing import checked_block
+from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
+from airflow_provider_binlog.transport.block_stream import events_from
+from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.transport.stream.packets import PacketReader, Packets
+
+_EOF = 0xFE
+_HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
+# MariaDB repeats its list where a stream by GTID arrives at its start.
+_PASSED_OVER = frozenset({*_HEARTBEATS, EventType.MARIADB_GTID_LIST})
+_OFFSET_MASK = 0xFFFFFFFF
+
+
+@dataclass
+class _Place:
+    """Where in the log the stream stands."""
+
+    file: str = ""
+    offset: int = 0
+    description: FormatDescription | None = None
+
+    def known(self) -> FormatDescription:
+        if self.description is None:
+            raise FormatError("the stream does not begin with ROTATE and FORMAT_DESCRIPTION")
+        return self.description
+
+
+class Dump:
+    """One stream, from the dump command's reply to its end."""
+
+    def __init__(self, packets: PacketReader) -> None:
+        self._packets = packets
+        self._place = _Place()
+        self._asked_for: dict[str, Any] = {}
+
+    def blocks(self, start: Position) -> Iterator[EventBlock]:
+        """Yield the log's events from `start` on, until the server has no more.
+
+        The server may begin earlier in the same file: what comes before `start` is passed over.
+
+        Raises:
+            ForeignPositionError: No event begins at `start`.
+            SourceError: The server ends the stream with an error.
+            FormatError: See `checked_block`.
+        """
+        self._asked_for = {"file": start.file, "offset": start.offset}
+        for packets, first, last in self._segments():
+            block = self._block(packets, first, last)
+            self._place.offset = block.next_position
+            if block.file != start.file or block.position[0] >= start.offset:
+                yield block
+            elif block.next_position > start.offset:
+                yield events_from(block, start.offset)
+
+    def first_transaction(self) -> Position:
+        """Return where the stream's first transaction begins, or where the log ends without one.
+
+        For a stream that begins by GTID, from which the server leaves out what it was told we have:
+        offsets come from the events' own counts, in which a gap of 4 GiB does not show.
+
+        Raises:
+            SourceError: The server ends the stream with an error.
+            FormatError: An event is damaged.
+        """
+        while True:
+            packets = self._read()
+            for index in range(len(packets.start)):
+                with self._placed():
+                    begins = self._pass(packets, index)
+                if begins:
+                    return Position(self._place.file, self._place.offset)
+            if self._ended(packets):
+                return Position(self._place.file, self._place.offset)
+
+    def _pass(self, packets: Packets, index: int) -> bool:
+        """Stand behind an event, or before it and return True, if it begins a transaction."""
+        event, header = _event(packets, index), packets.header[index]
+        type_code, log_pos = int(header["type"]), int(header["log_pos"])
+        if self._place.description is not None and type_code != EventType.ROTATE:
+            verify_checksum(event, self._place.description)
+        begins = type_code in GROUP_STARTS
+        if _steers(packets.header[index : index + 1])[0]:
+            self._steer(packets, index)
+        if type_code == EventType.HEARTBEAT_V2:
+            body = body_of(event, self._place.known())
+            position = Heartbeat.parse_v2(body, self._place.known()).position
+            self._place.offset = position or self._place.offset
+        elif log_pos:
+            end = log_pos - int(header["size"]) if begins else log_pos
+            self._place.offset += (end - self._place.offset) & _OFFSET_MASK
+        return begins
+
+    def _segments(self) -> Iterator[tuple[Packets, int, int]]:
+        """Yield runs of log events, each wholly in one file; follow what lies between them."""
+        while True:
+            packets = self._read()
+            first = 0
+            for index in np.flatnonzero(_steers(packets.header)).tolist():
+                if index > first:
+                    yield packets, first, index
+                with self._placed():
+                    of_the_log = self._steer(packets, index)
+                first = index if of_the_log else index + 1
+            if len(packets.start) > first:
+                yield packets, first, len(packets.start)
+            if self._ended(packets):
+                return
+
+    def _ended(self, packets: Packets) -> bool:
+        if packets.reply is None:
+            return False
+        if packets.reply[0] == _EOF:
+            return True
+        code, text = parse_reply(packets.reply)
+        raise from_reply(code, text, **self._where())
+
+    def _read(self) -> Packets:
+        with self._placed():
+            return self._packets.read()
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Tell an error from inside where the stream stands."""
+        try:
+            yield
+        except BinlogError as error:
+            for name, value in self._where().items():
+                error.context.setdefault(name, value)
+            raise
+
+    def _where(self) -> dict[str, Any]:
+        if not self._place.file:
+            return self._asked_for
+        return {"file": self._place.file, "offset": self._place.offset}
+
+    def _block(self, packets: Packets, first: int, last: int) -> EventBlock:
+        return checked_block(
+            packets.data,
+            packets.start[first:last],
+            packets.header[first:last],
+            file=self._place.file,
+            description=self._place.known(),
+            position=self._place.offset,
+            neutral_gaps=True,
+        )
+
+    def _steer(self, packets: Packets, index: int) -> bool:
+        """Follow an event that steers the stream. Return whether it is one of the log too."""
+        event = _event(packets, index)
+        type_code = int(packets.header[index]["type"])
+        if type_code == EventType.FORMAT_DESCRIPTION:
+            description = FormatDescription.parse(event)
+            of_the_log = self._place.offset == FIRST_OFFSET
+            # A reminder is not as it stands in the file, and in a log without checksums the
+            # server leaves it with the checksum that it has there.
+            if of_the_log or description.checksum_size:
+                verify_checksum(event, description)
+            self._place.description = description
+            return of_the_log
+        if type_code == EventType.ROTATE:
+            self._enter(Rotate.parse(_rotate_body(event)))
+            return False
+        # What is passed over is looked at first: it might be an event of the log, damaged.
+        verify_checksum(event, self._place.known())
+        if type_code not in _PASSED_OVER:
+            raise FormatError(
+                "an event that is in no file, of a type not known to occur there",
+                **self._where(),
+                event=event_name(type_code),
+            )
+        return False
+
+    def _enter(self, rotate: Rotate) -> None:
+        file = self._place.file
+        if file:
+            (log, number), (next_log, next_number) = map(split_file_name, (file, rotate.file))
+            if log != next_log or number >= next_number:
+                raise FormatError("the log does not go on there", file=file, next=rotate.file)
+        elif rotate.file != self._asked_for.get("file", rotate.file):
+            raise FormatError("the server sends another file than asked for", sent=rotate.file)
+        # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
+        self._place = _Place(rotate.file, rotate.position)
+
+
+def _steers(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """Return which events are in no file, or may be."""
+    types = header["type"]
+    steers: npt.NDArray[np.bool_] = (header["flags"] & ARTIFICIAL) != 0
+    for type_code in (EventType.FORMAT_DESCRIPTION, *_HEARTBEATS):
+        steers |= types == type_code
+    return steers
+
+
+def _event(packets: Packets, index: int) -> memoryview:
+    begin = int(packets.start[index])
+    return packets.data.data[begin : begin + int(packets.header[index]["size"])]
+
+
+def _rotate_body(event: memoryview) -> memoryview:
+    """Return an artificial ROTATE's body; only its bytes tell whether it has a checksum."""
+    end = len(event) - (CHECKSUM_SIZE if checksum_matches(event) else 0)
+    return event[HEADER_SIZE:end]

@@ -1,0 +1,242 @@
+"""A live server as a source: one connection is one replica that asks for the log.
+
+PyMySQL makes the connection, with its TLS and its ways to log in, and sends the commands. From the
+dump command on the socket is read here, in megabytes.
+
+Source: MySQL Internals, "Replication Protocol"; mysql-server, sql/rpl_source.cc.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.transport.block_stream import reaches
+from airflow_provider_binlog.transport.server.result_sets import ask, translate
+from airflow_provider_binlog.transport.stream import commands
+from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.packets import BLOCK_BYTES, PacketReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+    Connection = pymysql.Connection[Any]
+
+# A real replica's server id is small, or made of its address; the upper half is ours.
+_SERVER_ID_FIRST = 1 << 31
+_SERVER_ID_COUNT = (1 << 31) - 1
+
+# COM_BINLOG_DUMP has 32 bits for the offset.
+_DUMP_OFFSET_END = 1 << 32
+
+
+class LiveSource:
+    """The log of a server, over connections that `connect` opens.
+
+    Every iterator has a connection of its own, and closes it: a server sends the log until its end,
+    and no command can stop it.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        *,
+        flavor: Flavor,
+        server_id: int | None = None,
+        heartbeat_seconds: float = 10,
+        silence_seconds_max: float = 60,
+        net_write_timeout_seconds: int = 3600,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """Describe the way to the server; nothing is opened yet.
+
+        Args:
+            connect: Opens a connection that is logged in.
+            flavor: Of the server.
+            server_id: By which the server knows us; another replica's would end that one's
+                stream. By default a high one is drawn for every connection, and for a second
+                one at the same time, always.
+            heartbeat_seconds: After so much silence the server sends a sign of life; earlier where
+                the connection would count as lost before the third.
+            silence_seconds_max: After so much silence the connection counts as lost.
+            net_write_timeout_seconds: How long the server waits while we do not read.
+            block_bytes: Bytes received before they are framed.
+        """
+        self._connect = connect
+        self._flavor = flavor
+        self._server_id = server_id
+        self._heartbeat_seconds = min(heartbeat_seconds, silence_seconds_max / 3)
+        self._silence_seconds_max = silence_seconds_max
+        self._net_write_timeout_seconds = net_write_timeout_seconds
+        self._block_bytes = block_bytes
+        self._open: set[Connection] = set()
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+        """Yield the events from `start` on to the log's end; see `BinlogSource`.
+
+        Raises:
+            ConnectionLostError: The connection cannot be opened, or ended before the log did.
+            AccessDeniedError: The account may not read the log.
+            SourceError: The server refuses; the class says why.
+            FormatError: An event is damaged.
+        """
+        if reaches(start.file, start.offset, stop):
+            return
+        with self._connection() as connection:
+            dump = self._dump(connection, self._request(connection, start))
+            for block in dump.blocks(start):
+                if stop is not None and reaches(block.file, int(block.position[0]), stop):
+                    return
+                yield block
+                if reaches(block.file, block.next_position, stop):
+                    return
+
+    def position_after(self, gtid: str) -> Position:
+        """Return where the first transaction begins that is not in a GTID set.
+
+        Its `gtid` is the set given. A set with holes may hold transactions behind that place too:
+        those are in the blocks from there on.
+
+        Args:
+            gtid: MySQL's set or MariaDB's list of GTIDs, in text; empty for the log's beginning.
+
+        Raises:
+            PositionPurgedError: The server has purged transactions that are not in the set.
+            ForeignPositionError: The set is not of this server's history.
+            ServerSetupError: The server has no GTIDs.
+            FormatError: The text is no GTID set.
+        """
+        with self._connection() as connection:
+            server_id, flags = self._identity(), self._flags()
+            if self._flavor is Flavor.MYSQL:
+                self._prepare(connection, server_id)
+                request = commands.binlog_dump_gtid(
+                    GtidSet.parse(gtid), server_id=server_id, flags=flags
+                )
+            else:
+                self._prepare(connection, server_id, MariadbGtidPosition.parse(gtid))
+                request = commands.binlog_dump("", FIRST_OFFSET, server_id=server_id, flags=flags)
+            found = self._dump(connection, request).first_transaction()
+        return Position(found.file, found.offset, gtid)
+
+    def close(self) -> None:
+        """Close the connections of iterators that are not at their end."""
+        for connection in list(self._open):
+            _cut(connection)
+        self._open.clear()
+
+    def _request(self, connection: Connection, start: Position) -> bytes:
+        """Prepare the session, and return the command that asks for the log from `start` on."""
+        server_id, flags = self._identity(), self._flags()
+        self._prepare(connection, server_id)
+        if start.offset < _DUMP_OFFSET_END:
+            return commands.binlog_dump(start.file, start.offset, server_id=server_id, flags=flags)
+        if self._flavor is Flavor.MYSQL and _gtid_mode(connection) == "ON":
+            return commands.binlog_dump_gtid(
+                GtidSet(), server_id=server_id, flags=flags, file=start.file, position=start.offset
+            )
+        # No command can point there: have the file from its beginning, and pass over what is known.
+        return commands.binlog_dump(start.file, FIRST_OFFSET, server_id=server_id, flags=flags)
+
+    def _prepare(
+        self,
+        connection: Connection,
+        server_id: int,
+        connect_state: MariadbGtidPosition | None = None,
+    ) -> None:
+        statements = commands.session_statements(
+            self._flavor,
+            heartbeat_seconds=self._heartbeat_seconds,
+            net_write_timeout_seconds=self._net_write_timeout_seconds,
+            connect_state=connect_state,
+        )
+        # MySQL ends an older stream with the same uuid: without one, with the same server id.
+        identity = uuid.uuid4()
+        statements.append(f"SET @slave_uuid = '{identity}', @replica_uuid = '{identity}'")
+        for statement in statements:
+            ask(connection, statement)
+        try:
+            _send(connection, commands.register_slave(server_id, host=socket.gethostname()[:60]))
+            connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
+        except (pymysql.MySQLError, OSError) as error:
+            raise translate(error, command="COM_REGISTER_SLAVE") from error
+
+    def _dump(self, connection: Connection, request: bytes) -> Dump:
+        """Send a dump command, and return the stream that answers it."""
+        try:
+            _send(connection, request)
+        except (pymysql.MySQLError, OSError) as error:
+            raise translate(error, command="COM_BINLOG_DUMP") from error
+        # Everything the server sent before has been read: PyMySQL's own buffer is empty, and what
+        # comes now can be taken from the socket below it.
+        raw: socket.socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
+        raw.settimeout(self._silence_seconds_max)
+        return Dump(PacketReader(_receiver(raw), block_bytes=self._block_bytes))
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            connection = self._connect()
+        except (pymysql.MySQLError, OSError) as error:
+            raise translate(error) from error
+        self._open.add(connection)
+        try:
+            yield connection
+        finally:
+            self._open.discard(connection)
+            _cut(connection)
+
+    def _identity(self) -> int:
+        """Return the server id of a connection that was opened just now.
+
+        Only one may have the id that was given: MariaDB ends an older stream under the same one.
+        """
+        if self._server_id is not None and len(self._open) == 1:
+            return self._server_id
+        return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
+
+    def _flags(self) -> int:
+        return commands.dump_flags(self._flavor, non_block=True)
+
+
+def _gtid_mode(connection: Connection) -> str:
+    return str(ask(connection, "SELECT @@GLOBAL.gtid_mode AS mode")[0]["mode"])
+
+
+def _send(connection: Connection, command: bytes) -> None:
+    """Send a command of one packet as PyMySQL sends its own."""
+    connection._execute_command(command[0], command[1:])  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _cut(connection: Connection) -> None:
+    """Close the socket without a farewell: the server may be in the middle of sending."""
+    connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _receiver(raw: socket.socket) -> Callable[[memoryview], int]:
+    """Return a function that receives from a socket, plain or TLS, or raises our errors."""
+
+    def receive(buffer: memoryview) -> int:
+        try:
+            count = raw.recv_into(buffer)
+        except (OSError, ValueError) as error:
+            # ValueError: a TLS socket that was closed meanwhile.
+            reason = str(error) or type(error).__name__
+            raise ConnectionLostError(
+                "the connection ended before the log", reason=reason
+            ) from error
+        if not count:
+            raise ConnectionLostError("the server ended the connection before the log's end")
+        return count
+
+    return receive

@@ -1,0 +1,106 @@
+"""FORMAT_DESCRIPTION: who wrote the file, and how long the fixed parts of its events are."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.events.format_description import (
+    ChecksumAlgorithm,
+    FormatDescription,
+)
+from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from tests.support import builder
+
+
+def written(server_version: str = builder.MYSQL, *, checksum: bool = True) -> bytes:
+    body = builder.format_description(server_version, checksum=checksum, created=5)
+    return builder.event(EventType.FORMAT_DESCRIPTION, body)
+
+
+def test_mysql() -> None:
+    described = FormatDescription.parse(written())
+
+    assert described.server_version == "9.7.4"
+    assert described.flavor is Flavor.MYSQL
+    assert described.created == 5
+    assert described.checksum_size == 4
+    assert len(described.post_header_lengths) == 42
+    assert [described.post_header_length(code) for code in (2, 4, 19, 30)] == [13, 8, 8, 10]
+
+
+def test_mariadb() -> None:
+    described = FormatDescription.parse(written(builder.MARIADB))
+
+    assert described.flavor is Flavor.MARIADB
+    assert len(described.post_header_lengths) == 171
+    assert [described.post_header_length(code) for code in (23, 161, 162, 163)] == [8, 4, 19, 4]
+
+
+def test_without_checksums_the_trailer_is_there_all_the_same() -> None:
+    described = FormatDescription.parse(written(checksum=False))
+
+    assert described.checksum_algorithm is ChecksumAlgorithm.OFF
+    assert described.checksum_size == 0
+    assert len(described.post_header_lengths) == 42
+
+
+def test_a_type_beyond_the_table_is_refused() -> None:
+    described = FormatDescription.parse(written())
+
+    with pytest.raises(FormatError, match="MARIADB_GTID"):
+        described.post_header_length(EventType.MARIADB_GTID)
+
+
+def test_a_longer_fixed_part_is_passed_over() -> None:
+    described = FormatDescription("9.9.9", 0, ChecksumAlgorithm.OFF, bytes([9] * 42))
+
+    fixed, rest = described.split(EventType.ROTATE, b"12345678+file")
+
+    assert (bytes(fixed.rest()), bytes(rest.rest())) == (b"12345678+", b"file")
+
+
+def test_other_header_sizes_are_refused() -> None:
+    event = bytearray(written())
+    event[19 + 56] = 27
+
+    with pytest.raises(FormatError, match="header_size=27"):
+        FormatDescription.parse(bytes(event))
+
+
+def test_unknown_checksum_algorithms_are_refused() -> None:
+    event = bytearray(written())
+    event[-5] = 2
+
+    with pytest.raises(FormatError, match="algorithm=2"):
+        FormatDescription.parse(bytes(event))
+
+
+def test_another_event_is_refused() -> None:
+    with pytest.raises(FormatError, match="event=XID"):
+        FormatDescription.parse(builder.event(EventType.XID, builder.xid(1)))
+
+
+@pytest.mark.parametrize("version", ["5.5.62", "5.1.73-log"])
+def test_servers_without_checksums_are_too_old(version: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"server={version}"):
+        FormatDescription.parse(written(version))
+
+
+def test_cut_anywhere_is_refused_or_has_fewer_lengths() -> None:
+    event = written()
+
+    for size in range(len(event)):
+        with contextlib.suppress(BinlogError):
+            assert len(FormatDescription.parse(event[:size]).post_header_lengths) < 42
+
+
+@given(st.binary(max_size=200))
+def test_any_body_gives_a_value_or_a_documented_error(body: bytes) -> None:
+    with contextlib.suppress(BinlogError):
+        FormatDescription.parse(builder.event(EventType.FORMAT_DESCRIPTION, body))

@@ -1,0 +1,154 @@
+"""What of the questions needs no server: versions, errors, advice, imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pymysql
+import pytest
+
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    ConnectionLostError,
+    ServerSetupError,
+    SourceError,
+)
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.queries import binary_logs
+from airflow_provider_binlog.transport.server.result_sets import ask, translate
+from airflow_provider_binlog.transport.server.setup import setting_problems
+from airflow_provider_binlog.transport.server.version import Server, parse_version
+
+MYSQL_97 = Server(Flavor.MYSQL, (9, 7, 4), "9.7.4")
+MYSQL_57 = Server(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
+MARIADB = Server(Flavor.MARIADB, (10, 11, 18), "10.11.18-MariaDB-log")
+GOOD = {
+    "log_bin": "ON",
+    "server_id": "1",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "flavor", "version"),
+    [
+        ("9.7.4-2", Flavor.MYSQL, (9, 7, 4)),
+        ("8.0.33", Flavor.MYSQL, (8, 0, 33)),
+        ("5.7.44-log", Flavor.MYSQL, (5, 7, 44)),
+        ("8.0.mysql_aurora.3.08.0", Flavor.MYSQL, (8, 0)),
+        ("10.11.18-MariaDB-0+deb12u1-log", Flavor.MARIADB, (10, 11, 18)),
+        ("11.8.6-MariaDB-0+deb13u1 from Debian-log", Flavor.MARIADB, (11, 8, 6)),
+        ("5.5.5-10.6.9-mariadb", Flavor.MARIADB, (10, 6, 9)),
+        ("unheard of", Flavor.MYSQL, ()),
+    ],
+)
+def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
+    assert parse_version(text) == Server(flavor, version, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (pymysql.OperationalError(1045, "Access denied for user"), AccessDeniedError),
+        (pymysql.OperationalError(1227, "Access denied; you need"), AccessDeniedError),
+        (pymysql.OperationalError(1142, "SELECT command denied"), AccessDeniedError),
+        (pymysql.OperationalError(3118, "Account is locked"), AccessDeniedError),
+        (pymysql.OperationalError(1381, "You are not using binary logging"), ServerSetupError),
+        (pymysql.OperationalError(2003, "Can't connect to MySQL server"), ConnectionLostError),
+        (pymysql.OperationalError(2013, "Lost connection"), ConnectionLostError),
+        (pymysql.OperationalError(1053, "Server shutdown in progress"), ConnectionLostError),
+        (pymysql.OperationalError(1040, "Too many connections"), ConnectionLostError),
+        (pymysql.OperationalError(4031, "The client was disconnected"), ConnectionLostError),
+        (pymysql.InterfaceError(0, ""), ConnectionLostError),
+        (BrokenPipeError(32, "Broken pipe"), ConnectionLostError),
+        (pymysql.ProgrammingError(1064, "You have an error in your SQL"), SourceError),
+        (pymysql.OperationalError("without a number"), SourceError),
+    ],
+)
+def test_errors_are_told_apart(error: Exception, kind: type[SourceError]) -> None:
+    translated = translate(error, statement="SELECT 1")
+
+    assert type(translated) is kind
+    assert translated.retryable == (kind is ConnectionLostError)
+    assert str(translated.args[0])
+    assert translated.context["statement"] == "SELECT 1"
+
+
+def test_a_closed_connection_is_a_lost_one() -> None:
+    connection = pymysql.connect(defer_connect=True)
+
+    with pytest.raises(ConnectionLostError):
+        ask(connection, "SELECT 1")
+    with pytest.raises(ConnectionLostError):
+        binary_logs(connection)
+
+
+@pytest.mark.parametrize("server", [MYSQL_97, MARIADB])
+def test_good_settings_have_no_problems(server: Server) -> None:
+    assert setting_problems(server, GOOD) == []
+    assert setting_problems(server, GOOD | {"binlog_row_metadata": "MINIMAL"}) == []
+    assert setting_problems(server, GOOD | {"binlog_row_image": "MINIMAL"}) == []
+    assert setting_problems(server, GOOD | {"binlog_row_value_options": "PARTIAL_JSON"}) == []
+    assert setting_problems(server, GOOD | {"log_bin_compress": "ON"}) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "change", "problem"),
+    [
+        (
+            MARIADB,
+            {"binlog_format": "STATEMENT"},
+            (
+                "binlog_format is STATEMENT, statements hold no row changes: "
+                "SET GLOBAL binlog_format = ROW; "
+                "and binlog_format=ROW under [mysqld] in the option file."
+            ),
+        ),
+        (
+            MYSQL_97,
+            {"binlog_format": "MIXED"},
+            (
+                "binlog_format is MIXED, statements hold no row changes: "
+                "SET PERSIST binlog_format = ROW;"
+            ),
+        ),
+        (
+            MYSQL_57,
+            {"server_id": "0"},
+            (
+                "server_id is 0, and the server then sends its log to nobody: "
+                "SET GLOBAL server_id = 1; "
+                "and server_id=1 under [mysqld] in the option file."
+            ),
+        ),
+        (
+            MYSQL_97,
+            {"lower_case_table_names": "1"},
+            (
+                "lower_case_table_names is not 0: statements in the log then write names as their "
+                "author did, and rows do not, so that a TRUNCATE could be missed. It is set for "
+                "good when a server is initialised: capture from a replica that was initialised "
+                "with 0."
+            ),
+        ),
+        (
+            MYSQL_97,
+            {"log_bin": "OFF"},
+            "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it.",
+        ),
+    ],
+)
+def test_a_problem_says_what_mends_it(server: Server, change: dict[str, str], problem: str) -> None:
+    assert setting_problems(server, GOOD | change) == [problem]
+
+
+def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_question() -> None:
+    hide = (
+        "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pyarrow', 'fsspec', 'airflow']))"
+    )
+    load = "import airflow_provider_binlog.transport.server.queries"
+
+    subprocess.run([sys.executable, "-c", f"{hide}; {load}"], check=True)
