@@ -7,7 +7,6 @@ readers in other languages in `docs/staged-format.md`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,71 +14,29 @@ from typing import Any, NamedTuple
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
 from airflow_provider_binlog.position import Position, SourceIdentity, goes_on
+from airflow_provider_binlog.schema import (
+    Action,
+    Schema,
+    TableId,
+    action_from_json,
+    action_to_json,
+    schema_from_json,
+    schema_to_json,
+)
 
 FORMAT = "airflow-provider-binlog/manifest"
-VERSION = 1
-_FINGERPRINT_SIZE = 16
-
-
-@dataclass(frozen=True)
-class ColumnDefault:
-    """What a column holds where an insert does not name it.
-
-    Attributes:
-        value: As SELECT prints it, TIMESTAMP in UTC; of binary columns their bytes in hex digits;
-            None for NULL.
-    """
-
-    value: str | None
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table as it was when its rows were logged.
-
-    Attributes:
-        name: The column's name.
-        mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`.
-        arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`.
-        nullable: Whether the column may hold NULL.
-        charset: Character set of text, ENUM and SET columns; None for the others.
-        default: What an insert leaves in the column whose image lacks it; None if not known.
-    """
-
-    name: str
-    mysql_type: str
-    arrow_type: str
-    nullable: bool
-    charset: str | None = None
-    default: ColumnDefault | None = None
-
-
-@dataclass(frozen=True)
-class Schema:
-    """One shape of a table.
-
-    Attributes:
-        columns: In the table's order.
-        key: Names of the primary key's columns in key order; empty where the table has none.
-    """
-
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-
-    @property
-    def fingerprint(self) -> str:
-        """A short name of the shape: the same for the same shape, in every manifest."""
-        text = json.dumps(_schema_to_json(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_SIZE]
+VERSION = 2
 
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file of change rows of one table in one shape.
+    """One Parquet file of change rows of one table in one schema.
+
+    No action on the table lies between two rows of a part.
 
     Attributes:
         path: Key below the source's folder.
-        schema: Index into the table's `schemas`.
+        schema: Id of one of the table's `schemas`.
         rows: Change rows in the file.
         bytes: Size of the file.
         sha256: Hex digest of the file.
@@ -102,24 +59,38 @@ class Part:
 
 @dataclass(frozen=True)
 class TableChanges:
-    """What the range changed in one table.
+    """A table that rows or actions of the range concern: what they changed, and what it is now.
+
+    A name that is dropped and created again stands for two tables: each has an entry.
 
     Attributes:
-        database, table: Names as the server has them.
-        schemas: The shapes that occur, in the order of their first row.
-        images: The sets of columns that `_image` numbers, each in the table's order.
+        id: The table id.
+        database, table: Its name at the stop of the range, or the last one that it had.
+        dropped: Whether it was dropped in the range.
+        created: Number of the manifest that holds its `CreateTable`: with those after it, it holds
+            every row of the table. None where the table is older than what is staged of it.
+        schemas: The schemas of its parts, and the one that it has at the stop, in the order of
+            their ids.
+        current: Id of the schema at the stop of the range; None where nothing is known of it.
+        last_field_id: The highest field id that was ever used; 0 for none.
+        images: The sets of fields that `_image` numbers: field ids, each set in the table's order.
         parts: In the order of their rows.
         unrepresentable: Values that no lake type holds (zero dates) and that were staged as
             NULL, counted by column; columns without any are left out.
-        invalid_text: Values in which U+FFFD was staged for bytes that are no text in the column's
+        invalid_text: Values in which U+FFFD was staged for invalid byte sequences of the column's
             character set, counted by column; columns without any are left out.
     """
 
+    id: TableId
     database: str
     table: str
+    dropped: bool
+    created: int | None
     schemas: tuple[Schema, ...]
-    images: tuple[tuple[str, ...], ...]
-    parts: tuple[Part, ...]
+    current: int | None
+    last_field_id: int
+    images: tuple[tuple[int, ...], ...] = ()
+    parts: tuple[Part, ...] = ()
     unrepresentable: dict[str, int] = field(default_factory=dict)
     invalid_text: dict[str, int] = field(default_factory=dict)
 
@@ -137,30 +108,37 @@ class TableChanges:
                 total[change] = total.get(change, 0) + count
         return total
 
+    def schema(self, schema_id: int) -> Schema:
+        """Return one of its schemas.
+
+        Raises:
+            ManifestError: None has this id.
+        """
+        for each in self.schemas:
+            if each.id == schema_id:
+                return each
+        raise ManifestError("a schema is missing", table=f"{self.database}.{self.table}")
+
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement in the range that changes tables without row events.
+    """A DDL statement in the range that acts on captured tables.
 
     Attributes:
         file, offset: Where its event starts.
         row: Its place among the change rows: it applies after those with a smaller `_row`.
-        kind: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
-            `CREATE DATABASE`, `DROP DATABASE`, ...: the words it starts with.
-        tables: The tables it names, as (database, table).
-        text: The statement as the server logged it.
-        fingerprints: Of each of the tables, the fingerprint of the shape that its first rows have
-            behind the statement; None where no rows follow in the range before the next statement
-            on the table.
+        type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
+            `DROP DATABASE`, ...
+        text: The statement as the server logged it, for people: no reader takes it apart.
+        actions: What it does to captured tables, in order.
     """
 
     file: str
     offset: int
     row: int
-    kind: str
-    tables: tuple[tuple[str, str], ...]
+    type: str
     text: str
-    fingerprints: tuple[str | None, ...] = ()
+    actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True)
@@ -342,9 +320,14 @@ def check_follows(end: End, following: Manifest) -> None:
 
 def _table_to_json(table: TableChanges) -> dict[str, Any]:
     return {
+        "id": table.id,
         "database": table.database,
         "table": table.table,
-        "schemas": [_schema_to_json(schema) for schema in table.schemas],
+        "dropped": table.dropped,
+        "created": table.created,
+        "schemas": [schema_to_json(schema) for schema in table.schemas],
+        "current": table.current,
+        "last_field_id": table.last_field_id,
         "images": [list(image) for image in table.images],
         "parts": [vars(part) for part in table.parts],
         "unrepresentable": table.unrepresentable,
@@ -354,63 +337,27 @@ def _table_to_json(table: TableChanges) -> dict[str, Any]:
 
 def _table_from_json(value: dict[str, Any]) -> TableChanges:
     return TableChanges(
+        id=value["id"],
         database=value["database"],
         table=value["table"],
-        schemas=tuple(
-            Schema(tuple(map(_column_from_json, schema["columns"])), tuple(schema["key"]))
-            for schema in value["schemas"]
-        ),
+        dropped=value["dropped"],
+        created=value["created"],
+        schemas=tuple(map(schema_from_json, value["schemas"])),
+        current=value["current"],
+        last_field_id=value["last_field_id"],
         images=tuple(tuple(image) for image in value["images"]),
         parts=tuple(Part(**part) for part in value["parts"]),
         unrepresentable=dict(value["unrepresentable"]),
-        invalid_text=dict(value.get("invalid_text", {})),
+        invalid_text=dict(value["invalid_text"]),
     )
-
-
-def _schema_to_json(schema: Schema) -> dict[str, Any]:
-    return {
-        "columns": [_column_to_json(column) for column in schema.columns],
-        "key": list(schema.key),
-    }
-
-
-def _column_to_json(column: Column) -> dict[str, Any]:
-    value = dict(vars(column))
-    if column.default is None:
-        del value["default"]
-    else:
-        value["default"] = vars(column.default)
-    return value
-
-
-def _column_from_json(value: dict[str, Any]) -> Column:
-    default = value.get("default")
-    known = None if default is None else ColumnDefault(**default)
-    return Column(**(value | {"default": known}))
 
 
 def _statement_to_json(statement: Statement) -> dict[str, Any]:
-    return {
-        "file": statement.file,
-        "offset": statement.offset,
-        "row": statement.row,
-        "kind": statement.kind,
-        "tables": [list(table) for table in statement.tables],
-        "text": statement.text,
-        "fingerprints": list(statement.fingerprints),
-    }
+    return vars(statement) | {"actions": list(map(action_to_json, statement.actions))}
 
 
 def _statement_from_json(value: dict[str, Any]) -> Statement:
-    return Statement(
-        file=value["file"],
-        offset=value["offset"],
-        row=value["row"],
-        kind=value["kind"],
-        tables=tuple((database, table) for database, table in value["tables"]),
-        text=value["text"],
-        fingerprints=tuple(value.get("fingerprints", ())),
-    )
+    return Statement(**(value | {"actions": tuple(map(action_from_json, value["actions"]))}))
 
 
 def _prepared_to_json(prepared: Prepared) -> dict[str, Any]:

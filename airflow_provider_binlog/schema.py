@@ -1,0 +1,320 @@
+"""Schemas with identity, and the actions that change them, in the terms of the Iceberg spec.
+
+A *table id* survives RENAME TABLE and ends with DROP TABLE. A *field id* survives a rename, a change
+of type and a reordering, and is never used again in its table. A *schema id* names one list of
+fields with one key. Capture reads each DDL statement once, with the server's flavor and the
+session's `sql_mode` at hand, and stores what it does as *actions*; every reader of a manifest maps
+by id and folds actions, and none reads SQL.
+
+Values only: no I/O, nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+TableName: TypeAlias = tuple[str, str]
+"""Database and table, as the server has them."""
+
+TableId: TypeAlias = str
+"""16 hex digits, from `new_table_id`."""
+
+_ID_DIGITS = 16
+
+
+def new_table_id(server: str, file: str, offset: int, name: TableName) -> TableId:
+    """Return the id of a table that is created, or first seen, at an event of a server's log.
+
+    The same log gives the same id in every retry, wherever the range of the retry stops.
+    """
+    text = "\0".join((server, file, str(offset), *name))
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+
+
+@dataclass(frozen=True)
+class Default:
+    """A value that a column holds although no statement gave it one.
+
+    Attributes:
+        value: As SELECT prints it, TIMESTAMP in UTC; of binary columns their bytes in hex digits;
+            None for NULL.
+    """
+
+    value: str | None
+
+
+NULL = Default(None)
+
+
+@dataclass(frozen=True)
+class UnknownDefault:
+    """Rows from before a field was added hold a value in it that the log does not say.
+
+    Attributes:
+        reason: Why, in words that complete `not known: ...`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a table in one schema.
+
+    Attributes:
+        id: The field id.
+        name: The column's name.
+        mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`; None where no
+            row has been logged since a statement added the field or changed its type.
+        arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`; None
+            where `mysql_type` is.
+        nullable: Whether the column may hold NULL.
+        charset: Character set of text, ENUM and SET columns; None for the others.
+        initial_default: What rows from before the field was added hold; None for a field that is as
+            old as its table, or as what is staged of it.
+        write_default: What an insert leaves in the column if its image lacks it; None if unknown.
+    """
+
+    id: int
+    name: str
+    mysql_type: str | None
+    arrow_type: str | None
+    nullable: bool
+    charset: str | None = None
+    initial_default: Default | UnknownDefault | None = None
+    write_default: Default | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One list of fields, and a key.
+
+    Attributes:
+        id: The schema id: counts from 1 over the life of the table.
+        fields: In the table's order.
+        key: Field ids of the primary key in key order; empty where the table has none.
+    """
+
+    id: int
+    fields: tuple[Field, ...]
+    key: tuple[int, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the type of every field is known: it is in the schema of every part."""
+        return all(field.arrow_type is not None for field in self.fields)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the key's columns, in key order."""
+        names = {field.id: field.name for field in self.fields}
+        return tuple(names[each] for each in self.key)
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """A table came into being without rows. The log holds every row of it from here on."""
+
+    type: ClassVar[str] = "create_table"
+    table: TableId
+    name: TableName
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """The table ends here, and its id with it."""
+
+    type: ClassVar[str] = "drop_table"
+    table: TableId
+    name: TableName
+
+
+@dataclass(frozen=True)
+class TruncateTable:
+    """Every row of the table was removed."""
+
+    type: ClassVar[str] = "truncate_table"
+    table: TableId
+
+
+@dataclass(frozen=True)
+class RenameTable:
+    """The table has another name from here on."""
+
+    type: ClassVar[str] = "rename_table"
+    table: TableId
+    old: TableName
+    new: TableName
+
+
+@dataclass(frozen=True)
+class AddField:
+    """A column was added; its `initial_default` stands in the schemas that have the field."""
+
+    type: ClassVar[str] = "add_field"
+    table: TableId
+    field: int
+    name: str
+
+
+@dataclass(frozen=True)
+class DropField:
+    """A column was dropped; its field id is not used again."""
+
+    type: ClassVar[str] = "drop_field"
+    table: TableId
+    field: int
+    name: str
+
+
+@dataclass(frozen=True)
+class RenameField:
+    """A column has another name from here on."""
+
+    type: ClassVar[str] = "rename_field"
+    table: TableId
+    field: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class AlterField:
+    """A column's type, nullability or place changed, and no row's value with it.
+
+    A change that may have changed values is a `RewriteRows` beside this action.
+
+    Attributes:
+        before, after: The types as SQL writes them; None where not known.
+    """
+
+    type: ClassVar[str] = "alter_field"
+    table: TableId
+    field: int
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class SetKey:
+    """The primary key changed: field ids in key order; empty where it was dropped."""
+
+    type: ClassVar[str] = "set_key"
+    table: TableId
+    key: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RewriteRows:
+    """Rows may have changed, and no row event says which and how.
+
+    Attributes:
+        reason: What the statement did, for people: it completes `the statement ...`.
+        field: The field whose values it concerns; None for whole rows.
+    """
+
+    type: ClassVar[str] = "rewrite_rows"
+    table: TableId
+    reason: str
+    field: int | None = None
+
+
+Action: TypeAlias = (
+    CreateTable
+    | DropTable
+    | TruncateTable
+    | RenameTable
+    | AddField
+    | DropField
+    | RenameField
+    | AlterField
+    | SetKey
+    | RewriteRows
+)
+
+_ACTIONS: dict[str, type[Action]] = {
+    each.type: each
+    for each in (
+        CreateTable,
+        DropTable,
+        TruncateTable,
+        RenameTable,
+        AddField,
+        DropField,
+        RenameField,
+        AlterField,
+        SetKey,
+        RewriteRows,
+    )
+}
+# Arrays in JSON, tuples here.
+_PAIRS = ("name", "old", "new", "key")
+
+
+def action_to_json(action: Action) -> dict[str, Any]:
+    """Return plain values that `action_from_json` reads back."""
+    fields = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(action).items()
+    }
+    return {"type": action.type, **fields}
+
+
+def action_from_json(value: dict[str, Any]) -> Action:
+    """Read what `action_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError: It is no action.
+    """
+    fields = {
+        name: tuple(each) if name in _PAIRS and isinstance(each, list) else each
+        for name, each in value.items()
+        if name != "type"
+    }
+    return _ACTIONS[value["type"]](**fields)
+
+
+def schema_to_json(schema: Schema) -> dict[str, Any]:
+    """Return plain values that `schema_from_json` reads back."""
+    return {
+        "id": schema.id,
+        "fields": [_field_to_json(field) for field in schema.fields],
+        "key": list(schema.key),
+    }
+
+
+def schema_from_json(value: dict[str, Any]) -> Schema:
+    """Read what `schema_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError: It is no schema.
+    """
+    fields = tuple(map(_field_from_json, value["fields"]))
+    return Schema(value["id"], fields, tuple(value["key"]))
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    value = {name: each for name, each in vars(field).items() if not name.endswith("_default")}
+    if isinstance(field.initial_default, UnknownDefault):
+        value["initial_default"] = {"unknown": field.initial_default.reason}
+    elif field.initial_default is not None:
+        value["initial_default"] = {"value": field.initial_default.value}
+    if field.write_default is not None:
+        value["write_default"] = {"value": field.write_default.value}
+    return value
+
+
+def _field_from_json(value: dict[str, Any]) -> Field:
+    initial, write = value.get("initial_default"), value.get("write_default")
+    known: Default | UnknownDefault | None = None
+    if initial is not None:
+        unknown = "unknown" in initial
+        known = UnknownDefault(initial["unknown"]) if unknown else Default(initial["value"])
+    defaults = {
+        "initial_default": known,
+        "write_default": None if write is None else Default(write["value"]),
+    }
+    return Field(**(value | defaults))
