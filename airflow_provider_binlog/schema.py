@@ -1,8 +1,8 @@
 """Schemas with identity, and the actions that change them, in the terms of the Iceberg spec.
 
-A *table id* survives RENAME TABLE and ends with DROP TABLE. A *field id* survives a rename, a change
-of type and a reordering, and is never used again in its table. A *schema id* names one list of
-fields with one key. Capture reads each DDL statement once, with the server's flavor and the
+A *table id* survives RENAME TABLE and ends with DROP TABLE. A *field id* survives a rename, a
+change of type and a reordering, and is never used again in its table. A *schema id* names one list
+of fields with one key. Capture reads each DDL statement once, with the server's flavor and the
 session's `sql_mode` at hand, and stores what it does as *actions*; every reader of a manifest maps
 by id and folds actions, and none reads SQL.
 
