@@ -27,7 +27,7 @@ from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.spark.plan.statements import TableName
+    from airflow_provider_binlog.schema import TableName
 
 RETRYABLE_EXIT = 75
 """The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""

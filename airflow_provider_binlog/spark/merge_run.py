@@ -1,7 +1,7 @@
 """A merge of everything that is new, from manifests to lake tables: the story on one page.
 
-1. Read the manifests behind what is merged already, and check that they follow each other.
-2. Ask every table they name how far it is, and plan what it needs.
+1. Read the manifests after what is merged already, and check that they follow each other.
+2. Read how far every table is that they name, and plan what it needs.
 3. Check that every part that is needed is there.
 4. Merge the tables, several at a time; a failure of one does not keep the others.
 5. Note how far the lake has got.
@@ -20,12 +20,12 @@ from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
 from airflow_provider_binlog.spark.lake.table_format import (
+    Applied,
     Lake,
-    Marker,
     TargetState,
     check_owner,
 )
-from airflow_provider_binlog.spark.plan.late_statements import look_back
+from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import (
     Progress,
@@ -34,7 +34,7 @@ from airflow_provider_binlog.spark.plan.progress import (
     progress_path,
     save_progress,
 )
-from airflow_provider_binlog.spark.plan.renames import maybe_history
+from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.staged.changes import check_digests
@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.spark.plan.statements import TableName
-
-_REACHED_BACK_AT_ONCE = 64
-_REACHED_BACK_MAX = 10_000
+    from airflow_provider_binlog.schema import TableName
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -113,6 +110,11 @@ class _Table:
         """Size of the parts to be read."""
         return sum(part.bytes for part in self.plan.parts) if self.plan is not None else 0
 
+    @property
+    def applied(self) -> int:
+        """The applied sequence of the target; 0 if there is none."""
+        return self.state.applied_sequence if self.state is not None else 0
+
     def fail(self, error: Exception) -> None:
         known = explain(error, table=self.report.table, target=self.target)
         self.report.status = "failed"
@@ -138,22 +140,21 @@ def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
     progress.check_follows(newest[0])
 
     lake = _lake(options)
-    tables = _survey(spark.newSession(), lake, newest, progress, options)
-    manifests = _with_earlier(files, newest, tables)
-    reached = _reach_back(files, manifests, tables)
+    tables = _survey(spark.newSession(), lake, TableLog(newest), progress, options)
+    log = _with_replacements(files, _with_earlier(files, newest, tables), tables)
     for table in tables:
-        _plan(files, table, reached, options)
+        _plan(table, log, options)
 
     parts = [part for table in tables if table.plan for part in table.plan.parts]
     check_sizes(files, parts)
     if options.verify_parts:
         check_digests(spark.newSession(), files, parts)
 
-    marker = Marker(options.source, through, str(newest[-1].stop))
+    applied = Applied(options.source, through, str(newest[-1].stop))
 
     def merge(table: _Table) -> None:
-        if table.plan is not None and table.plan.needs_commit:
-            work = TableWork(table.plan, table.target, table.state, newest[-1].identity, marker)
+        if table.plan is not None and table.plan.segments:
+            work = TableWork(table.plan, table.target, table.state, newest[-1].identity, applied)
             _merge(spark, lake, files, work, table)
 
     # The longest first: the others fit beside it.
@@ -183,46 +184,39 @@ def _progress_path(options: MergeOptions) -> str:
     )
 
 
-def _tables_of(manifests: Iterable[Manifest], patterns: Sequence[str]) -> list[TableName]:
-    """Return the tables that changes or statements name, as far as they are wanted."""
-    names: set[TableName] = set()
-    for manifest in manifests:
-        names.update((table.database, table.table) for table in manifest.tables)
-        names.update(name for each in manifest.statements for name in each.tables)
-    return sorted(
-        name
-        for name in names
-        if all(name) and any(fnmatchcase(".".join(name), pattern) for pattern in patterns)
-    )
+def _wanted(names: Iterable[TableName], patterns: Sequence[str]) -> list[TableName]:
+    """Return the names of the tables that are to be merged."""
+    return [
+        name for name in names if any(fnmatchcase(".".join(name), pattern) for pattern in patterns)
+    ]
 
 
 def _survey(
     session: SparkSession,
     lake: Lake,
-    manifests: Sequence[Manifest],
+    log: TableLog,
     progress: Progress,
     options: MergeOptions,
 ) -> list[_Table]:
-    """Ask every table that the manifests name how far it is."""
-    servers = progress.servers_through(manifests)
+    """Read how far every table is that the manifests name."""
+    servers = progress.servers_through(log.manifests)
 
-    def ask(name: TableName) -> _Table:
+    def survey(name: TableName) -> _Table:
         target = lake.target(*name)
         table = _Table(name, target, TableReport(".".join(name), target))
         try:
-            state = lake.maybe_state(session, target)
+            state = lake.find_state(session, target)
             if state is not None:
-                # Before its marker is believed.
+                # Before its applied sequence is believed.
                 check_owner(target, state, source=options.source, servers=servers, name=name)
             table.state = state
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
-        marker = table.state.marker if table.state is not None else 0
-        table.report.marker_before = table.report.marker_after = marker
-        table.first_needed = progress.first_needed(name, marker)
+        table.report.applied_before = table.report.applied_after = table.applied
+        table.first_needed = progress.first_needed(name, table.applied)
         return table
 
-    return _in_threads(options.threads, _tables_of(manifests, options.tables), ask)
+    return _in_threads(options.threads, _wanted(log.names(), options.tables), survey)
 
 
 def _with_earlier(
@@ -238,56 +232,42 @@ def _with_earlier(
     return everything
 
 
-def _reach_back(
+def _with_replacements(
     files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
-) -> Sequence[Manifest]:
-    """Return the manifests from where the log makes the tables that others were renamed to."""
-    found = list(manifests)
-    while found[0].sequence > 1 and len(found) - len(manifests) < _REACHED_BACK_MAX:
-        if not any(_is_renamed_from_before(table, found) for table in tables):
-            break
-        begin = found[0].sequence
-        sequences = range(max(1, begin - _REACHED_BACK_AT_ONCE), begin)
-        try:
-            found = [*read_manifests(files, sequences), *found]
-        except ManifestError:
-            # Whoever deleted old ones has the tables refused that need them.
-            break
-    check_contiguous(found)
-    return found
-
-
-def _is_renamed_from_before(table: _Table, manifests: Sequence[Manifest]) -> bool:
-    new = [each for each in manifests if each.sequence >= table.first_needed]
-    history = maybe_history(table.name, new)
-    if table.failed or history is None or history.gone or not history.came_from_elsewhere:
-        return False
-    history = maybe_history(table.name, manifests)
-    return history is not None and not history.complete and history.lost is None
-
-
-def _plan(
-    files: SourceFiles, table: _Table, manifests: Sequence[Manifest], options: MergeOptions
-) -> None:
-    earlier = [each for each in manifests if each.sequence < table.first_needed]
-    new = manifests[len(earlier) :]
-    if table.failed or not new:
-        return
-    dropped = table.state is not None and table.state.dropped
-    try:
-        plan = plan_table(
-            table.name,
-            new,
-            keys=options.keys,
-            dropped_before=dropped,
-            earlier=earlier,
-            in_lake=table.state is not None,
+) -> TableLog:
+    """Return the log from where the tables were created that others were replaced by."""
+    log = TableLog(manifests)
+    found = (
+        find_replacement(
+            table.name, log, first=table.first_needed, followed=followed_by(table.state)
         )
-        table.plan = plan if table.state is None else look_back(files, plan, table.state)
+        for table in tables
+        if not table.failed
+    )
+    first = min((each for each in found if each is not None), default=log.first)
+    if first >= log.first:
+        return log
+    try:
+        earlier = read_manifests(files, range(first, log.first))
+    except ManifestError:
+        # Whoever deleted old ones has the tables refused that need them.
+        return log
+    everything = [*earlier, *manifests]
+    check_contiguous(everything)
+    return TableLog(everything)
+
+
+def _plan(table: _Table, log: TableLog, options: MergeOptions) -> None:
+    if table.failed or table.first_needed > log.last:
+        return
+    try:
+        table.plan = plan_table(
+            table.name, log, first=table.first_needed, state=table.state, keys=options.keys
+        )
     except BinlogError as error:
         table.fail(error)
     else:
-        table.report.changes = table.plan.changes
+        table.report.changes = table.plan.changes if table.plan is not None else {}
 
 
 def _merge(
@@ -305,7 +285,7 @@ def _merge(
     else:
         if commit is not None:
             table.report.status = "merged"
-            table.report.marker_after = work.marker.sequence
+            table.report.applied_after = work.applied.sequence
             table.report.rows = asdict(commit)
     table.report.seconds = round(time.monotonic() - begun, 3)
 
@@ -316,11 +296,9 @@ def _advance(
     last = manifests[-1]
     known = dict(progress.tables)
     for table in tables:
-        plan = table.plan
-        # An ALTER TABLE counts once rows of the new shape come: it has to be read again then.
-        waits = plan is not None and not plan.needs_commit and bool(plan.fate.alterations)
+        waits = table.plan is not None and table.plan.waits
         settled = table.first_needed - 1 if waits else last.sequence
-        known[table.name] = TableProgress(table.report.marker_after, settled)
+        known[table.name] = TableProgress(table.report.applied_after, settled)
     return Progress(last.end, progress.servers_through(manifests), known)
 
 

@@ -1,4 +1,4 @@
-"""The SQL of the merge. Its source columns are called by their place: `c0`, `c1`, ...
+"""The SQL of the merge. Its source columns are called by their number: `c0`, `c1`, ...
 
 So no name of the source table is written on the source's side, where `path`, `from` or a name with
 a dot could be taken for something else.
@@ -47,6 +47,7 @@ def merge(
     nullable: bool,
     range_: str | None = None,
     groups: Sequence[Sequence[int]] = (),
+    filled: Mapping[str, str] | None = None,
 ) -> str:
     """Return the MERGE that brings the collapsed rows in `CHANGES` into `target`.
 
@@ -59,7 +60,9 @@ def merge(
         nullable: Whether a key column may be NULL, which then equals NULL.
         range_: A condition on the target alone that every changed row meets, to skip files by.
         groups: Columns that source rows may not hold, those together that have one `held`.
+        filled: SQL of what the target's rows hold in columns that were just added.
     """
+    filled = filled or {}
     equals = "<=>" if nullable else "="
     conditions = [f"t.{quote_identifier(columns[i])} {equals} s.{source_column(i)}" for i in key]
     if range_ is not None:
@@ -69,19 +72,21 @@ def merge(
     kept = list(values)
     for number, group in enumerate(groups):
         for index in group:
-            kept[index] = (
-                f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE t.{names[index]} END"
-            )
+            old = filled.get(columns[index], f"t.{names[index]}")
+            kept[index] = f"CASE WHEN s.{held(number)} THEN {values[index]} ELSE {old} END"
     updates = ", ".join(f"t.{name} = {value}" for name, value in zip(names, kept, strict=True))
     if groups:
         refused = f"raise_error({quote_text(ORPHAN)})"
         values[0] = f"CASE WHEN s.{LACKS} IS NULL THEN {values[0]} ELSE {refused} END"
+    fills = ", ".join(f"t.{quote_identifier(name)} = {value}" for name, value in filled.items())
+    rest = f" WHEN NOT MATCHED BY SOURCE THEN UPDATE SET {fills}" if fills else ""
     return (  # Every name in it is quoted.
         f"MERGE INTO {target} AS t USING {CHANGES} AS s ON {' AND '.join(conditions)}"  # noqa: S608
         f" WHEN MATCHED AND s.{DELETED} THEN DELETE"
         f" WHEN MATCHED THEN UPDATE SET {updates}"
         f" WHEN NOT MATCHED AND NOT s.{DELETED}"
         f" THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
+        f"{rest}"
     )
 
 
@@ -89,7 +94,7 @@ def rows_to_keep(columns: Mapping[str, int]) -> str:
     """Return the query of the collapsed rows that are to be there, under the table's names.
 
     Args:
-        columns: Place among the source rows of each column of the table.
+        columns: Number, among the source columns, of each column of the table.
     """
     names = (f"{source_column(at)} AS {quote_identifier(name)}" for name, at in columns.items())
     return f"SELECT {', '.join(names)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
@@ -119,6 +124,16 @@ def add_columns(target: str, columns: Mapping[str, str]) -> str:
 def change_type(target: str, column: str, type_: str) -> str:
     """Return the ALTER TABLE that widens a column."""
     return f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} TYPE {type_}"
+
+
+def rename_column(target: str, old: str, new: str) -> str:
+    """Return the ALTER TABLE that renames a column."""
+    return f"ALTER TABLE {target} RENAME COLUMN {quote_identifier(old)} TO {quote_identifier(new)}"
+
+
+def drop_columns(target: str, columns: Iterable[str]) -> str:
+    """Return the ALTER TABLE that drops columns."""
+    return f"ALTER TABLE {target} DROP COLUMNS ({', '.join(map(quote_identifier, columns))})"
 
 
 def set_properties(target: str, properties: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What a merge tells its caller: one line of JSON for people's logs and the operator's XCom."""
+"""What a merge reports: one line of JSON for people's logs and the operator's XCom."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TableReport:
         table: `database.table` at the source.
         target: The lake table, as SQL names it.
         status: `merged`, `current` (nothing to do), or `failed`.
-        marker_before, marker_after: Manifests applied before and after.
+        applied_before, applied_after: Applied sequence before and after.
         changes: Change rows that were read, by type.
-        rows: Rows of the target that were inserted, updated and deleted, where the format tells.
+        rows: Rows of the target that were inserted, updated and deleted, where the format says.
         seconds: How long it took.
         error: What went wrong.
         retryable: Whether the same merge may succeed later.
@@ -31,8 +31,8 @@ class TableReport:
     table: str
     target: str
     status: str = "current"
-    marker_before: int = 0
-    marker_after: int = 0
+    applied_before: int = 0
+    applied_after: int = 0
     changes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int | None] = field(default_factory=dict)
     seconds: float = 0.0

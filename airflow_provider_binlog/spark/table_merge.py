@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import MergeError, StagingError, TargetConflictError
+from airflow_provider_binlog.errors import StagingError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.collapse.partial_source import collapse_partial, refuse_orphans
 from airflow_provider_binlog.spark.collapse.whole_rows import (
@@ -18,25 +17,26 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     count_actions,
 )
 from airflow_provider_binlog.spark.lake.table_format import (
-    DROPPED,
-    KEY,
+    ENDED,
+    Applied,
     Commit,
     Lake,
-    Marker,
     TargetState,
-    check_properties,
-    evolve,
+    announce_fills,
+    fields_property,
     key_property,
+    new_fields_property,
     owner_properties,
-    plan_evolution,
+    table_property,
 )
 from airflow_provider_binlog.spark.staged.changes import read_changes
-from airflow_provider_binlog.spark.staged.shapes import CHANGELOG_COLUMNS, SEQUENCE
+from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
     from airflow_provider_binlog.spark.staged.files import SourceFiles
 
@@ -69,16 +69,31 @@ class TableWork:
     Attributes:
         plan: What there is to do.
         target: Quoted name of the lake table.
-        state: That table when it was asked for its marker; None if there was none.
+        state: That table when the merge was planned; None if there was none.
         identity: The server the changes come from.
-        marker: What is committed with them.
+        applied: What is committed with them.
     """
 
     plan: TablePlan
     target: str
     state: TargetState | None
     identity: SourceIdentity
-    marker: Marker
+    applied: Applied
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """One segment on its way into one lake table.
+
+    Attributes:
+        session: The table's own: properties of a commit, partitions and views are its settings.
+    """
+
+    session: SparkSession
+    lake: Lake
+    files: SourceFiles
+    work: TableWork
+    segment: Segment
 
 
 def merge_table(
@@ -93,148 +108,175 @@ def merge_table(
         BinlogError: Plan and target do not agree, or another merge came in between.
         Exception: Whatever Spark and the format raise.
     """
-    plan, state = work.plan, work.state
-    if state is None and not plan.shapes:
-        return None
-    # Marker, partitions and views are settings of a session: it may not be another table's too.
-    session = spark.newSession()
-    _configure(session, plan, state)
-    if state is not None and plan.shapes:
-        check_properties(work.target, state, key_property(plan.key))
-    elif state is not None:
-        plan = _as_target(plan, work.target, state)
+    commit = None
+    for segment in work.plan.segments:
+        merge = _Merge(spark.newSession(), lake, files, work, segment)
+        _configure(merge.session, segment, work.state)
+        commit = _merge_segment(merge)
+    return commit
+
+
+def _merge_segment(merge: _Merge) -> Commit | None:
+    segment, state = merge.segment, merge.work.state
     # First what may fail without a trace in the lake.
-    evolution = plan_evolution(plan, state) if state is not None else None
-    rows = _collapse(session, files, work, plan)
-    range_column = _maybe_range_column(plan, state)
-    index = None if range_column is None else list(plan.target_columns).index(range_column)
+    rows = _collapse(merge)
+    range_column = _find_range_column(segment, state)
+    index = None if range_column is None else list(segment.target_columns).index(range_column)
     counted = count_actions(rows, None if index is None else merge_sql.source_column(index))
-    if plan.groups and plan.has_before_images:
+    if segment.groups and segment.has_before_images:
         # Not all of them are part of a row.
-        counted = replace(counted, changes=read_changes(session, files, plan).count())
-    _check_count(plan, counted)
-    owner = owner_properties(work.marker.source, work.identity, plan.name)
-    notes: dict[str, str] = {}
-    if state is None or evolution is None:
-        properties = owner | key_property(plan.key)
-        lake.create(session, work.target, plan.target_columns, properties)
+        changes = read_changes(merge.session, merge.files, segment)
+        counted = replace(counted, changes=changes.count())
+    _check_count(segment, counted)
+    current = _prepare(merge)
+    commit = _commit(merge, current, rows, counted, range_column)
+    if commit is not None:
+        _follow(merge, current)
+    return commit
+
+
+def _prepare(merge: _Merge) -> TargetState:
+    """Create or evolve the target; return its state then.
+
+    Raises:
+        TargetConflictError: Another merge committed meanwhile.
+    """
+    work, segment, state = merge.work, merge.segment, merge.work.state
+    owner = owner_properties(work.applied.source, work.identity, work.plan.name)
+    wanted = owner | key_property(segment.key)
+    if work.plan.ended and not segment.is_changelog:
+        # Believed only once the applied sequence is this one.
+        wanted[ENDED] = str(work.applied.sequence)
+    if state is None:
+        if work.plan.table is not None:
+            wanted |= table_property(work.plan.table) | new_fields_property(segment.fields)
+        merge.lake.create(merge.session, work.target, segment.target_columns, wanted)
     else:
-        evolve(session, lake, work.target, evolution)
-        # Another server may have taken over.
-        notes = dict(owner.items() - state.properties.items())
-    if plan.fate.dropped and not plan.is_changelog:
-        # Believed only once the marker is this one.
-        notes[DROPPED] = str(work.marker.sequence)
-    if notes:
-        session.sql(merge_sql.set_properties(work.target, notes))
-    current = lake.maybe_state(session, work.target)
-    if current is None or current.marker != (0 if state is None else state.marker):
+        # Another server may have been promoted; a column of the key may get another name.
+        _set_properties(merge, dict(wanted.items() - state.properties.items()))
+        _evolve(merge, state)
+    current = _state(merge)
+    if work.plan.table is None or work.plan.table != current.table:
+        return current
+    fields = fields_property(current, segment.fields)
+    _set_properties(merge, fields if fields != current.claims_property else {})
+    return replace(current, properties=current.properties | fields)
+
+
+def _set_properties(merge: _Merge, properties: dict[str, str]) -> None:
+    if properties:
+        merge.session.sql(merge_sql.set_properties(merge.work.target, properties))
+
+
+def _evolve(merge: _Merge, state: TargetState) -> None:
+    segment, work = merge.segment, merge.work
+    filled = {id_ for id_, name in segment.fields.items() if name in segment.evolution.filled}
+    if filled:
+        # A merge that is to take over from here knows which columns are not filled in yet.
+        _set_properties(merge, announce_fills(state, filled, work.applied.sequence))
+    if segment.evolution.changes_columns:
+        merge.lake.evolve(merge.session, work.target, state, segment.evolution)
+
+
+def _state(merge: _Merge) -> TargetState:
+    state = merge.work.state
+    current = merge.lake.find_state(merge.session, merge.work.target)
+    before = 0 if state is None else state.applied_sequence
+    if current is None or current.applied_sequence != before:
         raise TargetConflictError(
-            "another merge committed to the target meanwhile", target=work.target
+            "another merge committed to the target meanwhile", target=merge.work.target
         )
-    return _commit(
-        session,
-        lake,
-        work,
-        plan=plan,
-        state=current,
-        rows=rows,
-        counted=counted,
-        range_column=range_column,
-    )
+    return current
 
 
-def _configure(session: SparkSession, plan: TablePlan, state: TargetState | None) -> None:
+def _follow(merge: _Merge, state: TargetState) -> None:
+    """Note whose rows the target has, now that it has them."""
+    table = merge.work.plan.table
+    if table is not None and table != state.table:
+        fields = fields_property(state, merge.segment.fields, of_another=True)
+        _set_properties(merge, table_property(table) | fields)
+
+
+def _configure(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
-    staged = _EXPANSION * sum(part.bytes for part in plan.parts)
+    staged = _EXPANSION * sum(part.bytes for part in segment.parts)
     partitions = math.ceil((staged + (state.bytes if state else 0)) / _PARTITION_BYTES)
     partitions = min(max(partitions, 1), _PARTITIONS_MAX)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
-def _as_target(plan: TablePlan, target: str, state: TargetState) -> TablePlan:
-    """Return the plan of a range without rows in the shape that the target has."""
-    if KEY not in state.properties:
-        raise MergeError("a property of the target is gone", target=target, property=KEY)
-    key = tuple(json.loads(state.properties[KEY]))
-    own = {} if key else CHANGELOG_COLUMNS
-    columns = {name: type_ for name, type_ in state.columns.items() if name not in own}
-    return replace(plan, columns=columns, key=key)
-
-
-def _collapse(
-    session: SparkSession, files: SourceFiles, work: TableWork, plan: TablePlan
-) -> DataFrame:
-    """Return the source rows of the MERGE, made once and kept while they are referred to."""
-    changes = read_changes(session, files, plan)
-    width = len(plan.target_columns)
-    if plan.is_changelog:
+def _collapse(merge: _Merge) -> DataFrame:
+    """Return the source rows of the MERGE, computed once and kept while they are referred to."""
+    segment, work = merge.segment, merge.work
+    changes = read_changes(merge.session, merge.files, segment)
+    width = len(segment.target_columns)
+    if segment.is_changelog:
         return as_log(changes, width=width).localCheckpoint()
-    names = list(plan.columns)
-    key = [names.index(name) for name in plan.key]
-    if plan.groups:
-        return collapse_partial(session, changes, plan, target=work.target, state=work.state)
+    names = list(segment.columns)
+    key = [names.index(name) for name in segment.key]
+    if segment.groups:
+        return collapse_partial(
+            merge.session, changes, segment, target=work.target, is_new=work.state is None
+        )
     return collapse(changes, width=width, key=key).localCheckpoint()
 
 
-def _key_of(plan: TablePlan) -> tuple[str, ...]:
-    return (SEQUENCE, ROW) if plan.is_changelog else plan.key
+def _key_of(segment: Segment) -> tuple[str, ...]:
+    return (SEQUENCE, ROW) if segment.is_changelog else segment.key
 
 
-def _maybe_range_column(plan: TablePlan, state: TargetState | None) -> str | None:
-    """Return the key column whose range may spare the MERGE files; maybe none does."""
-    key = _key_of(plan)
-    if state is None or state.files <= 1 or (len(key) > 1 and not plan.is_changelog):
+def _find_range_column(segment: Segment, state: TargetState | None) -> str | None:
+    """Return the key column whose range may spare the MERGE files; None if none does."""
+    key = _key_of(segment)
+    if state is None or state.files <= 1 or (len(key) > 1 and not segment.is_changelog):
         return None
-    type_ = plan.target_columns[key[0]]
+    type_ = segment.target_columns[key[0]]
     return key[0] if type_.partition("(")[0] in _RANGE_TYPES else None
 
 
-def _check_count(plan: TablePlan, counted: Collapsed) -> None:
+def _check_count(segment: Segment, counted: Collapsed) -> None:
     """Compare the rows that were read with what the manifests promise."""
-    erasures = len(plan.fate.erasures) if plan.is_changelog else 0
-    if plan.exact and counted.changes != plan.rows + erasures:
+    if counted.changes != segment.rows + len(segment.removals):
         raise StagingError(
             "the staged parts do not hold the rows their manifests say",
-            rows=counted.changes - erasures,
-            manifests_say=plan.rows,
+            rows=counted.changes - len(segment.removals),
+            manifests_say=segment.rows,
         )
 
 
 def _commit(
-    session: SparkSession,
-    lake: Lake,
-    work: TableWork,
-    *,
-    plan: TablePlan,
+    merge: _Merge,
     state: TargetState,
     rows: DataFrame,
     counted: Collapsed,
     range_column: str | None,
 ) -> Commit | None:
+    segment, work = merge.segment, merge.work
+    session, lake = merge.session, merge.lake
     rows.createOrReplaceTempView(merge_sql.CHANGES)
-    names = list(plan.target_columns)
-    if plan.fate.emptied_at is not None and not plan.is_changelog:
+    names = list(segment.target_columns)
+    if segment.starts_empty and not segment.is_changelog:
         columns = {name: names.index(name) for name in state.columns}
         query = merge_sql.rows_to_keep(columns)
-        done = lake.overwrite(session, work.target, state, query, work.marker)
+        done = lake.overwrite(session, work.target, state, query, work.applied)
         return done and Commit(inserted=counted.upserts)
-    within, bounds = None, counted.maybe_bounds
+    within, bounds = None, counted.find_bounds()
     if range_column is not None and bounds is not None:
-        type_ = plan.target_columns[range_column]
+        type_ = segment.target_columns[range_column]
         within = merge_sql.between(range_column, type_=type_, low=bounds[0], high=bounds[1])
     statement = merge_sql.merge(
         work.target,
         columns=names,
-        key=[names.index(name) for name in _key_of(plan)],
-        nullable=plan.null_safe,
+        key=[names.index(name) for name in _key_of(segment)],
+        nullable=segment.null_safe,
         range_=within,
-        groups=[list(map(names.index, group)) for group in plan.groups],
+        groups=[list(map(names.index, group)) for group in segment.groups],
+        filled=segment.evolution.filled,
     )
     try:
-        return lake.merge(session, work.target, state, statement, work.marker)
+        return lake.merge(session, work.target, state, statement, work.applied)
     except Exception:
-        if plan.groups:
-            refuse_orphans(session, rows, plan, target=work.target, state=state)
+        if segment.groups:
+            refuse_orphans(session, rows, segment, work.target)
         raise

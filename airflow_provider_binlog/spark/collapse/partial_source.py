@@ -29,13 +29,14 @@ from airflow_provider_binlog.spark.merge_sql import LACKS, source_column
 from airflow_provider_binlog.spark.names import quote_identifier
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake.table_format import TargetState
-    from airflow_provider_binlog.spark.plan.table_plan import TablePlan
+    from collections.abc import Mapping
+
+    from airflow_provider_binlog.spark.plan.segment import Segment
 
 _MESSAGES = {
     DEFAULT: "rows were inserted without all of their columns, and what the others took is not "
-    "known: set binlog_row_image=FULL at the source, and load the table anew",
-    END: "a row is changed behind its end: the staged changes are not those of one table",
+    "known: set binlog_row_image=FULL at the source, and reload the table",
+    END: "a row is changed after its delete: the staged changes are not those of one table",
     ROOT: "the log holds only changed columns of rows that the lake table does not have: load a "
     "snapshot of the table, and capture from its position",
 }
@@ -43,85 +44,90 @@ _MESSAGES[ROW] = _MESSAGES[ROOT]
 
 
 def collapse_partial(
-    session: SparkSession,
-    changes: DataFrame,
-    plan: TablePlan,
-    *,
-    target: str,
-    state: TargetState | None,
+    session: SparkSession, changes: DataFrame, segment: Segment, *, target: str, is_new: bool
 ) -> DataFrame:
-    """Return the source rows of the MERGE, made once and kept while they are referred to.
+    """Return the source rows of the MERGE, computed once and kept while they are referred to.
 
     Args:
         session: The table's session.
         changes: What `read_changes` returned.
-        plan: What there is to do; its images lack columns.
+        segment: What there is to do; its images lack columns.
         target: Quoted name of the lake table.
-        state: That table; None if there is none yet.
+        is_new: Whether there is no lake table yet.
 
     Raises:
         MergeError: Values are neither in the range nor in the target.
     """
-    width, key, groups = _places(plan)
-    if plan.has_before_images:
+    width, key, groups = _numbers(segment)
+    if segment.has_before_images:
         changes = follow_key_changes(session, changes, key)
     rows = collapse_parts(changes, width=width, key=key, groups=groups).localCheckpoint()
     lacking = counts_by_lack(rows)
-    empty = state is None or plan.fate.emptied_at is not None
-    if ROOT in lacking and state is not None and not empty:
-        old = _read_target(session, plan, target, state)
+    empty = is_new or segment.starts_empty
+    if ROOT in lacking and not empty:
+        old = _read_target(session, segment, target, segment.evolution.columns)
         rows = complete_moved(rows, old, width=width, key=key, groups=groups).localCheckpoint()
         lacking = counts_by_lack(rows)
     for what in (DEFAULT, END, ROOT, ROW) if empty else (DEFAULT, END, ROOT):
         if what in lacking:
-            raise _refused(rows.where(F.col(LACKS) == what), plan, what)
+            raise _refused(rows.where(F.col(LACKS) == what), segment, what)
     return rows
 
 
-def refuse_orphans(
-    session: SparkSession, rows: DataFrame, plan: TablePlan, *, target: str, state: TargetState
-) -> None:
+def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, target: str) -> None:
     """Refuse changes of rows that the target does not have: of those the MERGE failed.
+
+    Args:
+        session: The table's session.
+        rows: The source rows.
+        segment: What there is to do.
+        target: Quoted name of the lake table, which has all columns of the segment.
 
     Raises:
         MergeError: There are any.
     """
-    _, key, _ = _places(plan)
-    held = _read_target(session, plan, target, state)
+    _, key, _ = _numbers(segment)
+    held = _read_target(session, segment, target, {name: name for name in segment.columns})
     patches = rows.where(F.col(LACKS) == ROW)
     same = reduce(and_, (patches[source_column(i)].eqNullSafe(held[source_column(i)]) for i in key))
     orphans = patches.join(held, same, "left_anti")
     if not orphans.isEmpty():
-        raise _refused(orphans, plan, ROW)
+        raise _refused(orphans, segment, ROW)
 
 
-def _places(plan: TablePlan) -> tuple[int, list[int], list[list[int]]]:
-    """Return how many columns there are, and where those of the key and of the groups stand."""
-    names = list(plan.columns)
-    groups = [[names.index(name) for name in group] for group in plan.groups]
-    return len(names), [names.index(name) for name in plan.key], groups
+def _numbers(segment: Segment) -> tuple[int, list[int], list[list[int]]]:
+    """Return how many columns there are, and the numbers of those of the key and of the groups."""
+    names = list(segment.columns)
+    groups = [[names.index(name) for name in group] for group in segment.groups]
+    return len(names), [names.index(name) for name in segment.key], groups
 
 
 def _read_target(
-    session: SparkSession, plan: TablePlan, target: str, state: TargetState
+    session: SparkSession, segment: Segment, target: str, held: Mapping[str, str]
 ) -> DataFrame:
-    """Return the target's rows as source columns: NULL where it has no such column yet."""
+    """Return the target's rows as source columns: `held` has its names for those that it has."""
+    filled = segment.evolution.filled
+
+    def value(name: str) -> str:
+        if name in filled:
+            return filled[name]
+        return quote_identifier(held[name]) if name in held else "NULL"
+
     columns = ", ".join(
-        f"CAST({quote_identifier(name) if name in state.columns else 'NULL'} AS {type_})"
-        f" AS {source_column(index)}"
-        for index, (name, type_) in enumerate(plan.columns.items())
+        f"CAST({value(name)} AS {type_}) AS {source_column(index)}"
+        for index, (name, type_) in enumerate(segment.columns.items())
     )
     return session.sql(f"SELECT {columns} FROM {target}")  # noqa: S608  Every name in it is quoted.
 
 
-def _refused(rows: DataFrame, plan: TablePlan, what: str) -> MergeError:
-    _, key, groups = _places(plan)
+def _refused(rows: DataFrame, segment: Segment, what: str) -> MergeError:
+    _, key, groups = _numbers(segment)
     found = count_lacking(rows, key=key, groups=groups)
-    names = list(plan.columns)
+    names = list(segment.columns)
     return MergeError(
         _MESSAGES[what],
-        table=plan.table,
-        position=plan.position,
+        table=segment.table,
+        position=segment.position,
         rows=found.rows,
         key=",".join(map(str, found.key)),
         columns=",".join(names[index] for index in found.columns),

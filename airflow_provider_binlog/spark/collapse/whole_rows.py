@@ -72,8 +72,7 @@ class Collapsed:
     low: str | None
     high: str | None
 
-    @property
-    def maybe_bounds(self) -> tuple[str, str] | None:
+    def find_bounds(self) -> tuple[str, str] | None:
         """Return what every key lies between; None if there are no keys, or NULL is one."""
         if self.nulls or self.low is None or self.high is None:
             return None

@@ -1,23 +1,25 @@
-"""Delta tables: a marker is a transaction id, committed with the data and checked by Delta."""
+"""Delta tables: the applied sequence is a transaction id, which Delta commits and checks."""
 
 # ruff: noqa: SLF001, ARG002  The way to the JVM is `_jvm`; Delta checks without the state.
 
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake.table_format import Commit, Marker, TargetState
+from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
 from airflow_provider_binlog.spark.names import catalog_name, encode_name, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
@@ -27,8 +29,11 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # The source rows are made once and kept already.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
-# Characters that Delta stores only under another name, which it then keeps beside the column's.
-_MAPPED = re.compile(r"[ ,;{}()\n\t=]")
+_NEW_TABLE = {
+    # Columns can be dropped and renamed, and have any name.
+    "delta.columnMapping.mode": "name",
+}
+_COLUMN_ID = "delta.columnMapping.id"
 
 
 class DeltaLake:
@@ -56,17 +61,20 @@ class DeltaLake:
         path = f"{self._root}/{encode_name(database)}/{encode_name(table)}"
         return f"delta.{quote_identifier(path)}"
 
-    def maybe_state(self, session: SparkSession, target: str) -> TargetState | None:
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
         snapshot = self._maybe_snapshot(session, target)
         if snapshot is None:
             return None
         schema = StructType.fromJson(json.loads(snapshot.schema().json()))
-        marker = snapshot.transactions().get(self._application)
+        applied = snapshot.transactions().get(self._application)
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in schema},
+            column_ids={
+                field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
+            },
             properties=_to_dict(snapshot.metadata().configuration()),
-            marker=int(marker.get()) if marker.isDefined() else 0,
+            applied_sequence=int(applied.get()) if applied.isDefined() else 0,
             files=int(snapshot.numOfFiles()),
             bytes=int(snapshot.sizeInBytes()),
             snapshot=int(snapshot.version()),
@@ -82,35 +90,39 @@ class DeltaLake:
         """Make an empty table; see `Lake`."""
         if self._template is not None and (namespace := target.rpartition(".")[0]):
             session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        mapping = {"delta.columnMapping.mode": "name"} if _needs_mapping(columns) else {}
-        everything = mapping | self._properties | dict(properties)
+        everything = _NEW_TABLE | self._properties | dict(properties)
         session.sql(
             merge_sql.create_table(target, provider="delta", columns=columns, properties=everything)
         )
 
-    def add_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Add columns; see `Lake`."""
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> None:
+        """Change the columns; see `Lake`."""
         # Features that Delta switches on by itself for a new table, but not for an old one.
         needed = {}
-        if "timestamp_ntz" in columns.values():
+        if "timestamp_ntz" in evolution.added.values():
             needed["delta.feature.timestampNtz"] = "supported"
-        if _needs_mapping(columns):
-            needed["delta.columnMapping.mode"] = "name"
-        if needed:
-            session.sql(merge_sql.set_properties(target, needed))
-        session.sql(merge_sql.add_columns(target, columns))
-
-    def widen_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Widen columns; see `Lake`."""
-        session.sql(merge_sql.set_properties(target, {"delta.enableTypeWidening": "true"}))
-        for name, type_ in columns.items():
-            session.sql(merge_sql.change_type(target, name, type_))
+        if evolution.widened:
+            needed["delta.enableTypeWidening"] = "true"
+        missing = {
+            name: value for name, value in needed.items() if state.properties.get(name) != value
+        }
+        if missing:
+            session.sql(merge_sql.set_properties(target, missing))
+        for statement in alter_statements(target, state.columns, evolution):
+            session.sql(statement)
 
     def merge(
-        self, session: SparkSession, target: str, state: TargetState, statement: str, marker: Marker
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        self._set_marker(session, marker)
+        self._set_applied(session, applied)
         # One row of counts; none if Delta found the transaction done.
         rows = session.sql(statement).collect()
         if not rows:
@@ -123,25 +135,25 @@ class DeltaLake:
         )
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, marker: Marker
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        self._set_marker(session, marker)
+        self._set_applied(session, applied)
         session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         return Commit()
 
-    def _set_marker(self, session: SparkSession, marker: Marker) -> None:
-        note = {"source": marker.source, "sequence": marker.sequence, "stop": marker.stop}
+    def _set_applied(self, session: SparkSession, applied: Applied) -> None:
+        note = {"source": applied.source, "sequence": applied.sequence, "stop": applied.stop}
         session.conf.set(_MATERIALIZE, "none")
         session.conf.set(_NOTE, json.dumps(note, ensure_ascii=False))
         session.conf.set(_APPLICATION, self._application)
-        session.conf.set(_VERSION, str(marker.sequence))
+        session.conf.set(_VERSION, str(applied.sequence))
         session.conf.set(_RESET, "true")
 
     def _maybe_snapshot(self, session: SparkSession, target: str) -> Any:
         """Return Delta's own view of the table as it is now; None if there is none.
 
-        No SQL tells the last version of a transaction id.
+        No SQL returns the last version of a transaction id.
         """
         jvm: Any = session.sparkContext._jvm
         java_session = session._jsparkSession
@@ -156,10 +168,6 @@ class DeltaLake:
             identifier = parser.parseTableIdentifier(target)
             snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
         return snapshot if snapshot.version() >= 0 else None
-
-
-def _needs_mapping(columns: Mapping[str, str]) -> bool:
-    return any(map(_MAPPED.search, columns))
 
 
 def _to_dict(scala_map: Any) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Iceberg tables: a marker is a property of the snapshot that holds the data.
+"""Iceberg tables: the applied sequence is a property of the snapshot that holds the data.
 
 Iceberg does not look at it. That two merges of one range do not both count is up to its conflict
 detection, which needs serializable isolation and a MERGE that may update (an insert-only one is
 committed as an append, without any check); and that a merge did not build on another's state is
-checked behind each commit.
+checked after each commit.
 """
 
 # ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
@@ -17,14 +17,18 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake.table_format import Commit, Marker, TargetState
+from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
 from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 SEQUENCE = "binlog.sequence"
-"""Property of a snapshot: the marker. As a table property a copy, for when the snapshot expired."""
+"""Property of a snapshot: the applied sequence. As a table property a copy, for when the snapshot
+expired."""
 
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
 _ISOLATION = "write.merge.isolation-level"
@@ -70,7 +74,7 @@ class IcebergLake:
         name = catalog_name(self._template, database=database, table=table)
         return f"{quote_identifier(self._catalog)}.{name}"
 
-    def maybe_state(self, session: SparkSession, target: str) -> TargetState | None:
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
         if not session.catalog.tableExists(target):
             return None
@@ -88,8 +92,9 @@ class IcebergLake:
         fields = session.table(target).schema
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in fields},
+            column_ids={each.name(): str(each.fieldId()) for each in table.schema().columns()},
             properties=properties,
-            marker=_marker(table, properties),
+            applied_sequence=_applied_sequence(table, properties),
             files=int(summary.get("total-data-files", 0)),
             bytes=int(summary.get("total-files-size", 0)),
             snapshot=int(snapshot.snapshotId()) if snapshot is not None else None,
@@ -112,49 +117,52 @@ class IcebergLake:
             )
         )
 
-    def add_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Add columns; see `Lake`."""
-        _check_names(target, columns)
-        session.sql(merge_sql.add_columns(target, columns))
-
-    def widen_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Widen columns; see `Lake`."""
-        for name, type_ in columns.items():
-            session.sql(merge_sql.change_type(target, name, type_))
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> None:
+        """Change the columns; see `Lake`."""
+        _check_names(target, [*evolution.added, *evolution.renamed.values()])
+        for statement in alter_statements(target, state.columns, evolution):
+            session.sql(statement)
 
     def merge(
-        self, session: SparkSession, target: str, state: TargetState, statement: str, marker: Marker
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        self._set_marker(session, marker)
+        self._set_applied(session, applied)
         session.sql(statement).collect()
-        return self._finish(session, target, state, marker)
+        return self._finish(session, target, state, applied)
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, marker: Marker
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        self._set_marker(session, marker)
+        self._set_applied(session, applied)
         writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
         writer.overwrite(F.expr("true"))
-        return self._finish(session, target, state, marker)
+        return self._finish(session, target, state, applied)
 
-    def _set_marker(self, session: SparkSession, marker: Marker) -> None:
+    def _set_applied(self, session: SparkSession, applied: Applied) -> None:
         prefix = f"{_SNAPSHOT_PROPERTY}.binlog"
-        session.conf.set(f"{prefix}.source", marker.source)
-        session.conf.set(f"{prefix}.stop", marker.stop)
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{SEQUENCE}", str(marker.sequence))
+        session.conf.set(f"{prefix}.source", applied.source)
+        session.conf.set(f"{prefix}.stop", applied.stop)
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{SEQUENCE}", str(applied.sequence))
 
     def _finish(
-        self, session: SparkSession, target: str, state: TargetState, marker: Marker
+        self, session: SparkSession, target: str, state: TargetState, applied: Applied
     ) -> Commit:
-        """Check what the commit was built on, and copy the marker to the table's properties.
+        """Check what the commit was built on, and copy the applied sequence to the properties.
 
         Raises:
-            TargetConflictError: Another merge came between `state` and the commit. The marker is
-                that of the last snapshot that has one: a retry repeats what ours undid.
+            TargetConflictError: Another merge came between `state` and the commit. The applied
+                sequence is that of the last snapshot that has one: a retry repeats what ours undid.
         """
         since = list(_snapshots(_load(session, target), until=state.snapshot))
         marked = [summary for summary in map(_summary, since) if SEQUENCE in summary]
@@ -162,11 +170,11 @@ class IcebergLake:
             raise TargetConflictError(
                 "another merge committed to the target meanwhile", target=target
             )
-        session.sql(merge_sql.set_properties(target, {SEQUENCE: str(marker.sequence)}))
+        session.sql(merge_sql.set_properties(target, {SEQUENCE: str(applied.sequence)}))
         return Commit(*(_count(marked[0], each) for each in ("inserted", "updated", "deleted")))
 
 
-def _check_names(target: str, columns: Mapping[str, str]) -> None:
+def _check_names(target: str, columns: Iterable[str]) -> None:
     taken = sorted(name for name in columns if name.lower() in _RESERVED)
     if taken:
         raise MergeError(
@@ -195,8 +203,8 @@ def _summary(snapshot: Any) -> dict[str, str]:
     return dict(snapshot.summary())
 
 
-def _marker(table: Any, properties: Mapping[str, str]) -> int:
-    """Return the marker: of the newest snapshot that has one, not the highest one found.
+def _applied_sequence(table: Any, properties: Mapping[str, str]) -> int:
+    """Return the applied sequence: of the newest snapshot that has one, not the highest one found.
 
     A compaction's snapshot has none. After a rollback the lower one is right.
     """

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.plan.table_plan import TablePlan, refuse_filled_columns
-from airflow_provider_binlog.spark.staged.shapes import refuse_case_twins
-from airflow_provider_binlog.spark.staged.types import widens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.spark.plan.statements import TableName
+    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 SOURCE = "binlog.source"
 """Table property: the name of the source."""
@@ -31,9 +29,18 @@ TABLE = "binlog.table"
 KEY = "binlog.key"
 """Table property: the key columns rows are merged by, as a JSON list; empty for a changelog."""
 
-DROPPED = "binlog.dropped"
-"""Table property: the marker under which the table was dropped at the source. It holds only while
-the marker is still that one: any later commit has used the name again."""
+TABLE_ID = "binlog.table_id"
+"""Table property: the id of the table whose rows it has."""
+
+FIELDS = "binlog.fields"
+"""Table property: a JSON map from the field ids of that table to pairs. The first of a pair is the
+format's own id of the column, or the column's name if it has none, and null for a column that is
+being added. The second is the applied sequence from which on rows from before the column was added
+hold its initial default."""
+
+ENDED = "binlog.ended"
+"""Table property: the applied sequence with which the name ceased to stand for a table, by DROP or
+RENAME. It holds only while the applied sequence is still that one."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +49,70 @@ class TargetState:
 
     Attributes:
         columns: Name and Spark type of each column, in order.
+        column_ids: The format's own id of each column, by name; the name where it has none.
         properties: The table's properties.
-        marker: Number of the last manifest applied to it; 0 for none.
+        applied_sequence: Number of the last manifest applied to it; 0 for none.
         files: How many data files it has.
         bytes: Their size.
         snapshot: The format's number of this state; None for a table never written to.
     """
 
     columns: dict[str, str]
+    column_ids: dict[str, str]
     properties: dict[str, str]
-    marker: int
+    applied_sequence: int
     files: int
     bytes: int
     snapshot: int | None
 
     @property
-    def dropped(self) -> bool:
-        """Whether the table is dropped at the source, and its rows are only kept."""
-        return self.properties.get(DROPPED) == str(self.marker)
+    def ended(self) -> bool:
+        """Whether its name stands for no table at the source, and its rows are only kept."""
+        return self.properties.get(ENDED) == str(self.applied_sequence)
+
+    @property
+    def table(self) -> TableId | None:
+        """The table whose rows it has; None if it does not say."""
+        return self.properties.get(TABLE_ID)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that rows are merged by; empty for a changelog.
+
+        Raises:
+            MergeError: It does not say.
+        """
+        if KEY not in self.properties:
+            raise MergeError("a property of the lake table is missing", property=KEY)
+        return tuple(json.loads(self.properties[KEY]))
+
+    @property
+    def fields(self) -> dict[int, str]:
+        """Names of its columns by field id."""
+        names = {each: name for name, each in self.column_ids.items()}
+        pairs = self.claims.items()
+        return {field: names[column] for field, (column, _) in pairs if column in names}
+
+    @property
+    def unfilled(self) -> frozenset[int]:
+        """Fields of columns that rows from before do not hold the initial default of yet."""
+        pairs = self.claims.items()
+        return frozenset(field for field, (_, since) in pairs if since > self.applied_sequence)
+
+    def filled_since(self, field: int) -> int:
+        """Return from which applied sequence on rows from before a field hold its default."""
+        return self.claims.get(field, (None, 0))[1]
+
+    @property
+    def claims_property(self) -> dict[str, str]:
+        """The property `FIELDS`, if there is one."""
+        return {FIELDS: self.properties[FIELDS]} if FIELDS in self.properties else {}
+
+    @property
+    def claims(self) -> dict[int, tuple[str | None, int]]:
+        """What the property `FIELDS` says."""
+        found = json.loads(self.properties.get(FIELDS, "{}"))
+        return {int(field): (column, since) for field, (column, since) in found.items()}
 
 
 @dataclass(frozen=True)
@@ -72,8 +125,8 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Marker:
-    """What is committed with the data.
+class Applied:
+    """What is committed with the data: how far the table is then.
 
     Attributes:
         source: Name of the source.
@@ -92,7 +145,7 @@ class Lake(Protocol):
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of the table that follows a table of the source."""
 
-    def maybe_state(self, session: SparkSession, target: str) -> TargetState | None:
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the table's state; None if there is no such table."""
 
     def create(
@@ -104,25 +157,29 @@ class Lake(Protocol):
     ) -> None:
         """Make an empty table."""
 
-    def add_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Add columns, NULL in every row."""
-
-    def widen_columns(self, session: SparkSession, target: str, columns: Mapping[str, str]) -> None:
-        """Give columns a wider type."""
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> None:
+        """Change the columns."""
 
     def merge(
-        self, session: SparkSession, target: str, state: TargetState, statement: str, marker: Marker
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
     ) -> Commit | None:
-        """Run a MERGE and commit the marker with it; None if the marker was there already.
+        """Run a MERGE and commit `applied` with it; None if that was there already.
 
         Raises:
             TargetConflictError: Another merge of this source came between `state` and the commit.
         """
 
     def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, marker: Marker
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
-        """Replace every row by the result of a query, and commit the marker with it."""
+        """Replace every row by the result of a query, and commit `applied` with it."""
 
 
 def owner_properties(source: str, identity: SourceIdentity, name: TableName) -> dict[str, str]:
@@ -140,7 +197,7 @@ def key_property(key: Sequence[str]) -> dict[str, str]:
 
 
 def check_properties(target: str, state: TargetState, wanted: Mapping[str, str]) -> None:
-    """Refuse a target that follows something else: its marker says nothing about our changes.
+    """Refuse a target that follows something else: its applied sequence says nothing about our changes.
 
     Raises:
         MergeError: A property is missing or differs.
@@ -179,59 +236,49 @@ def check_owner(
     check_properties(target, state, next(found, allowed[0]))
 
 
-@dataclass(frozen=True)
-class Evolution:
-    """How a target has to change before the merge.
+def table_property(table: TableId) -> dict[str, str]:
+    """Return the property that says whose rows a target has."""
+    return {TABLE_ID: table}
 
-    Attributes:
-        added: Columns to add.
-        widened: Columns to give a wider type.
+
+def new_fields_property(fields: Mapping[int, str]) -> dict[str, str]:
+    """Return what `fields_property` is going to say of a target that is created with the columns.
+
+    Delta and Iceberg both count columns from 1; it is compared afterwards.
     """
-
-    added: dict[str, str]
-    widened: dict[str, str]
+    return {FIELDS: json.dumps({str(each): [str(n), 0] for n, each in enumerate(fields, 1)})}
 
 
-def plan_evolution(plan: TablePlan, state: TargetState) -> Evolution:
-    """Compare a target with the table's newest shape.
+def fields_property(
+    state: TargetState, fields: Mapping[int, str], *, of_another: bool = False
+) -> dict[str, str]:
+    """Return the property that says which columns a target has of which fields.
 
-    Raises:
-        MergeError: The target has columns that the table has no more, or of types it cannot leave.
+    Args:
+        state: The target, with all of the columns.
+        fields: Their names by field id.
+        of_another: Whether the fields are those of another table than the property has now.
     """
-    wanted, found = plan.target_columns, state.columns
-    context = {"table": plan.table, "position": plan.position}
-    added = {name: type_ for name, type_ in wanted.items() if name not in found}
-    lost = [name for name in found if name not in wanted]
-    refuse_case_twins(plan.table, [*found, *added])
-    if lost:
-        raise MergeError(
-            "the lake table has columns that the table has no more: drop or rename them there as "
-            "at the source, or drop the lake table and load it anew",
-            **context,
-            column=",".join(lost),
-            new=",".join(added),
-        )
-    if plan.fate.emptied_at is None:
-        refuse_filled_columns([name for name in added if name in plan.doubtful], context)
-    changed = {
-        name: type_ for name, type_ in wanted.items() if name in found and found[name] != type_
+    found = {
+        str(field): [state.column_ids[name], 0 if of_another else state.filled_since(field)]
+        for field, name in fields.items()
     }
-    for name, type_ in changed.items():
-        if not widens(found[name], type_):
-            raise MergeError(
-                "a column's type changed in a way that the lake table cannot follow: "
-                "drop the lake table and load it anew",
-                **context,
-                column=name,
-                before=found[name],
-                now=type_,
-            )
-    return Evolution(added, changed)
+    return {FIELDS: json.dumps(found)}
 
 
-def evolve(session: SparkSession, lake: Lake, target: str, evolution: Evolution) -> None:
-    """Change the target as planned."""
-    if evolution.added:
-        lake.add_columns(session, target, evolution.added)
-    if evolution.widened:
-        lake.widen_columns(session, target, evolution.widened)
+def announce_fills(state: TargetState, fields: Collection[int], through: int) -> dict[str, str]:
+    """Return the property that says which fields a merge adds and gives their initial default.
+
+    Of two merges that do so the one that commits first counts.
+
+    Args:
+        state: The target, before they are added.
+        fields: The field ids.
+        through: The applied sequence after the merge.
+    """
+    known: dict[int, tuple[str | None, int]] = {field: (None, through) for field in fields}
+    known |= {
+        field: (column, min(since, through) if field in fields else since)
+        for field, (column, since) in state.claims.items()
+    }
+    return {FIELDS: json.dumps({str(field): pair for field, pair in known.items()})}

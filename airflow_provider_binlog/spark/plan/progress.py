@@ -2,9 +2,9 @@
 
 Without it, one table that never changes would make every merge read every manifest, to find out
 that there is nothing for it. The file is a note, not the truth: the truth is each table's own
-marker. It is written when every table of a run is done, and what it says stays true, so that no
+applied sequence. It is written when every table of a run is done, and what it says stays true, so that no
 race does harm. A table that was dropped from the lake, or put back to an earlier state, is noticed
-by its marker when it changes next, and is merged from there.
+by its applied sequence when it changes next, and is merged from there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.spark.plan.statements import TableName
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.staged.files import SourceFiles
 
 FORMAT = "airflow-provider-binlog/merged"
@@ -34,11 +34,11 @@ class TableProgress:
     """How far one table has got.
 
     Attributes:
-        marker: The marker of its target; 0 if it has none.
+        applied: The applied sequence of its target; 0 if it has none.
         settled: Manifests up to this one hold nothing more for it.
     """
 
-    marker: int
+    applied: int
     settled: int
 
 
@@ -62,14 +62,14 @@ class Progress:
         """Number of the last manifest that is applied; 0 at first."""
         return 0 if self.end is None else self.end.sequence
 
-    def first_needed(self, name: TableName, marker: int) -> int:
+    def first_needed(self, name: TableName, applied: int) -> int:
         """Return the number of the first manifest that may hold something for a table."""
         known = self.tables.get(name)
         if known is None:
-            return max(marker, self.through) + 1
-        if marker < known.marker:
-            return marker + 1
-        return max(marker, known.settled) + 1
+            return max(applied, self.through) + 1
+        if applied < known.applied:
+            return applied + 1
+        return max(applied, known.settled) + 1
 
     def check_follows(self, manifest: Manifest) -> None:
         """Refuse a manifest that does not follow what was merged.
@@ -127,7 +127,7 @@ def save_progress(files: SourceFiles, path: str, progress: Progress) -> None:
         "sources": [server.to_json() for server in progress.servers],
         "stop": progress.end.stop.to_json() if progress.end else None,
         "tables": [
-            [*name, table.marker, table.settled] for name, table in sorted(progress.tables.items())
+            [*name, table.applied, table.settled] for name, table in sorted(progress.tables.items())
         ],
     }
     files.write(path, json.dumps(value, ensure_ascii=False).encode())
@@ -139,7 +139,7 @@ def _from_json(value: dict[str, Any]) -> Progress:
         end=End(int(value["through"]), servers[0], Position.from_json(value["stop"])),
         servers=servers,
         tables={
-            (database, table): TableProgress(int(marker), int(settled))
-            for database, table, marker, settled in value["tables"]
+            (database, table): TableProgress(int(applied), int(settled))
+            for database, table, applied, settled in value["tables"]
         },
     )

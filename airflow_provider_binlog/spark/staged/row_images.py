@@ -1,30 +1,25 @@
-"""Which columns the staged row images hold, and what inserts leave in those that theirs lack.
+"""Which columns the staged row images hold.
 
 `_image` counts the sets of one table in one manifest; a merge reads many manifests. Here their sets
-become those of one shape, numbered anew.
+become those of one schema, with numbers of their own.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.names import quote_text
-from airflow_provider_binlog.spark.staged.types import spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_provider_binlog.manifest import Column, Schema
-
-_TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+    from airflow_provider_binlog.schema import Schema
 
 
 @dataclass(frozen=True)
-class ShapeImages:
-    """The sets of columns that the rows of parts in one shape hold.
+class RowImages:
+    """The sets of columns that the rows of parts in one schema hold.
 
     Attributes:
         first: Number of the first manifest in `numbers`.
@@ -38,42 +33,41 @@ class ShapeImages:
     sets: tuple[frozenset[str], ...]
 
     def holds(self, column: str) -> tuple[bool, ...]:
-        """Whether each of the sets holds a column of the shape."""
+        """Whether each of the sets holds a column of the schema."""
         return tuple(column in each for each in self.sets)
 
 
-def maybe_images(
-    schema: Schema, listed: Mapping[int, Sequence[Sequence[str]]]
-) -> ShapeImages | None:
-    """Return the row images of a shape; None if each of them holds every column.
+def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -> RowImages | None:
+    """Return the row images of a schema; None if each of them holds every column.
 
-    A table's list is that of all its shapes: an image that is whole in an earlier shape may be a
-    part of this one, as far as the manifest tells.
+    A table's list is that of all its schemas: an image that is whole in an earlier schema may be a
+    part of this one, as far as the manifest says.
 
     Args:
-        schema: The shape.
+        schema: The schema.
         listed: `images` of the table, by the number of the manifest.
     """
-    whole = frozenset(column.name for column in schema.columns)
+    names = {each.id: each.name for each in schema.fields}
+    whole = frozenset(names.values())
     sets: dict[frozenset[str], int] = {}
     numbers = {
-        sequence: tuple(sets.setdefault(whole.intersection(image), len(sets)) for image in images)
+        sequence: tuple(
+            sets.setdefault(frozenset(names[each] for each in image if each in names), len(sets))
+            for image in images
+        )
         for sequence, images in listed.items()
     }
     if all(each == whole for each in sets):
         return None
     first, last = min(numbers), max(numbers)
     rows = tuple(numbers.get(sequence, ()) for sequence in range(first, last + 1))
-    return ShapeImages(first, rows, tuple(sets))
+    return RowImages(first, rows, tuple(sets))
 
 
-def refuse_lost_key(
-    images: ShapeImages,
-    key: Iterable[str],
-    defaults: Mapping[str, str],
-    context: Mapping[str, str],
+def refuse_missing_key(
+    images: RowImages, key: Iterable[str], defaults: Mapping[str, str], table: str
 ) -> None:
-    """Refuse row images by which their row cannot be told.
+    """Refuse row images that do not identify their row.
 
     Raises:
         MergeError: One lacks a column of the key, and it is not known what an insert leaves there.
@@ -83,34 +77,6 @@ def refuse_lost_key(
         raise MergeError(
             "a row image lacks columns of the key: merge the table by its primary key, or set "
             "binlog_row_image=FULL at the source",
-            **context,
+            table=table,
             columns=",".join(lost),
         )
-
-
-def default_values(schema: Schema) -> dict[str, str]:
-    """Return what inserts leave in columns, as SQL, where the manifest knows it."""
-    return {column.name: _value(column) for column in schema.columns if column.default is not None}
-
-
-def _value(column: Column) -> str:
-    text = column.default.value if column.default is not None else None
-    type_ = spark_type(column.arrow_type)
-    if text is None:
-        return f"CAST(NULL AS {type_})"
-    if type_ == "binary":
-        return f"unhex({quote_text(text)})"
-    if type_ == "bigint" and column.mysql_type.lower().partition("(")[0] == "time":
-        return f"{_microseconds(column, text)}L"
-    return f"CAST({quote_text(text)} AS {type_})"
-
-
-def _microseconds(column: Column, text: str) -> int:
-    """Return a TIME as it is staged."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise MergeError("the default of a TIME is none", column=column.name, default=text)
-    sign, hours, minutes, seconds, fraction = match.groups()
-    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-    value = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
-    return -value if sign else value

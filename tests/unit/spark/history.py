@@ -3,16 +3,18 @@
     source = Source(store, "shop")
     orders = source.create("shop", "orders", {"id": INT, "note": TEXT}, key=("id",))
     orders.insert(id=1, note="first")
-    source.seal()
+    source.commit()
 
 A table's `rows` are what `SELECT` would return. What a row image holds is up to `source.row_image`,
-which may change at any time.
+which may change at any time. A `Table` is what a script of statements means by its name; each time
+that it is created it is another `TableIdentity`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,16 +30,27 @@ from airflow_provider_binlog.changes import (
     BeforeImages,
     ChangeType,
 )
-from airflow_provider_binlog.manifest import (
-    Column,
-    ColumnDefault,
-    Manifest,
-    Part,
-    Schema,
-    Statement,
-    TableChanges,
-)
+from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import (
+    NULL,
+    Action,
+    AddField,
+    AlterField,
+    CreateTable,
+    Default,
+    DropField,
+    DropTable,
+    Field,
+    RenameField,
+    RenameTable,
+    RewriteRows,
+    Schema,
+    SetKey,
+    TruncateTable,
+    UnknownDefault,
+    new_table_id,
+)
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
@@ -63,9 +76,6 @@ _CHANGE_SCHEMA: list[Any] = [
 ]
 
 
-_NULL = ColumnDefault(None)
-
-
 class RowImage(Enum):
     """What `binlog_row_image` can be."""
 
@@ -79,14 +89,14 @@ class ColumnType:
     """A column's type at the source and as staged.
 
     Attributes:
-        default: Its default as manifests tell it.
+        default: Its default as manifests have it; None if it is not known.
         initial: The value that it stands for.
     """
 
     mysql: str
     arrow: pa.DataType
     nullable: bool = True
-    default: ColumnDefault | None = _NULL
+    default: Default | None = NULL
     initial: Any = None
 
     @property
@@ -107,11 +117,49 @@ class Change:
     """One staged change row."""
 
     type: ChangeType
-    place: int
+    point: int
     image: Row
     schema: Schema
-    held: tuple[str, ...]
+    held: tuple[int, ...]
     position: int
+    segment: int
+
+
+@dataclass
+class TableIdentity:
+    """One table id.
+
+    Attributes:
+        name: Its name, or the last one that it had.
+        created: Number of the manifest with its CreateTable; None if the log does not have it.
+        captured: Whether its name is captured.
+        ids: Its field ids by name.
+        initial: What rows from before hold in the fields that were added.
+        typed: The fields whose type a row has shown.
+        segment: How many actions there were on it.
+        changes: Its rows that are not staged yet.
+        touched: Whether actions concern it that are not staged yet.
+    """
+
+    id: str
+    name: tuple[str, str]
+    created: int | None
+    captured: bool
+    ids: dict[str, int]
+    last_field_id: int
+    dropped: bool = False
+    initial: dict[int, Default | UnknownDefault] = field(default_factory=dict)
+    typed: set[int] = field(default_factory=set)
+    schema_id: int = 1
+    segment: int = 0
+    changes: list[Change] = field(default_factory=list)
+    touched: bool = False
+    part_rows: int = 1000
+    current: Schema | None = None
+
+    def new_id(self) -> int:
+        self.last_field_id += 1
+        return self.last_field_id
 
 
 @dataclass
@@ -123,18 +171,27 @@ class Table:
     types: dict[str, ColumnType]
     key: tuple[str, ...]
     rows: dict[Any, Row] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
-    part_rows: int = 1000
     _inserted: int = 0
+    identity: TableIdentity = field(init=False)
 
     @property
     def schema(self) -> Schema:
+        """The schema, as far as rows have shown the types."""
         _TYPES.update({str(each.arrow): each.arrow for each in self.types.values()})
-        columns = tuple(
-            Column(name, each.mysql, str(each.arrow), each.nullable, default=each.default)
+        ids, typed = self.identity.ids, self.identity.typed
+        fields = tuple(
+            Field(
+                ids[name],
+                name,
+                each.mysql if ids[name] in typed else None,
+                str(each.arrow) if ids[name] in typed else None,
+                each.nullable,
+                initial_default=self.identity.initial.get(ids[name]),
+                write_default=each.default,
+            )
             for name, each in self.types.items()
         )
-        return Schema(columns, self.key)
+        return Schema(self.identity.schema_id, fields, tuple(ids[name] for name in self.key))
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -177,24 +234,107 @@ class Table:
 
     def truncate(self) -> None:
         self.rows.clear()
-        self.source.run("TRUNCATE TABLE", f"TRUNCATE TABLE {self.name[1]}", self.name)
+        text = f"TRUNCATE TABLE {self.name[1]}"
+        self.source.run("TRUNCATE TABLE", text, self, TruncateTable(self.identity.id))
 
-    def drop(self) -> None:
+    def drop(self, kind: str = "DROP TABLE") -> None:
         self.rows.clear()
-        self.source.run("DROP TABLE", f"DROP TABLE {self.name[1]}", self.name)
+        action = DropTable(self.identity.id, self.name)
+        self.source.run(kind, f"{kind} {self.name[1]}", self, action)
+        self.identity.dropped = True
 
     def create_again(self) -> None:
-        text = f"CREATE TABLE IF NOT EXISTS {self.name[1]} (...)"
-        self.source.run("CREATE TABLE", text, self.name)
+        """CREATE TABLE IF NOT EXISTS."""
+        if self.identity.dropped:
+            self.source.identify(self)
+            action = CreateTable(self.identity.id, self.name)
+            self.source.run("CREATE TABLE", f"CREATE TABLE {self.name[1]} (...)", self, action)
 
-    def alter(self, text: str, types: dict[str, ColumnType], **values: Any) -> None:
-        """Change the columns: old rows keep what they hold by name, `values` fill the new ones."""
-        old = self.types
+    def rewrite(self, reason: str, column: str | None = None) -> None:
+        """Run a statement that may change rows."""
+        id_ = None if column is None else self.identity.ids[column]
+        action = RewriteRows(self.identity.id, reason, id_)
+        if column is None:
+            self.identity.created = None
+        self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} ...", self, action)
+
+    def alter(
+        self,
+        text: str,
+        types: dict[str, ColumnType],
+        *,
+        renamed: dict[str, str] | None = None,
+        again: Collection[str] = (),
+        unknown: Collection[str] = (),
+        key: tuple[str, ...] | None = None,
+        **values: Any,
+    ) -> None:
+        """Change the columns.
+
+        Args:
+            text: The statement after the table's name.
+            types: The columns afterwards.
+            renamed: The old names of columns by their new ones.
+            again: Columns that are dropped and added again.
+            unknown: New columns whose values in old rows the log does not say.
+            key: The key afterwards.
+            values: What old rows hold in the new columns; NULL in the others.
+        """
+        origins = {
+            name: (renamed or {}).get(name, name if name in self.types else None) for name in types
+        }
+        origins |= dict.fromkeys(again)
+        old = list(self.types)
+        for at, row in self.rows.items():
+            self.rows[at] = tuple(
+                values.get(name) if origin is None else row[old.index(origin)]
+                for name, origin in origins.items()
+            )
+        actions = self._alter_identity(origins, types, unknown, values)
         self.types = types
-        for key, row in self.rows.items():
-            known = dict(zip(old, row, strict=True))
-            self.rows[key] = self._row({name: known.get(name, values.get(name)) for name in types})
-        self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} {text}", self.name)
+        if key is not None:
+            self.key = key
+            self.rows = {self._identify(row): row for row in self.rows.values()}
+            ids = tuple(self.identity.ids[name] for name in key)
+            actions.append(SetKey(self.identity.id, ids))
+        self.identity.schema_id += 1
+        self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} {text}", self, *actions)
+
+    def _alter_identity(
+        self,
+        origins: dict[str, str | None],
+        types: dict[str, ColumnType],
+        unknown: Collection[str],
+        values: dict[str, Any],
+    ) -> list[Action]:
+        identity, table, before = self.identity, self.identity.id, self.identity.ids
+        actions: list[Action] = [
+            DropField(table, id_, name)
+            for name, id_ in before.items()
+            if name not in origins.values()
+        ]
+        ids: dict[str, int] = {}
+        for name, origin in origins.items():
+            if origin is None:
+                ids[name] = identity.new_id()
+                initial = values.get(name)
+                identity.initial[ids[name]] = (
+                    UnknownDefault("a test does not say it")
+                    if name in unknown
+                    else Default(None if initial is None else str(initial))
+                )
+                actions.append(AddField(table, ids[name], name))
+                continue
+            ids[name] = before[origin]
+            if name != origin:
+                actions.append(RenameField(table, ids[name], origin, name))
+            if types[name] != self.types[origin]:
+                mysql = self.types[origin].mysql, types[name].mysql
+                actions.append(AlterField(table, ids[name], name, *mysql))
+                if mysql[0] != mysql[1]:
+                    identity.typed.discard(ids[name])
+        identity.ids = ids
+        return actions
 
     def _row(self, values: dict[str, Any]) -> Row:
         return tuple(values.get(name) for name in self.types)
@@ -209,7 +349,7 @@ class Table:
 
     def _log(self, type_: ChangeType, image: Row, given: Collection[str] = ()) -> None:
         """Log an image that cannot do without the values that are `given`."""
-        kind = self.source.row_image
+        kind, identity = self.source.row_image, self.identity
         identifies = () if type_ is ChangeType.INSERT else self.key or self.types
         held = tuple(
             name
@@ -221,11 +361,16 @@ class Table:
         )
         values = zip(self.types, image, strict=True)
         shown = tuple(value if name in held else None for name, value in values)
-        place = position = self.source.next_place()
-        if self.changes and self.changes[-1].type is ChangeType.UPDATE_PREIMAGE:
+        point = position = self.source.next_point()
+        if not identity.captured:
+            return
+        changes = identity.changes
+        if changes and changes[-1].type is ChangeType.UPDATE_PREIMAGE:
             # Both images of an update are in one event.
-            position = self.changes[-1].position
-        self.changes.append(Change(type_, place, shown, self.schema, held, position))
+            position = changes[-1].position
+        identity.typed.update(identity.ids.values())
+        ids = tuple(identity.ids[name] for name in held)
+        changes.append(Change(type_, point, shown, self.schema, ids, position, identity.segment))
 
 
 class Source:
@@ -244,64 +389,98 @@ class Source:
         self.row_image = RowImage.FULL
         self.sequence = 0
         self.exclude: tuple[str, ...] = ()
-        self._tables: list[Table] = []
-        self._logged: dict[tuple[str, str], list[Change]] = {}
+        self._identities: list[TableIdentity] = []
         self._statements: list[Statement] = []
-        self._start = self._place = 4
+        self._start = self._point = 4
 
     def create(
-        self, database: str, table: str, types: dict[str, ColumnType], key: tuple[str, ...] = ()
+        self,
+        database: str,
+        table: str,
+        types: dict[str, ColumnType],
+        key: tuple[str, ...] = (),
+        *,
+        logged: bool = True,
     ) -> Table:
+        """CREATE TABLE; without an event of it if the table is older than the log."""
         made = Table(self, (database, table), types, key)
-        self._tables.append(made)
-        self.run("CREATE TABLE", f"CREATE TABLE {table} (...)", made.name)
+        self.identify(made, logged=logged)
+        if logged:
+            action = CreateTable(made.identity.id, made.name)
+            self.run("CREATE TABLE", f"CREATE TABLE {table} (...)", made, action)
         return made
 
-    def run(self, kind: str, text: str, *tables: tuple[str, str]) -> None:
-        place = self.next_place()
-        self._statements.append(Statement(LOG, place, place, kind, tables, text))
+    def identify(self, table: Table, *, logged: bool = True) -> None:
+        """Give a table a new id."""
+        ids = {name: number for number, name in enumerate(table.types, 1)}
+        id_ = new_table_id(IDENTITY.server, LOG, self.next_point(), table.name)
+        created = self.sequence + 1 if logged else None
+        table.identity = TableIdentity(
+            id_, table.name, created, self._captures(table.name), ids, len(ids)
+        )
+        self._identities.append(table.identity)
+
+    def run(self, kind: str, text: str, table: Table, *actions: Action) -> None:
+        """Log a statement that acts on a table."""
+        self.run_actions(kind, text, [(table, each) for each in actions])
+
+    def run_actions(self, kind: str, text: str, actions: list[tuple[Table, Action]]) -> None:
+        """Log a statement that acts on tables."""
+        point = self.next_point()
+        done = []
+        for table, action in actions:
+            identity = table.identity
+            identity.touched, identity.segment = True, identity.segment + 1
+            identity.current = table.schema
+            if identity.captured:
+                done.append(action)
+        if done:
+            self._statements.append(Statement(LOG, point, point, kind, text, tuple(done)))
 
     def rename(self, *pairs: tuple[Table, str]) -> None:
         """RENAME TABLE: each table to its new name, in the same database."""
-        names = []
+        words, actions = [], list[tuple[Table, Action]]()
         for table, name in pairs:
-            self._take(table)
             old, table.name = table.name, (table.name[0], name)
-            names += [old, table.name]
-        words = ", ".join(
-            f"{old[1]} TO {new[1]}" for old, new in zip(*[iter(names)] * 2, strict=True)
-        )
-        self.run("RENAME TABLE", f"RENAME TABLE {words}", *names)
+            words.append(f"{old[1]} TO {name}")
+            captured = self._captures(table.name)
+            if captured and not table.identity.captured:
+                # What it did under its old name is not known.
+                self.identify(table, logged=False)
+            action = RenameTable(table.identity.id, old, table.name)
+            table.identity.name = table.name
+            actions.append((table, action))
+        self.run_actions("RENAME TABLE", f"RENAME TABLE {', '.join(words)}", actions)
+        for table, _ in pairs:
+            table.identity.captured = self._captures(table.name)
 
-    def next_place(self) -> int:
-        self._place += _BYTES_PER_EVENT
-        return self._place
+    def _captures(self, name: tuple[str, str]) -> bool:
+        return not any(fnmatchcase(".".join(name), glob) for glob in self.exclude)
+
+    def next_point(self) -> int:
+        self._point += _BYTES_PER_EVENT
+        return self._point
 
     def make_manifest(self) -> Manifest:
         """Stage what happened since the last one; return the manifest that names it."""
         self.sequence += 1
         ordinal = 0
         tables = []
-        for table in self._tables:
-            self._take(table)
-        logged, self._logged = self._logged, {}
-        part_rows = {table.name: table.part_rows for table in self._tables}
-        for name in sorted(logged):
-            changes = sorted(logged[name], key=lambda change: change.place)
-            schemas = list(dict.fromkeys(change.schema for change in changes))
+        for identity in self._identities:
+            changes, identity.changes = identity.changes, []
+            if not changes and not identity.touched:
+                continue
             images = tuple(dict.fromkeys(change.held for change in changes))
             parts = []
-            for schema in schemas:
-                alike = [change for change in changes if change.schema == schema]
-                size = part_rows.get(name, 1000)
-                for first in range(0, len(alike), size):
-                    rows = alike[first : first + size]
-                    shape = schemas.index(schema)
-                    parts.append(self._write(name, shape, rows, images, ordinal))
+            for segment in dict.fromkeys(change.segment for change in changes):
+                alike = [change for change in changes if change.segment == segment]
+                for first in range(0, len(alike), identity.part_rows):
+                    rows = alike[first : first + identity.part_rows]
+                    parts.append(self._write(identity.name, rows, images, ordinal))
                     ordinal += 1
-            if parts:
-                tables.append(TableChanges(*name, tuple(schemas), images, tuple(parts)))
-        stop = self.next_place()
+            tables.append(_table_changes(identity, changes, images, tuple(parts)))
+            identity.touched = False
+        stop = self.next_point()
         manifest = Manifest(
             sequence=self.sequence,
             identity=self.identity,
@@ -310,7 +489,7 @@ class Source:
             before_images=self.before_images,
             include=("*.*",),
             exclude=self.exclude,
-            tables=tuple(tables),
+            tables=tuple(sorted(tables, key=lambda each: (each.database, each.table))),
             statements=tuple(self._statements),
             events={},
             skipped_events={},
@@ -320,12 +499,7 @@ class Source:
         self._start, self._statements = stop, []
         return manifest
 
-    def _take(self, table: Table) -> None:
-        """Keep what is logged under the table's name."""
-        self._logged.setdefault(table.name, []).extend(table.changes)
-        table.changes = []
-
-    def seal(self) -> Manifest:
+    def commit(self) -> Manifest:
         """Stage what happened since the last manifest, and make it visible."""
         manifest = self.make_manifest()
         self.log.seal(manifest)
@@ -334,39 +508,68 @@ class Source:
     def _write(
         self,
         name: tuple[str, str],
-        schema: int,
         changes: list[Change],
-        images: tuple[tuple[str, ...], ...],
+        images: tuple[tuple[int, ...], ...],
         ordinal: int,
     ) -> Part:
         path = part_path(*name, self.sequence, ordinal, "9f86d081884c")
-        shape = changes[0].schema
-        arrow = _to_arrow(shape, changes, images)
-        written = write_part(self.store, part_key(self.name, path), arrow, shape)
-        counts: dict[str, int] = {}
-        for change in changes:
-            counts[change.type.value] = counts.get(change.type.value, 0) + 1
-        return Part(
-            path=path,
-            schema=schema,
-            rows=len(changes),
-            bytes=written.bytes,
-            sha256=written.sha256,
-            first_row=changes[0].place,
-            last_row=changes[-1].place,
-            first_commit=_COMMIT_TS,
-            last_commit=_COMMIT_TS,
-            changes=counts,
-        )
+        schema = changes[0].schema
+        arrow = _to_arrow(schema, changes, images)
+        written = write_part(self.store, part_key(self.name, path), arrow, schema)
+        return make_part(path, changes, bytes_=written.bytes, sha256=written.sha256)
+
+
+def make_part(path: str, changes: list[Change], *, bytes_: int, sha256: str) -> Part:
+    """Return what the manifest says of a part."""
+    counts: dict[str, int] = {}
+    for change in changes:
+        counts[change.type.value] = counts.get(change.type.value, 0) + 1
+    return Part(
+        path=path,
+        schema=changes[0].schema.id,
+        rows=len(changes),
+        bytes=bytes_,
+        sha256=sha256,
+        first_row=changes[0].point,
+        last_row=changes[-1].point,
+        first_commit=_COMMIT_TS,
+        last_commit=_COMMIT_TS,
+        changes=counts,
+    )
+
+
+def _table_changes(
+    identity: TableIdentity,
+    changes: list[Change],
+    images: tuple[tuple[int, ...], ...],
+    parts: tuple[Part, ...],
+) -> TableChanges:
+    schemas = {change.schema.id: change.schema for change in changes}
+    if changes and changes[-1].schema.id == identity.schema_id:
+        identity.current = changes[-1].schema
+    if identity.current is not None:
+        schemas[identity.current.id] = identity.current
+    return TableChanges(
+        id=identity.id,
+        database=identity.name[0],
+        table=identity.name[1],
+        dropped=identity.dropped,
+        created=identity.created,
+        schemas=tuple(schemas[each] for each in sorted(schemas)),
+        current=identity.current.id if identity.current is not None else None,
+        last_field_id=identity.last_field_id,
+        images=images,
+        parts=parts,
+    )
 
 
 _TYPES: dict[str, pa.DataType] = {}
 
 
 def _to_arrow(
-    schema: Schema, changes: list[Change], images: tuple[tuple[str, ...], ...]
+    schema: Schema, changes: list[Change], images: tuple[tuple[int, ...], ...]
 ) -> pa.Table:
-    fields = [pa.field(column.name, _TYPES[column.arrow_type]) for column in schema.columns]
+    fields = [pa.field(each.name, _TYPES[str(each.arrow_type)]) for each in schema.fields]
     columns: list[Any] = [
         pa.array([change.image[index] for change in changes], each.type)
         for index, each in enumerate(fields)
@@ -377,7 +580,7 @@ def _to_arrow(
         [None] * len(changes),
         [LOG] * len(changes),
         [change.position for change in changes],
-        [change.place for change in changes],
+        [change.point for change in changes],
         [images.index(change.held) for change in changes],
     ]
     columns += [pa.array(each, its.type) for each, its in zip(own, _CHANGE_SCHEMA, strict=True)]

@@ -1,48 +1,90 @@
-"""Manifests to plan with: parts are places only, no file is written."""
+"""Manifests to plan with: parts are points only, no file is written.
+
+manifest(4, table(rows=[(10, 20)]), statements=[statement(30, TruncateTable(ORDERS))])
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.manifest import (
-    Column,
-    Manifest,
-    Part,
-    Schema,
-    Statement,
-    TableChanges,
-)
+from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema import NULL, Default, Field, Schema, UnknownDefault
 from tests.unit.spark.history import IDENTITY, LOG
 
-NAME = ("shop", "orders")
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.schema import Action, TableId, TableName
+
+NAME: TableName = ("shop", "orders")
+ORDERS: TableId = "00000000000000aa"
 
 
-def schema(*names: str, key: tuple[str, ...] = ("id",), nullable: bool = True) -> Schema:
-    columns = (Column(name, "int", "int32", nullable and name not in key) for name in names)
-    return Schema(tuple(columns), key)
+def column(
+    id_: int,
+    name: str,
+    type_: str | None = "int32",
+    *,
+    nullable: bool = True,
+    initial: Default | UnknownDefault | None = NULL,
+) -> Field:
+    mysql = {"int32": "int", "int64": "bigint", "string": "varchar(9)", None: None}[type_]
+    return Field(id_, name, mysql, type_, nullable, initial_default=initial)
 
 
-def part(sequence: int, first: int, last: int, shape: int = 0) -> Part:
-    path = f"shop/orders/{sequence:016d}-{first:06d}.parquet"
-    return Part(path, shape, 2, 100, "", first, last, 0, 0, {"insert": 2})
+def schema(*columns: str | Field, key: tuple[str, ...] = ("id",), id_: int = 1) -> Schema:
+    """Return a schema; a column that is only named has its place as its field id."""
+    fields = [
+        each if isinstance(each, Field) else column(n, each, nullable=each not in key)
+        for n, each in enumerate(columns, 1)
+    ]
+    ids = {each.name: each.id for each in fields}
+    return Schema(id_, tuple(fields), tuple(ids[name] for name in key))
 
 
-def statement(row: int, kind: str, text: str = "", *names: tuple[str, str]) -> Statement:
-    return Statement(LOG, row, row, kind, names or (NAME,), text or f"{kind} orders")
+def table(
+    rows: Sequence[tuple[int, int]] = (),
+    *schemas: Schema,
+    id_: TableId = ORDERS,
+    name: TableName = NAME,
+    created: int | None = None,
+    dropped: bool = False,
+    images: tuple[tuple[int, ...], ...] | None = None,
+) -> TableChanges:
+    """Return a table with a part for each (first row, last row); the last has the last schema."""
+    known = schemas or (schema("id", "n"),)
+    ids = [known[0].id] * (len(rows) - 1) + [known[-1].id]
+    whole = tuple(tuple(field.id for field in each.fields) for each in known)
+    return TableChanges(
+        id=id_,
+        database=name[0],
+        table=name[1],
+        dropped=dropped,
+        created=created,
+        schemas=known,
+        current=known[-1].id,
+        last_field_id=9,
+        images=whole if images is None else images,
+        parts=tuple(
+            Part(f"{first}", its, 2, 100, "", first, last, 0, 0, {"insert": 2})
+            for (first, last), its in zip(rows, ids, strict=False)
+        ),
+    )
+
+
+def statement(row: int, *actions: Action, text: str = "ALTER TABLE orders ...") -> Statement:
+    return Statement(LOG, row, row, "ALTER TABLE", text, actions)
 
 
 def manifest(
     sequence: int,
-    rows: list[tuple[int, int]] | None = None,
-    statements: tuple[Statement, ...] = (),
-    schemas: tuple[Schema, ...] = (schema("id", "n"),),
+    *tables: TableChanges,
+    statements: Sequence[Statement] = (),
     before_images: BeforeImages = BeforeImages.KEY_CHANGES,
+    exclude: tuple[str, ...] = (),
 ) -> Manifest:
-    """Return a manifest with a part for each (first row, last row); the last has the last shape."""
-    parts = [part(sequence, *each) for each in rows or []]
-    if parts:
-        parts[-1] = part(sequence, *(rows or [])[-1], shape=len(schemas) - 1)
-    images = tuple(tuple(column.name for column in each.columns) for each in schemas)
     return Manifest(
         sequence=sequence,
         identity=IDENTITY,
@@ -50,9 +92,9 @@ def manifest(
         stop=Position(LOG, 1000 * (sequence + 1)),
         before_images=before_images,
         include=("*.*",),
-        exclude=(),
-        tables=(TableChanges(*NAME, schemas, images, tuple(parts)),) if parts else (),
-        statements=statements,
+        exclude=exclude,
+        tables=tables,
+        statements=tuple(statements),
         events={},
         skipped_events={},
         created_at="",

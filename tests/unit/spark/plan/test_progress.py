@@ -69,7 +69,7 @@ def test_another_file_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "marker", "first"),
+    ("name", "applied", "first"),
     [
         ("ü", 5, 8),
         ("ü", 6, 8),
@@ -81,8 +81,8 @@ def test_another_file_is_refused(data: bytes) -> None:
         ("new", 9, 10),
     ],
 )
-def test_the_first_manifest_that_is_needed(name: str, marker: int, first: int) -> None:
-    assert PROGRESS.first_needed(("shop", name), marker) == first
+def test_the_first_manifest_that_is_needed(name: str, applied: int, first: int) -> None:
+    assert PROGRESS.first_needed(("shop", name), applied) == first
 
 
 def test_each_target_has_its_own() -> None:

@@ -9,7 +9,6 @@ import pytest
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.manifest import Manifest, Statement
 from airflow_provider_binlog.spark.plan.renames import History, Stretch, maybe_history
-from airflow_provider_binlog.spark.plan.statements import TableName
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.spark.plans import NAME, manifest, statement
 

@@ -9,7 +9,6 @@ import pytest
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.spark.plan.statements import TableName
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.spark.plans import NAME, manifest, schema, statement
 

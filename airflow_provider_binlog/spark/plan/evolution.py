@@ -1,0 +1,190 @@
+"""How a lake table has to change before rows in another schema are merged into it: by field ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
+from airflow_provider_binlog.spark.staged.defaults import is_zero_date, literal
+from airflow_provider_binlog.spark.staged.types import widens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_provider_binlog.schema import Field
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column that the lake table is to have.
+
+    Attributes:
+        field: The field; its type is known.
+        type: The Spark type; None for that which the lake table has.
+    """
+
+    field: Field
+    type: str | None
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.field.name
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How a lake table has to change, in this order.
+
+    Attributes:
+        dropped: Columns to drop.
+        renamed: Columns to rename, and their new names.
+        widened: Columns, by their new names, to give a wider type.
+        added: Columns to add.
+        filled: SQL of what rows from before hold in added columns, where that is not NULL.
+        columns: The lake table's name of each column that it has and is to have, by the new name.
+        fields: The name of each column afterwards, by field id.
+    """
+
+    dropped: tuple[str, ...] = ()
+    renamed: dict[str, str] = field(default_factory=dict)
+    widened: dict[str, str] = field(default_factory=dict)
+    added: dict[str, str] = field(default_factory=dict)
+    filled: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    fields: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.dropped or self.renamed or self.widened or self.added or self.filled)
+
+
+def evolve_by_id(
+    wanted: Iterable[Wanted],
+    *,
+    columns: Mapping[str, str],
+    fields: Mapping[int, str],
+    unfilled: Iterable[int],
+    empty: bool,
+    context: Mapping[str, str],
+) -> Evolution:
+    """Compare the columns of a lake table with those it is to have.
+
+    A column that was added to the lake table by hand, under the name of one that it lacks, is taken
+    for that one.
+
+    Args:
+        wanted: The columns that it is to have.
+        columns: Name and Spark type of the columns that it has.
+        fields: Their names by field id.
+        unfilled: Fields that it has, and whose values in rows from before are not filled in yet.
+        empty: Whether it has no rows from before.
+        context: For messages.
+
+    Raises:
+        MergeError: It cannot be changed so.
+    """
+    wanted = list(wanted)
+    held = {each: name for each, name in fields.items() if name in columns}
+    rest = {name.lower(): name for name in columns if name not in held.values()}
+    for each in wanted:
+        if each.field.id not in held and each.name.lower() in rest:
+            held[each.field.id] = rest.pop(each.name.lower())
+    if rest and not empty:
+        raise MergeError(
+            "the lake table has columns that the table does not have: drop them there, or rename "
+            "them as at the source",
+            **context,
+            column=",".join(rest.values()),
+        )
+    ids = {each.field.id for each in wanted}
+    dropped = [name for each, name in held.items() if each not in ids]
+    dropped += rest.values()
+    made = Evolution(columns={}, fields={each.field.id: each.name for each in wanted})
+    for each in wanted:
+        name = held.get(each.field.id)
+        type_ = each.type or (columns[name] if name is not None else "")
+        if name is not None and empty and not _can_become(columns[name], type_):
+            dropped.append(name)
+            name = None
+        if name is None:
+            made.added[each.name] = type_
+        else:
+            made.columns[each.name] = name
+            if name != each.name:
+                made.renamed[name] = each.name
+            _widen(made, each.name, columns[name], type_, context)
+        if not empty and (name is None or each.field.id in unfilled):
+            _fill(made, each.field, context)
+    return Evolution(**(vars(made) | {"dropped": tuple(dropped)}))
+
+
+def evolve_by_name(
+    wanted: Iterable[Wanted],
+    *,
+    columns: Mapping[str, str],
+    context: Mapping[str, str],
+) -> Evolution:
+    """Compare a changelog's columns with those that new rows have: it keeps those that they lack.
+
+    Raises:
+        MergeError: A column has another type now.
+    """
+    made = Evolution(columns={name: name for name in columns})
+    held = {name.lower(): name for name in columns}
+    for each in wanted:
+        name = held.get(each.name.lower())
+        if name is None:
+            made.added[each.name] = each.type or ""
+        elif each.type is not None:
+            _widen(made, name, columns[name], each.type, context)
+        made.fields[each.field.id] = name or each.name
+    return made
+
+
+def initial_value(wanted: Field, context: Mapping[str, str]) -> str | None:
+    """Return what rows from before a field hold in it, as SQL; None for NULL.
+
+    Raises:
+        MergeError: It is not known.
+    """
+    initial = wanted.initial_default
+    if initial == NULL:
+        return None
+    if not isinstance(initial, Default) or is_zero_date(wanted, initial):
+        reason = initial.reason if isinstance(initial, UnknownDefault) else "no value of the lake"
+        raise MergeError(
+            "a new column has a value in rows that were there before it, and the log does not say "
+            "which: add it to the lake table with that value, or reload the table",
+            **context,
+            column=wanted.name,
+            reason=f"not known: {reason}" if initial is not None else "not known",
+        )
+    return literal(wanted, initial)
+
+
+def _fill(made: Evolution, wanted: Field, context: Mapping[str, str]) -> None:
+    value = initial_value(wanted, context)
+    if value is not None:
+        made.filled[wanted.name] = value
+
+
+def _can_become(found: str, type_: str) -> bool:
+    return found == type_ or widens(found, type_)
+
+
+def _widen(made: Evolution, name: str, found: str, type_: str, context: Mapping[str, str]) -> None:
+    if found == type_:
+        return
+    if not widens(found, type_):
+        raise MergeError(
+            "a column's type changed in a way that the lake table cannot follow: reload the table",
+            **context,
+            column=name,
+            before=found,
+            now=type_,
+        )
+    made.widened[name] = type_

@@ -1,0 +1,162 @@
+"""Which table a name stands for after a range, and from where on its rows are read.
+
+    RENAME TABLE orders TO _orders_del, _orders_gho TO orders
+
+As gh-ost and others end: from here on `orders` stands for the table that was `_orders_gho`. If that
+table was captured since it was created, all its rows are in the log, and the lake's table becomes
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.schema import DropTable, RenameTable
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.table_log import Holding, Step, TableLog
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a lake table follows so far.
+
+    Attributes:
+        table: The table whose rows it has; None where its name stood for none any more.
+    """
+
+    table: TableId | None
+
+
+def followed_by(state: TargetState | None) -> Followed | None:
+    """Return what a lake table follows; None if it has no rows of a table."""
+    # A changelog is that of a name.
+    if state is None or not state.applied_sequence or not state.key:
+        return None
+    return Followed(None if state.ended else state.table)
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """What a name stands for after a range.
+
+    Attributes:
+        table: The table to read; None where the lake keeps what it has.
+        first: Number of the first manifest that is read.
+        replaces: Whether the rows that the lake has are those of another table.
+        ended: What left the name without a table; None if it stands for one.
+        waits: Whether the table was renamed, the lake has nothing of it, and its older rows are not
+            staged: refused as soon as rows come.
+    """
+
+    table: TableId | None
+    first: int
+    replaces: bool = False
+    ended: Step | None = None
+    waits: bool = False
+
+
+def find_lifecycle(
+    name: TableName, log: TableLog, *, first: int, followed: Followed | None
+) -> Lifecycle | None:
+    """Return what a name stands for after the manifests; None if they do not mention it.
+
+    Args:
+        name: Database and table.
+        log: The manifests; those before `first` serve tables that were renamed.
+        first: Number of the first manifest that the lake table does not have yet.
+        followed: What the lake table follows; None if there is no lake table.
+
+    Raises:
+        MergeError: The name stands for another table now, and not all rows of that are staged.
+    """
+    holdings = log.holdings(name, since=first)
+    if not holdings:
+        return None
+    last = holdings[-1]
+    ended = last.step if last.table is None else None
+    table = last.table
+    if ended is not None and isinstance(ended.action, DropTable):
+        # The rows from before the drop are merged.
+        table = ended.action.table
+    if table is None:
+        return Lifecycle(None, first, ended=ended)
+    renamed = _find_rename(name, log, table, first)
+    if followed is not None and followed.table == table:
+        if renamed is None or log.find_uncaptured_name(table, since=first) is None:
+            return Lifecycle(table, first, ended=ended)
+    elif followed is None and renamed is None:
+        return Lifecycle(table, first, ended=ended)
+    created = log.created(table)
+    staged = created is not None and created >= log.first
+    if staged and created is not None:
+        if log.find_uncaptured_name(table, since=created) is None:
+            replaces = followed is not None
+            return Lifecycle(table, min(created, first), replaces, ended)
+    if ended is not None:
+        # It is dropped: nobody can load it any more.
+        return Lifecycle(None, first, ended=ended)
+    if followed is None and renamed is not None and not _has_rows(log, table, renamed):
+        return Lifecycle(None, first, waits=True)
+    raise _unknown_rows(name, log, last, renamed)
+
+
+def find_replacement(
+    name: TableName, log: TableLog, *, first: int, followed: Followed | None
+) -> int | None:
+    """Return the first manifest of a table that a name stands for now, and did not before.
+
+    None where no manifests from before `first` are needed.
+    """
+    holdings = log.holdings(name, since=first)
+    table = holdings[-1].table if holdings else None
+    if table is None or (followed is not None and followed.table == table):
+        return None
+    if followed is None and _find_rename(name, log, table, first) is None:
+        return None
+    created = log.created(table)
+    return created if created is not None and created < first else None
+
+
+def _find_rename(name: TableName, log: TableLog, table: TableId, first: int) -> Step | None:
+    """Return the RENAME TABLE that gave a table its name; None if it has had no other one."""
+    for step in reversed(log.steps(table, since=first)):
+        if isinstance(step.action, RenameTable) and step.action.new == name:
+            return step
+    return None
+
+
+def _has_rows(log: TableLog, table: TableId, renamed: Step) -> bool:
+    return any(
+        part.rows and (manifest.sequence, part.first_row) >= renamed.point
+        for manifest, entry in log.entries(table, since=renamed.point[0])
+        for part in entry.parts
+    )
+
+
+def _unknown_rows(
+    name: TableName, log: TableLog, last: Holding, renamed: Step | None
+) -> MergeError:
+    context = {"table": ".".join(name)}
+    if renamed is None or not isinstance(renamed.action, RenameTable):
+        manifest = next(each for each in log.manifests if each.sequence == last.sequence)
+        return MergeError(
+            "the name stands for another table than the lake has, and not all rows of that table "
+            "are staged: reload the table",
+            **context,
+            position=f"{manifest.start}..{manifest.stop}",
+        )
+    table = renamed.action.table
+    lost = log.find_uncaptured_name(table, since=log.first)
+    return MergeError(
+        f"the table was called {'.'.join(lost or renamed.action.old)} before it was renamed, and "
+        "not all rows from then are staged: reload the table; for the next time, capture the table "
+        "of the other name as well, from its CREATE TABLE on (tables=['shop.*'])",
+        **context,
+        position=renamed.position,
+        statement=renamed.statement.text[:200],
+    )

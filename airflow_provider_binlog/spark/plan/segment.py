@@ -1,0 +1,94 @@
+"""What one commit does to one lake table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.spark.plan.table_log import Step
+    from airflow_provider_binlog.spark.staged.parts import StagedRows
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Changes that one collapse folds and one commit brings into the lake table.
+
+    Attributes:
+        table: `database.table`, for messages.
+        position: Where in the log its columns were last changed, for messages.
+        columns: Name and Spark type of each column of the source's table in the lake.
+        key: Names of the columns that identify a row; empty for a changelog.
+        reads: What is to be read, schema by schema.
+        evolution: How the lake table has to change before; with no columns if it is to be created.
+        fields: Names of the columns by field id.
+        null_safe: Whether a key column may be NULL in what is read.
+        starts_empty: Whether the rows that the lake has are removed.
+        removals: The actions that removed all rows of a changelog's table, or its name.
+    """
+
+    table: str
+    position: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    reads: tuple[StagedRows, ...]
+    evolution: Evolution
+    fields: dict[int, str]
+    null_safe: bool = False
+    starts_empty: bool = False
+    removals: tuple[Step, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that are read."""
+        return tuple(part for each in self.reads for part in each.parts)
+
+    @property
+    def rows(self) -> int:
+        """Change rows in the parts."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """Change rows in the parts, by type."""
+        total: dict[str, int] = {}
+        for part in self.parts:
+            for change, count in part.changes.items():
+                total[change] = total.get(change, 0) + count
+        return total
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The columns that rows may have no value in; together those that the same rows lack.
+
+        Empty if every row is whole; also for a changelog, which keeps them as they are.
+        """
+        groups: dict[object, list[str]] = {}
+        for column in self.columns if self.key else ():
+            if column in self.key:
+                # Checked when it is read.
+                continue
+            given = tuple(each.gives(column) for each in self.reads)
+            if any(images for images, _ in given):
+                groups.setdefault(given, []).append(column)
+        return tuple(map(tuple, groups.values()))
+
+    @property
+    def has_before_images(self) -> bool:
+        """Whether the parts hold before-images of updates."""
+        return ChangeType.UPDATE_PREIMAGE.value in self.changes
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether changes are appended, for want of a key to merge by."""
+        return not self.key
+
+    @property
+    def target_columns(self) -> dict[str, str]:
+        """Name and Spark type of the target's columns."""
+        return self.columns | (CHANGELOG_COLUMNS if self.is_changelog else {})

@@ -1,0 +1,155 @@
+"""The actions and the parts of a range of manifests, by table id and by name, indexed once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeAlias
+
+from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
+    from airflow_provider_binlog.schema import Action, TableId, TableName
+
+Point: TypeAlias = tuple[int, int]
+"""(sequence of the manifest, `_row`): orders the rows and the actions of a source. An action applies
+before the first row whose point is not less than its own."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action of the log."""
+
+    point: Point
+    action: Action
+    statement: Statement
+
+    @property
+    def position(self) -> str:
+        """Where the statement starts, for messages."""
+        return f"{self.statement.file}:{self.statement.offset}"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """From a point on a name stands for a table, or for none.
+
+    Attributes:
+        table: The table id; None for none.
+        step: What made it so; None where it was so when the manifest started.
+    """
+
+    table: TableId | None
+    sequence: int
+    step: Step | None
+
+
+class TableLog:
+    """What a range of manifests says, by table id and by name.
+
+    Args:
+        manifests: In order, without gaps.
+    """
+
+    def __init__(self, manifests: Sequence[Manifest]) -> None:
+        self.manifests = tuple(manifests)
+        self._entries: dict[TableId, list[tuple[Manifest, TableChanges]]] = defaultdict(list)
+        self._steps: dict[TableId, list[Step]] = defaultdict(list)
+        self._holdings: dict[TableName, list[Holding]] = defaultdict(list)
+        for manifest in manifests:
+            self._read(manifest)
+
+    @property
+    def first(self) -> int:
+        """Number of the first manifest."""
+        return self.manifests[0].sequence
+
+    @property
+    def last(self) -> int:
+        """Number of the last manifest."""
+        return self.manifests[-1].sequence
+
+    def names(self) -> list[TableName]:
+        """Return every name that stands for a table, or stood for one."""
+        return sorted(self._holdings)
+
+    def holdings(self, name: TableName, *, since: int) -> list[Holding]:
+        """Return what a name stands for, in order, as far as the manifests from `since` on say."""
+        return [each for each in self._holdings.get(name, ()) if each.sequence >= since]
+
+    def entries(self, table: TableId, *, since: int) -> list[tuple[Manifest, TableChanges]]:
+        """Return what the manifests from `since` on say of a table."""
+        return [each for each in self._entries.get(table, ()) if each[0].sequence >= since]
+
+    def steps(self, table: TableId, *, since: int) -> list[Step]:
+        """Return the actions on a table in the manifests from `since` on."""
+        return [each for each in self._steps.get(table, ()) if each.point[0] >= since]
+
+    def created(self, table: TableId) -> int | None:
+        """Return from which manifest on the log holds every row of a table; None if from none."""
+        entries = self._entries.get(table, ())
+        return entries[-1][1].created if entries else None
+
+    def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
+        """Return a name of a table under which its changes were not captured; None if none was."""
+        names = self._names(table, since)
+        for manifest in self.manifests:
+            if manifest.sequence < since:
+                continue
+            for name in next(names):
+                if not _captures(manifest, ".".join(name)):
+                    return name
+        return None
+
+    def _names(self, table: TableId, since: int) -> Iterator[list[TableName]]:
+        """Yield the names that a table has in each manifest from `since` on."""
+        entries = {manifest.sequence: each for manifest, each in self._entries.get(table, ())}
+        current: TableName | None = None
+        for manifest in self.manifests:
+            if manifest.sequence < since:
+                continue
+            found = [] if current is None else [current]
+            for step in self._steps.get(table, ()):
+                if step.point[0] == manifest.sequence and isinstance(step.action, RenameTable):
+                    found += [step.action.old, step.action.new]
+            if manifest.sequence in entries:
+                entry = entries[manifest.sequence]
+                current = entry.database, entry.table
+                found.append(current)
+            yield found
+
+    def _read(self, manifest: Manifest) -> None:
+        sequence = manifest.sequence
+        named = set()
+        for statement in manifest.statements:
+            for action in statement.actions:
+                step = Step((sequence, statement.row), action, statement)
+                self._steps[action.table].append(step)
+                for name, table in _names_of(action):
+                    self._holdings[name].append(Holding(table, sequence, step))
+                    named.add(name)
+        for entry in manifest.tables:
+            self._entries[entry.id].append((manifest, entry))
+            name = entry.database, entry.table
+            if name not in named:
+                self._holdings[name].append(Holding(entry.id, sequence, None))
+
+
+def _names_of(action: Action) -> list[tuple[TableName, TableId | None]]:
+    """Return the names that stand for a table, or for none, after an action."""
+    if isinstance(action, CreateTable):
+        return [(action.name, action.table)]
+    if isinstance(action, DropTable):
+        return [(action.name, None)]
+    if isinstance(action, RenameTable):
+        return [(action.old, None), (action.new, action.table)]
+    return []
+
+
+def _captures(manifest: Manifest, name: str) -> bool:
+    included = any(fnmatchcase(name, glob) for glob in manifest.include)
+    return included and not any(fnmatchcase(name, glob) for glob in manifest.exclude)

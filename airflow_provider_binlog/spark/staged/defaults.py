@@ -1,0 +1,66 @@
+"""Values that columns hold although no row image has them, as SQL."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.staged.types import spark_type
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import Default, Field, Schema
+
+_TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+_ZERO_DATE = re.compile(r"0000-|\d{4}-00|\d{4}-\d\d-00", re.ASCII)
+
+
+def write_defaults(schema: Schema) -> dict[str, str]:
+    """Return what inserts leave in the columns of a schema, where it is known.
+
+    Raises:
+        MergeError: A default is no value of its type.
+    """
+    return {
+        each.name: literal(each, each.write_default)
+        for each in schema.fields
+        if each.write_default is not None and not is_zero_date(each, each.write_default)
+    }
+
+
+def is_zero_date(field: Field, default: Default) -> bool:
+    """Whether no value of the field's lake type stands for a default."""
+    dates = ("date", "timestamp", "timestamp_ntz")
+    return (
+        default.value is not None
+        and spark_type(str(field.arrow_type)) in dates
+        and _ZERO_DATE.match(default.value) is not None
+    )
+
+
+def literal(field: Field, default: Default) -> str:
+    """Return a value of a field whose type is known.
+
+    Raises:
+        MergeError: The text is no value of the type.
+    """
+    text, type_ = default.value, spark_type(str(field.arrow_type))
+    if text is None:
+        return f"CAST(NULL AS {type_})"
+    if type_ == "binary":
+        return f"unhex({quote_text(text)})"
+    if type_ == "bigint" and str(field.mysql_type).lower().partition("(")[0] == "time":
+        return f"{_microseconds(field, text)}L"
+    return f"CAST({quote_text(text)} AS {type_})"
+
+
+def _microseconds(field: Field, text: str) -> int:
+    """Return a TIME as it is staged."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise MergeError("the default of a TIME is none", column=field.name, default=text)
+    sign, hours, minutes, seconds, fraction = match.groups()
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    value = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    return -value if sign else value

@@ -1,0 +1,187 @@
+"""The parts that a merge reads, schema by schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.changes import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    COMMIT_TS,
+    FILE,
+    GTID,
+    IMAGE,
+    POSITION,
+    ROW,
+)
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.staged.defaults import write_defaults
+from airflow_provider_binlog.spark.staged.row_images import (
+    RowImages,
+    find_images,
+    refuse_missing_key,
+)
+from airflow_provider_binlog.spark.staged.types import spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
+    from airflow_provider_binlog.schema import Schema, TableId
+    from airflow_provider_binlog.spark.plan.table_log import Point
+
+SEQUENCE = "_sequence"
+"""Column of a changelog table: the manifest a change came in. (`_sequence`, `_row`) is its key."""
+
+ABSENT = "_absent"
+"""Column of a changelog table: the columns whose values are not known, because the row image lacks
+them; NULL if it lacks none."""
+
+CHANGELOG_COLUMNS = {
+    CHANGE_TYPE: "string",
+    COMMIT_TS: "timestamp",
+    GTID: "string",
+    "_binlog_file": "string",
+    "_binlog_pos": "bigint",
+    ROW: "bigint",
+    IMAGE: "int",
+    SEQUENCE: "bigint",
+    ABSENT: "array<string>",
+}
+"""What a changelog table has besides the source table's columns, with Spark's types."""
+
+STAGED_AS = {"_binlog_file": FILE, "_binlog_pos": POSITION}
+"""Changelog columns that are called otherwise in the parts: in every Iceberg table `_file` and
+`_pos` are the data file and the position in it."""
+
+
+@dataclass(frozen=True)
+class StagedPart:
+    """A part, and where it comes from."""
+
+    manifest: Manifest
+    table: TableChanges
+    part: Part
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its rows."""
+        return self.table.schema(self.part.schema)
+
+    @property
+    def first(self) -> Point:
+        """The point of its first row."""
+        return self.manifest.sequence, self.part.first_row
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """Parts of one table in one schema, and how they are read as rows of the lake table.
+
+    Attributes:
+        columns: Name and Spark type of each column, as the parts have them.
+        names: The lake table's columns that the schema has, and what the parts call them.
+        parts: The parts.
+        initial: SQL of what the rows hold in the lake table's columns that were added later.
+        images: Which columns the rows hold; None if each row holds all.
+        defaults: SQL of what inserts leave in columns that their images lack, by the parts' names,
+            where it is known.
+    """
+
+    columns: dict[str, str]
+    names: dict[str, str]
+    parts: tuple[Part, ...]
+    initial: dict[str, str] = field(default_factory=dict)
+    images: RowImages | None = None
+    defaults: dict[str, str] = field(default_factory=dict)
+
+    def gives(self, column: str) -> tuple[tuple[bool, ...], bool]:
+        """Return which images give a column of the lake table, and whether every insert does."""
+        staged = self.names.get(column)
+        if self.images is None or staged is None:
+            return (), True
+        holds = self.images.holds(staged)
+        return ((), True) if all(holds) else (holds, staged in self.defaults)
+
+
+def group_parts(parts: Iterable[StagedPart]) -> dict[tuple[TableId, Schema], list[StagedPart]]:
+    """Return parts by what they are read with."""
+    groups: dict[tuple[TableId, Schema], list[StagedPart]] = {}
+    for each in parts:
+        groups.setdefault((each.table.id, each.schema), []).append(each)
+    return groups
+
+
+def read_columns(table: str, schema: Schema) -> dict[str, str]:
+    """Return name and Spark type of each column of a part's schema.
+
+    Raises:
+        MergeError: A name is one of ours or stands for two columns, or a type is not known.
+    """
+    columns: dict[str, str] = {}
+    for each in schema.fields:
+        if each.name in (*CHANGE_COLUMNS, *CHANGELOG_COLUMNS):
+            raise MergeError(
+                "a column has the name of a change column: rename it at the source",
+                table=table,
+                column=each.name,
+            )
+        try:
+            columns[each.name] = spark_type(str(each.arrow_type))
+        except MergeError as error:
+            error.context.update(table=table, column=each.name)
+            raise
+    refuse_case_twins(table, columns)
+    return columns
+
+
+def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
+    """Refuse columns that Spark takes for one.
+
+    Raises:
+        MergeError: Two names differ only in case.
+    """
+    seen: dict[str, str] = {}
+    for name in columns:
+        twin = seen.setdefault(name.lower(), name)
+        if twin != name:
+            raise MergeError(
+                "two columns differ only in case", table=table, column=name, other=twin
+            )
+
+
+def read_rows(
+    table: str,
+    schema: Schema,
+    staged: Sequence[StagedPart],
+    *,
+    names: Mapping[str, str],
+    key: Sequence[str],
+    initial: Mapping[str, str],
+) -> StagedRows:
+    """Return how parts in one schema are to be read.
+
+    Args:
+        table: `database.table`, for messages.
+        schema: Theirs.
+        staged: The parts.
+        names: The lake table's columns that the schema has, and the schema's names for them.
+        key: The lake table's columns that identify a row.
+        initial: What the rows hold in the lake table's other columns.
+
+    Raises:
+        MergeError: As `read_columns`; or a row image lacks its key.
+    """
+    images = find_images(schema, {each.manifest.sequence: each.table.images for each in staged})
+    columns, parts = read_columns(table, schema), tuple(each.part for each in staged)
+    if images is None:
+        return StagedRows(columns, dict(names), parts, dict(initial))
+    try:
+        defaults = write_defaults(schema)
+    except MergeError as error:
+        error.context["table"] = table
+        raise
+    in_parts = [names[each] for each in key if each in names]
+    refuse_missing_key(images, in_parts, defaults, table)
+    return StagedRows(columns, dict(names), parts, dict(initial), images, defaults)
