@@ -297,7 +297,7 @@ class Table:
             self.rows = {self._identify(row): row for row in self.rows.values()}
             ids = tuple(self.identity.ids[name] for name in key)
             actions.append(SetKey(self.identity.id, ids))
-        self.identity.schema_id += 1
+        self.identity.schema_id += bool(actions)
         self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} {text}", self, *actions)
 
     def _alter_identity(
@@ -545,8 +545,8 @@ def _table_changes(
     parts: tuple[Part, ...],
 ) -> TableChanges:
     schemas = {change.schema.id: change.schema for change in changes}
-    if changes and changes[-1].schema.id == identity.schema_id:
-        identity.current = changes[-1].schema
+    # A row has shown its types.
+    identity.current = schemas.get(identity.schema_id, identity.current)
     if identity.current is not None:
         schemas[identity.current.id] = identity.current
     return TableChanges(

@@ -338,7 +338,7 @@ class Owner:
         """Change the columns, and the rows as the server does."""
         table, chance = self.table, self.chance
         rest = [name for name in table.types if name not in ("id", *table.key)]
-        free = [name for name in "abcnmAN" if name.lower() not in map(str.lower, table.types)]
+        free = [name for name in "abcdefghnmAN" if name.lower() not in map(str.lower, table.types)]
         old, other = (chance.choice(rest), chance.choice(rest)) if rest else (None, None)
         new = chance.choice(free)
         any_ = chance.choice(list(table.types))
