@@ -1,4 +1,4 @@
-"""The merge on real Delta and Iceberg: behind every merge the lake holds what SELECT returns."""
+"""The merge on real Delta and Iceberg: after every merge the lake holds what SELECT returns."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.filterwarnings(
 def test_the_life_of_a_table(place: Workplace) -> None:
     source = place.new_source()
     orders = source.create(place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
-    orders.part_rows = 7
+    orders.identity.part_rows = 7
     for id_ in range(20):
         orders.insert(id=id_, note=f"note {id_}")
-    source.seal()
+    source.commit()
     report = place.merge()
     place.check(orders)
     assert report.tables[0].changes == {"insert": 20}
@@ -41,7 +41,7 @@ def test_the_life_of_a_table(place: Workplace) -> None:
     orders.insert(id=8, note="again")
     orders.insert(id=30, note=None)
     orders.delete(30)
-    source.seal()
+    source.commit()
     report = place.merge()
     place.check(orders)
     assert report.tables[0].rows == {"inserted": 1, "updated": 4, "deleted": 2}
@@ -55,17 +55,17 @@ def test_several_manifests_are_one_merge(quick_place: Workplace) -> None:
     source = quick_place.new_source()
     orders = source.create(quick_place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
     orders.insert(id=1, note="one")
-    source.seal()
+    source.commit()
     orders.update(1, id=2)
     orders.insert(id=1, note="another one")
-    source.seal()
-    source.seal()
+    source.commit()
+    source.commit()
     orders.delete(2)
-    source.seal()
+    source.commit()
 
     report = quick_place.merge(through=3)
     (table,) = report.tables
-    assert (table.status, table.marker_before, table.marker_after) == ("merged", 0, 3)
+    assert (table.status, table.applied_before, table.applied_after) == ("merged", 0, 3)
     quick_place.merge()
 
     quick_place.check(orders)
@@ -80,11 +80,11 @@ def test_names_may_hold_anything(place: Workplace) -> None:
     )
     table.insert(key=1, **{name: name for name in names})
     table.insert(key=2, **{name: name for name in names})
-    source.seal()
+    source.commit()
     place.merge()
     table.update(1, path="changed", **{"a.b": "changed"})
     table.delete(2)
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -144,11 +144,11 @@ def test_every_type_arrives(place: Workplace) -> None:
     table.insert(id=1, **LOW)
     table.insert(id=2, **HIGH)
     table.insert(id=3)
-    source.seal()
+    source.commit()
     place.merge()
     table.update(1, **HIGH)
     table.update(3, **LOW)
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -163,12 +163,12 @@ def test_keys_of_many_types_merged_side_by_side(place: Workplace) -> None:
         table = tables[key] = source.create(place.database, f"by_{key}", columns, (key,))
         table.insert(**{key: LOW[key]}, n=1)
         table.insert(**{key: HIGH[key]}, n=1)
-    source.seal()
+    source.commit()
     place.merge(threads=3)
     for key, table in tables.items():
         table.update(LOW[key], n=2)
         table.delete(HIGH[key])
-    source.seal()
+    source.commit()
 
     place.merge(threads=3)
 
@@ -181,12 +181,12 @@ def test_a_key_of_several_columns(quick_place: Workplace) -> None:
     table = source.create(quick_place.database, "t", columns, ("binary", "unsigned", "text"))
     table.insert(binary=b"a", unsigned=Decimal(1), text="a", n=1)
     table.insert(binary=b"a", unsigned=Decimal(1), text="A", n=2)
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.update((b"a", Decimal(1), "a"), text="b")
     table.delete((b"a", Decimal(1), "A"))
     table.insert(binary=b"", unsigned=Decimal(1), text="A", n=3)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -198,14 +198,14 @@ def test_a_table_without_a_key_becomes_a_changelog(place: Workplace) -> None:
     log = source.create(place.database, "log", {"text": TEXT, "n": BIGINT})
     log.insert(text="twice", n=1)
     log.insert(text="twice", n=1)
-    source.seal()
+    source.commit()
     place.merge()
     log.update(1, n=2)
     log.delete(2)
-    source.seal()
+    source.commit()
     log.truncate()
     log.insert(text="after", n=3)
-    source.seal()
+    source.commit()
     place.merge()
 
     rows = sorted(place.found(log), key=lambda row: (row["_sequence"], row["_row"]))
@@ -228,13 +228,13 @@ def test_a_key_can_be_chosen(place: Workplace) -> None:
     keys = {table.name: ("a", "b")}
     table.insert(a=1, b=None)
     table.insert(a=2, b="x")
-    source.seal()
+    source.commit()
     place.merge(keys=keys)
     table.update(1, b="now")
     table.update(2, a=None)
-    source.seal()
+    source.commit()
     table.delete(2)
-    source.seal()
+    source.commit()
 
     place.merge(keys=keys)
 
@@ -245,7 +245,7 @@ def test_another_key_than_the_primary_one_needs_all_before_images(quick_place: W
     source = quick_place.new_source()
     table = source.create(quick_place.database, "t", {"id": INT, "code": TEXT}, ("id",))
     table.insert(id=1, code="a")
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure(keys={table.name: ("code",)})
 
@@ -257,11 +257,11 @@ def test_all_before_images_change_nothing(quick_place: Workplace) -> None:
     table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     for id_ in range(5):
         table.insert(id=id_, note="new")
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.update(1, note="changed")
     table.swap(2, 3, 9)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -272,11 +272,11 @@ def test_tables_of_a_catalog(place: Workplace) -> None:
     source = place.new_source()
     table = source.create(place.database, "a_b", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="one")
-    source.seal()
+    source.commit()
     template = "cdc.{database}_{table}"
     place.merge(table_name=template)
     table.update(1, note="two")
-    source.seal()
+    source.commit()
 
     (report,) = place.merge(table_name=template).tables
 
@@ -293,7 +293,7 @@ def test_a_large_table_is_searched_in_the_range_of_the_changes(
     for start in (0, 100, 200):
         for id_ in range(start, start + 10):
             table.insert(id=id_, note="new")
-        source.seal()
+        source.commit()
         place.merge()
     assert place.state(table).files > 1
     statements = []
@@ -307,7 +307,7 @@ def test_a_large_table_is_searched_in_the_range_of_the_changes(
     monkeypatch.setattr(lake, "merge", watch)
     table.update(203, id=207_000)
     table.update(105, note="changed")
-    source.seal()
+    source.commit()
     place.merge()
 
     assert "BETWEEN CAST('105' AS int) AND CAST('207000' AS int)" in statements[0]

@@ -29,13 +29,13 @@ def an_altered_table(
     table = source.create(place.database, "t", OLD, ("id",))
     table.insert(id=1, n=1)
     table.alter(text, NEW, m=None if text.endswith("BIGINT") else 7)
-    source.seal()
+    source.commit()
     return source, table
 
 
 def add_row(source: Source, table: Table) -> None:
     table.insert(id=len(table.rows) + 1, n=3, m=9)
-    source.seal()
+    source.commit()
 
 
 def refused(place: Workplace) -> None:
@@ -74,7 +74,7 @@ def test_new_rows_come_much_later(quick_place: Workplace, monkeypatch: pytest.Mo
         assert quick_place.try_merge().failed
     for id_ in (1, 2):
         other.insert(id=id_, n=1)
-        source.seal()
+        source.commit()
         quick_place.merge()
     add_row(source, table)
 
@@ -108,7 +108,7 @@ def test_columns_that_no_old_row_fills_are_followed(quick_place: Workplace) -> N
 
     table.truncate()
     table.alter("ADD COLUMN k BIGINT DEFAULT 7", NEW | {"k": BIGINT}, k=7)
-    source.seal()
+    source.commit()
     quick_place.merge()
     add_row(source, table)
     quick_place.merge()
@@ -121,19 +121,19 @@ def test_a_column_that_is_another_one_under_its_name_is_refused(quick_place: Wor
     swapped = source.create(quick_place.database, "s", NEW, ("id",))
     for each in (table, swapped):
         each.insert(id=1, n=1, m=2)
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.insert(id=2, n=1, m=2)
     table.alter("DROP COLUMN m", OLD)
     swapped.alter(
         "RENAME COLUMN n TO m, RENAME COLUMN m TO n", {"id": INT, "m": BIGINT, "n": BIGINT}
     )
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.alter("ADD COLUMN m BIGINT", NEW)
     table.insert(id=3, n=3, m=9)
     swapped.insert(id=3, n=3, m=9)
-    source.seal()
+    source.commit()
 
     report = quick_place.try_merge()
 

@@ -28,7 +28,7 @@ def a_table(place: Workplace) -> tuple[Source, Table]:
     source = place.new_source()
     table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="one")
-    source.seal()
+    source.commit()
     return source, table
 
 
@@ -39,7 +39,7 @@ def test_a_merge_that_died_behind_its_commit_is_not_repeated(
     log = source.create(place.database, "log", {"text": TEXT})
     log.insert(text="once")
     table.update(1, id=2)
-    source.seal()
+    source.commit()
     lake = type(place.lake)
     merge = lake.merge
 
@@ -68,13 +68,13 @@ def test_of_two_merges_at_once_one_counts(
     log = source.create(place.database, "log", {"text": TEXT})
     table.insert(id=1, note="one")
     log.insert(text="before")
-    source.seal()
+    source.commit()
     place.merge()
     log.insert(text="once")
     for id_ in range(2, 9):
         table.insert(id=id_, note="new")
     table.update(1, note="changed")
-    source.seal()
+    source.commit()
     lake = type(place.lake)
     merge, both = lake.merge, threading.Barrier(2)
 
@@ -107,7 +107,7 @@ def test_a_late_merge_of_less_does_no_lasting_harm(
     source, table = a_table(place)
     place.merge()
     table.update(1, note="two")
-    source.seal()
+    source.commit()
     lake = type(place.lake)
     merge = lake.merge
 
@@ -115,7 +115,7 @@ def test_a_late_merge_of_less_does_no_lasting_harm(
         monkeypatch.setattr(lake, "merge", merge)
         table.update(1, note="three")
         table.insert(id=3, note="three")
-        source.seal()
+        source.commit()
         place.merge(tables=["*", "*.t"])
         return merge(*arguments)
 
@@ -124,7 +124,7 @@ def test_a_late_merge_of_less_does_no_lasting_harm(
 
     assert report.status == "current" or report.retryable
     table.insert(id=4, note="four")
-    source.seal()
+    source.commit()
     place.merge()
     place.check(table)
 
@@ -133,15 +133,15 @@ def test_only_what_is_new_is_read(quick_place: Workplace) -> None:
     source, table = a_table(quick_place)
     idle = source.create(quick_place.database, "idle", {"id": INT}, ("id",))
     idle.insert(id=1)
-    source.seal()
+    source.commit()
     quick_place.merge()
     quick_place.store.write(source.log.key(1), b"expired")
     table.insert(id=2, note="two")
-    source.seal()
+    source.commit()
     quick_place.merge()
     quick_place.store.write(source.log.key(2), b"expired")
     idle.insert(id=2)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -156,7 +156,7 @@ def test_a_lake_table_that_was_dropped_is_built_anew(place: Workplace) -> None:
     else:
         rmtree(place.target(table).removeprefix("delta.`file://").removesuffix("`"))
     table.insert(id=2, note="two")
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -174,7 +174,7 @@ def test_a_missing_manifest_stops_everything(quick_place: Workplace) -> None:
     with pytest.raises(ManifestError, match=r"a manifest is missing.*0000000000000002\.json"):
         quick_place.try_merge()
 
-    assert quick_place.lake.maybe_state(quick_place.spark, quick_place.target(table)) is None
+    assert quick_place.lake.find_state(quick_place.spark, quick_place.target(table)) is None
 
 
 @pytest.mark.parametrize("wrong", ["start", "server"])
@@ -193,7 +193,7 @@ def test_manifests_that_do_not_follow_each_other_stop_everything(
     with pytest.raises(ManifestError, match="manifest"):
         quick_place.try_merge()
 
-    assert quick_place.lake.maybe_state(quick_place.spark, quick_place.target(table)) is None
+    assert quick_place.lake.find_state(quick_place.spark, quick_place.target(table)) is None
     quick_place.merge(through=1)
     with pytest.raises(ManifestError, match=r"does not (start|go on)"):
         quick_place.try_merge()
@@ -204,7 +204,7 @@ def test_a_damaged_part_stops_everything(quick_place: Workplace) -> None:
     quick_place.merge()
     before = quick_place.found(table)
     table.insert(id=2, note="two")
-    manifest = source.seal()
+    manifest = source.commit()
     key = f"{quick_place.source}/{manifest.tables[0].parts[0].path}"
     data = quick_place.store.read(key)
 
@@ -235,7 +235,7 @@ def test_a_part_with_other_rows_than_promised_is_refused(quick_place: Workplace)
     failed = quick_place.failure()
 
     assert "do not hold the rows their manifests say" in str(failed.error)
-    assert quick_place.lake.maybe_state(quick_place.spark, quick_place.target(table)) is None
+    assert quick_place.lake.find_state(quick_place.spark, quick_place.target(table)) is None
 
 
 def test_another_source_may_not_write_the_table(place: Workplace) -> None:
@@ -245,7 +245,7 @@ def test_another_source_may_not_write_the_table(place: Workplace) -> None:
     another = place.new_source()
     same = another.create(*table.name, {"id": INT, "note": TEXT}, ("id",))
     same.insert(id=1, note="foreign")
-    another.seal()
+    another.commit()
 
     failed = place.failure()
 
@@ -271,7 +271,7 @@ def test_one_failure_keeps_no_other_table(quick_place: Workplace) -> None:
         table = source.create(quick_place.database, name, {"id": INT, "_binlog_pos": INT}, ("id",))
         table.insert(id=1)
         bad.append(f"{quick_place.database}.{name}")
-    source.seal()
+    source.commit()
 
     report = quick_place.try_merge()
 

@@ -1,4 +1,4 @@
-"""Row images that lack columns: behind every merge the lake holds what SELECT returns, or less."""
+"""Row images that lack columns: after every merge the lake holds what SELECT returns, or less."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-SEVEN = ColumnType("bigint", pa.int64(), default=ColumnDefault("7"), initial=7)
-NEW = ColumnType("varchar(9)", pa.string(), default=ColumnDefault("it's new"), initial="it's new")
+SEVEN = ColumnType("bigint", pa.int64(), default=Default("7"), initial=7)
+NEW = ColumnType("varchar(9)", pa.string(), default=Default("it's new"), initial="it's new")
 UNKNOWN = ColumnType("bigint", pa.int64(), default=None, initial=5)
 COLUMNS = {"history": INT, "id": INT, "n": SEVEN, "state": NEW, "note": TEXT, "long": LONG_TEXT}
 
@@ -87,7 +87,7 @@ def test_random_histories(place: Workplace) -> None:
         for _ in range(manifests):
             for _ in range(250):
                 chance.choice(lives).step()
-            source.seal()
+            source.commit()
 
         place.merge()
 
@@ -100,7 +100,7 @@ def minimal(place: Workplace, **columns: ColumnType) -> tuple[Source, Table]:
     table = source.create(place.database, "t", {"id": INT, "n": BIGINT} | columns, ("id",))
     table.insert(id=1, n=1, **dict.fromkeys(columns, "old"))
     table.insert(id=2, n=2, **dict.fromkeys(columns, "old"))
-    source.seal()
+    source.commit()
     place.merge()
     source.row_image = RowImage.MINIMAL
     return source, table
@@ -111,7 +111,7 @@ def test_a_patch_changes_only_its_columns(quick_place: Workplace) -> None:
     table.update(1, note=None)
     table.update(2, n=None)
     table.update(2, id=20)
-    source.seal()
+    source.commit()
 
     report = quick_place.merge()
 
@@ -125,13 +125,13 @@ def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(place: Workplace) -> No
     session.sql(f"DELETE FROM {place.target(table)} WHERE id = 2")
     table.update(1, note="changed")
     table.update(2, note="changed")
-    source.seal()
+    source.commit()
 
     failed = place.failure()
 
     assert "rows that the lake table does not have" in str(failed.error)
     assert "rows=1, key=2, columns=n" in str(failed.error)
-    assert failed.marker_after == 1
+    assert failed.applied_after == 1
     assert [row["note"] for row in place.found(table)] == ["old"]
 
 
@@ -142,28 +142,28 @@ def test_patches_alone_make_no_table(quick_place: Workplace) -> None:
     source.row_image = RowImage.MINIMAL
     table.update(1, n=3)
     table.update(2, id=5)
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure()
 
     assert "load a snapshot of the table" in str(failed.error)
     assert "rows=1, key=5, columns=n" in str(failed.error)
     lake, session = quick_place.lake, quick_place.spark.newSession()
-    assert lake.maybe_state(session, quick_place.target(table)) is None
+    assert lake.find_state(session, quick_place.target(table)) is None
 
 
 def test_an_insert_takes_the_defaults_of_its_time(quick_place: Workplace) -> None:
     source, table = minimal(quick_place)
     table.alter("ADD COLUMN d BIGINT", table.types | {"d": BIGINT})
     table.insert(id=3)
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.insert(id=33)
     table.alter("ALTER COLUMN d SET DEFAULT 7", table.types | {"d": SEVEN})
     table.insert(id=4)
     table.insert(id=5, d=None)
     table.update(1, d=1)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -181,7 +181,7 @@ def test_an_insert_without_known_defaults_is_refused(quick_place: Workplace) -> 
     table.update(3, u=1)
     table.delete(4)
     table.update(5, id=50, u=6)
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure()
 
@@ -189,7 +189,7 @@ def test_an_insert_without_known_defaults_is_refused(quick_place: Workplace) -> 
     assert "rows=1, key=6, columns=u" in str(failed.error)
 
     table.update(6, u=2)
-    source.seal()
+    source.commit()
     quick_place.merge()
     quick_place.check(table)
 
@@ -202,7 +202,7 @@ def test_columns_come_between_patches(quick_place: Workplace) -> None:
     table.update(1, more="more")
     table.update(3, n=4)
     table.update(3, id=2)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -217,7 +217,7 @@ def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
     table.insert(id=2, n=2)
     table.update(2, note="changed")
     table.update(1, id=9)
-    source.seal()
+    source.commit()
     quick_place.merge()
     quick_place.check(table)
 
@@ -226,7 +226,7 @@ def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
     table.create_again()
     table.insert(id=2, note="new")
     table.update(2, n=4)
-    source.seal()
+    source.commit()
     quick_place.merge()
 
     quick_place.check(table)
@@ -239,12 +239,12 @@ def test_a_chosen_key(quick_place: Workplace) -> None:
     source.row_image = RowImage.MINIMAL
     table.insert(a=1, b=None)
     table.insert(c=2)
-    source.seal()
+    source.commit()
     quick_place.merge(keys=keys)
     quick_place.check(table)
     table.update(1, c=None)
     table.update(2, b="key")
-    source.seal()
+    source.commit()
 
     quick_place.merge(keys=keys)
 
@@ -259,7 +259,7 @@ def test_an_insert_may_leave_a_column_of_the_key_to_its_default(quick_place: Wor
     table.insert(b=1, n=2)
     table.update((7, 1), m=5)
     table.insert(a=1, b=1)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -272,7 +272,7 @@ def test_an_image_without_its_row_s_key_is_refused(quick_place: Workplace) -> No
     source.row_image = RowImage.MINIMAL
     table.insert(id=1, code=8)
     table.delete(1)
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure(keys={table.name: ("code",)})
 
@@ -283,14 +283,14 @@ def test_a_changelog_tells_absent_from_null(quick_place: Workplace) -> None:
     source = quick_place.new_source()
     log = source.create(quick_place.database, "log", {"a": SEVEN, "b": TEXT, "u": UNKNOWN})
     log.insert(a=None, b="one", u=1)
-    source.seal()
+    source.commit()
     quick_place.merge()
     source.row_image = RowImage.MINIMAL
     log.insert(b=None)
     log.insert(u=3)
     log.update(1, u=None)
     log.delete(3)
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 

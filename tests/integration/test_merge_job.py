@@ -58,11 +58,11 @@ def test_everything_on_s3(
     table = source.create(place.database, "a/b", {"id": INT, "from": TEXT}, ("id",))
     for id_ in range(9):
         table.insert(**{"id": id_, "from": "new"})
-    source.seal()
+    source.commit()
     place.merge()
     table.swap(1, 2, 99)
     table.delete(3)
-    source.seal()
+    source.commit()
 
     place.merge(verify_parts=True)
 
@@ -79,7 +79,7 @@ def test_the_job_is_submitted_and_reports(
     log = source.create("shop", "log", {"note": TEXT})
     table.insert(id=1, note="one")
     log.insert(note="one")
-    source.seal()
+    source.commit()
     conf = join_confs(
         spark_environment.conf, delta_conf(), iceberg_conf("own", f"{tmp_path}/warehouse")
     )

@@ -23,19 +23,19 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(place: Workplace) ->
     for start in (10, 20):
         for id_ in range(start, start + 5):
             table.insert(id=id_, note="new")
-        source.seal()
+        source.commit()
         place.merge(keys=keys)
     assert place.state(table).files > 1
 
     table.update(8, note="changed")
     table.update(1, note="changed")
-    source.seal()
+    source.commit()
     place.merge(keys=keys)
     place.check(table)
 
     table.update(1, id=99)
     table.update(3, id=None)
-    source.seal()
+    source.commit()
     place.merge(keys=keys)
     place.check(table)
 
@@ -44,6 +44,6 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(place: Workplace) ->
     never = replace(BIGINT, nullable=False, default=None)
     table.alter("MODIFY id BIGINT NOT NULL", {"id": never, "note": TEXT})
     table.update(4, note="changed")
-    source.seal()
+    source.commit()
     place.merge(keys=keys)
     place.check(table)

@@ -34,14 +34,14 @@ def test_columns_are_added_and_widened(place: Workplace) -> None:
     table = source.create(place.database, "t", old, ("id",))
     for id_ in range(4):
         table.insert(id=id_, f=0.5, d=Decimal(1))
-    source.seal()
+    source.commit()
     place.merge()
     table.update(1, f=0.25)
     wide = {"id": BIGINT, "f": DOUBLE, "d": decimal(9, 2)}
     table.alter("...", wide | {"at": NTZ, "a note": TEXT})
     table.update(2, **{"a note": "here"})
     table.insert(id=2**40, f=0.1, d=Decimal(9_999_999))
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -53,13 +53,13 @@ def test_an_alter_table_counts_when_rows_of_the_new_shape_come(quick_place: Work
     source = quick_place.new_source()
     table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
     table.insert(id=1)
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.alter("ADD COLUMN n INT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
-    source.seal()
+    source.commit()
     assert quick_place.merge().tables[0].status == "current"
     table.insert(id=2, n=2)
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure()
 
@@ -72,12 +72,12 @@ def test_a_column_added_with_its_values_by_hand_is_accepted(place: Workplace) ->
     source = place.new_source()
     table = source.create(place.database, "t", {"id": INT}, ("id",))
     table.insert(id=1)
-    source.seal()
+    source.commit()
     place.merge()
     table.alter("ADD COLUMN n BIGINT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
     table.insert(id=2, n=2)
-    source.seal()
-    assert place.failure().marker_after == 1
+    source.commit()
+    assert place.failure().applied_after == 1
     place.spark.sql(f"ALTER TABLE {place.target(table)} ADD COLUMNS (n bigint)")
     place.spark.sql(f"UPDATE {place.target(table)} SET n = 7")
 
@@ -103,13 +103,13 @@ def test_what_the_lake_cannot_follow_is_refused(
     table = source.create(quick_place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
     other = source.create(quick_place.database, "other", {"id": INT}, ("id",))
     table.insert(id=1, n=1)
-    source.seal()
+    source.commit()
     quick_place.merge()
     before = quick_place.found(table)
     table.alter("...", types)
     table.insert(**dict.fromkeys(types, 2))
     other.insert(id=1)
-    source.seal()
+    source.commit()
 
     failed = quick_place.failure()
 
@@ -124,14 +124,14 @@ def test_a_table_takes_its_rows_along_to_its_new_name(quick_place: Workplace) ->
     source = quick_place.new_source()
     table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
-    source.seal()
+    source.commit()
     quick_place.merge()
     kept = quick_place.found(table)
     old = quick_place.target(table)
     table.update(1, note="new")
     source.rename((table, "u"))
     table.insert(id=2, note="new")
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 
@@ -146,10 +146,10 @@ def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(quick_place: Wo
     table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
     ghost = source.create(quick_place.database, "_t_gho", {"id": INT}, ("id",))
     table.insert(id=1)
-    source.seal()
+    source.commit()
     quick_place.merge()
     source.rename((table, "_t_del"), (ghost, "t"))
-    source.seal()
+    source.commit()
 
     report = quick_place.try_merge()
 
@@ -164,14 +164,14 @@ def test_a_table_is_swapped_for_its_ghost(place: Workplace) -> None:
     table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     table.insert(id=2, note="old")
-    source.seal()
+    source.commit()
     place.merge()
     ghost = source.create(
         place.database, "_t_gho", {"id": INT, "note": TEXT, "state": BIGINT}, ("id",)
     )
     ghost.insert(id=1, note="old", state=7)
-    source.seal()
-    source.seal()
+    source.commit()
+    source.commit()
     # Merged without the ghost: what is behind the lake's marker is read again.
     tables = [f"{place.database}.[!_]*"]
     place.merge(tables=tables)
@@ -182,13 +182,13 @@ def test_a_table_is_swapped_for_its_ghost(place: Workplace) -> None:
     source.rename((table, "_t_del"), (ghost, "t"))
     ghost.update(3, id=4)
     table.drop()
-    source.seal()
+    source.commit()
 
     place.merge(tables=tables)
 
     place.check(ghost)
     ghost.delete(1)
-    source.seal()
+    source.commit()
     place.merge(tables=tables)
     place.check(ghost)
 
@@ -197,7 +197,7 @@ def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -
     source = place.new_source()
     table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
-    source.seal()
+    source.commit()
     place.merge()
     before = place.state(table)
     table.insert(id=2, note="old")
@@ -205,7 +205,7 @@ def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -
     table.insert(id=1, note="new")
     table.insert(id=3, note="new")
     table.delete(3)
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -218,10 +218,10 @@ def test_truncate_alone_leaves_an_empty_table(place: Workplace) -> None:
     source = place.new_source()
     table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
-    source.seal()
+    source.commit()
     place.merge()
     table.truncate()
-    source.seal()
+    source.commit()
 
     place.merge()
 
@@ -233,24 +233,24 @@ def test_a_dropped_table_is_kept_until_its_name_is_used_again(place: Workplace) 
     source = place.new_source()
     table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
-    source.seal()
+    source.commit()
     place.merge()
     kept = place.found(table)
     table.drop()
-    source.seal()
+    source.commit()
     place.merge()
     assert place.found(table) == kept
 
     table.create_again()
     table.insert(id=2, note="new")
-    source.seal()
+    source.commit()
     place.merge()
     place.check(table)
 
     # It exists: the statement is logged, and does nothing.
     table.create_again()
     table.insert(id=3, note="new")
-    source.seal()
+    source.commit()
     place.merge()
     place.check(table)
 
@@ -259,14 +259,14 @@ def test_drop_and_create_in_one_range(quick_place: Workplace) -> None:
     source = quick_place.new_source()
     table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
-    source.seal()
+    source.commit()
     quick_place.merge()
     table.update(1, note="older")
     source.run("DROP DATABASE", "DROP DATABASE x", (quick_place.database, ""))
     table.rows.clear()
     table.create_again()
     table.insert(id=2, note="new")
-    source.seal()
+    source.commit()
 
     quick_place.merge()
 

@@ -53,11 +53,13 @@ class _Newest:
         wanted: The columns whose types are known.
         key: Names of the key's columns.
         key_ids: Their field ids.
+        ids: The field ids of all columns of the table, also of those whose types are not known.
     """
 
     wanted: tuple[Wanted, ...]
     key: tuple[str, ...]
     key_ids: tuple[int, ...]
+    ids: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ class SegmentPlanner:
             names = {each.field.id: each.name for each in wanted}
             if set(schema.key) <= names.keys():
                 key = tuple(names[each] for each in schema.key)
-                return _Newest(tuple(wanted), key, schema.key)
+                ids = frozenset(f.id for each in (*currents[-1:], schema) for f in each.fields)
+                return _Newest(tuple(wanted), key, schema.key, ids)
         return None
 
     def _held(self) -> dict[int, str]:
@@ -209,7 +212,6 @@ class SegmentPlanner:
         """Refuse changes of rows without row events, unless there was no row that they concern."""
         in_lake = not self._is_new and not rows.empties and bool(self.state and self.state.files)
         is_changelog = self._key(newest) == ()
-        ids = None if newest is None else {each.field.id for each in newest.wanted}
         for step in rows.steps:
             action = step.action
             if not isinstance(action, RewriteRows):
@@ -219,7 +221,7 @@ class SegmentPlanner:
                 concerned = had_rows or self.log.created(action.table) is None
             else:
                 # A changelog keeps the values that were logged.
-                kept = ids is None or action.field in ids
+                kept = newest is None or action.field in newest.ids
                 concerned = had_rows and kept and not is_changelog
             if concerned:
                 raise MergeError(

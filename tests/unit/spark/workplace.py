@@ -82,7 +82,7 @@ class Workplace:
         return self.lake.target(*table.name)
 
     def state(self, table: Table) -> TargetState:
-        state = self.lake.maybe_state(self.spark, self.target(table))
+        state = self.lake.find_state(self.spark, self.target(table))
         assert state is not None
         return state
 

@@ -54,7 +54,7 @@ DEFAULTS = [
 @pytest.mark.spark
 def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
     columns = tuple(
-        Column(f"c{number}", mysql, arrow, True, default=ColumnDefault(text))
+        Column(f"c{number}", mysql, arrow, True, default=Default(text))
         for number, (mysql, arrow, text, _) in enumerate(DEFAULTS)
     )
     session = spark.newSession()
@@ -72,7 +72,7 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    column = Column("at", "time", "int64", True, default=ColumnDefault("noon"))
+    column = Column("at", "time", "int64", True, default=Default("noon"))
 
     with pytest.raises(MergeError, match="column=at, default=noon"):
         default_values(Schema((column,), ()))
