@@ -69,7 +69,7 @@ def test_several_manifests_are_one_merge(quick_place: Workplace) -> None:
     quick_place.merge()
 
     quick_place.check(orders)
-    assert quick_place.state(orders).marker == 4
+    assert quick_place.state(orders).applied_sequence == 4
 
 
 def test_names_may_hold_anything(place: Workplace) -> None:

@@ -79,7 +79,7 @@ def test_of_two_merges_at_once_one_counts(
     merge, both = lake.merge, threading.Barrier(2)
 
     def together(*arguments: Any) -> Commit | None:
-        if arguments[3].marker < 2:
+        if arguments[3].applied_sequence < 2:
             both.wait(timeout=60)
         return merge(*arguments)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.manifest import ColumnDefault
+from airflow_provider_binlog.schema import Default
 from tests.unit.spark.history import (
     BIGINT,
     INT,

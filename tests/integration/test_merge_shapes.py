@@ -226,7 +226,7 @@ def test_truncate_alone_leaves_an_empty_table(place: Workplace) -> None:
     place.merge()
 
     assert place.found(table) == []
-    assert place.state(table).marker == 2
+    assert place.state(table).applied_sequence == 2
 
 
 def test_a_dropped_table_is_kept_until_its_name_is_used_again(place: Workplace) -> None:

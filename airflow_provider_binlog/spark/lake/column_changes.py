@@ -27,7 +27,7 @@ def alter_statements(target: str, columns: Iterable[str], evolution: Evolution) 
     """
     names = set(columns)
     taken = {name.lower() for name in (*names, *evolution.renamed.values(), *evolution.added)}
-    free = (name for n in count(1) if (name := f"_column_{n}") not in taken)
+    free = filter(lambda name: name not in taken, map("_column_{}".format, count(1)))
     statements, dropped = [], []
     needed = {name.lower() for name in (*evolution.renamed.values(), *evolution.added)}
 

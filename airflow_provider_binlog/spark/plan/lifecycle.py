@@ -61,7 +61,7 @@ class Lifecycle:
 
 
 def find_lifecycle(
-    name: TableName, log: TableLog, *, first: int, followed: Followed | None
+    name: TableName, log: TableLog, *, first: int, followed: Followed | None, in_lake: bool
 ) -> Lifecycle | None:
     """Return what a name stands for after the manifests; None if they do not mention it.
 
@@ -69,7 +69,8 @@ def find_lifecycle(
         name: Database and table.
         log: The manifests; those before `first` serve tables that were renamed.
         first: Number of the first manifest that the lake table does not have yet.
-        followed: What the lake table follows; None if there is no lake table.
+        followed: What the lake table follows; None if it has no rows of a table.
+        in_lake: Whether there is a lake table.
 
     Raises:
         MergeError: The name stands for another table now, and not all rows of that are staged.
@@ -100,7 +101,7 @@ def find_lifecycle(
     if ended is not None:
         # It is dropped: nobody can load it any more.
         return Lifecycle(None, first, ended=ended)
-    if followed is None and renamed is not None and not _has_rows(log, table, renamed):
+    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
         return Lifecycle(None, first, waits=True)
     raise _unknown_rows(name, log, last, renamed)
 

@@ -75,7 +75,9 @@ def plan_table(
         MergeError: The range holds a change of the table that the merge cannot follow.
         ConfigurationError: The chosen key columns cannot serve.
     """
-    lifecycle = find_lifecycle(name, log, first=first, followed=followed_by(state))
+    lifecycle = find_lifecycle(
+        name, log, first=first, followed=followed_by(state), in_lake=state is not None
+    )
     if lifecycle is None:
         return None
     ended = lifecycle.ended is not None

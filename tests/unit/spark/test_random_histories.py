@@ -392,8 +392,8 @@ def rename(source: StagedInMemory, chance: random.Random, owners: list[Owner]) -
         source.rename((one.table, name), (other.table, first), (one.table, second))
     else:
         source.rename((one.table, name))
-        if chance.random() < 0.3:
-            source.rename((one.table, chance.choice([name, "x"])))
+        if chance.random() < 0.3 and "x" not in taken:
+            source.rename((one.table, "x"))
 
 
 def run_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> int:

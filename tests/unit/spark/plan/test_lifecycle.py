@@ -1,0 +1,190 @@
+"""Lifecycles: which table a name stands for after a range, and whether all its rows are staged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
+from airflow_provider_binlog.spark.plan.lifecycle import (
+    Followed,
+    Lifecycle,
+    find_lifecycle,
+    find_replacement,
+)
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest, Statement
+    from airflow_provider_binlog.schema import TableName
+
+GHOST: TableName = ("shop", "_orders_gho")
+OLD: TableName = ("shop", "_orders_del")
+NEW = "00000000000000bb"
+FOLLOWS_ORDERS = Followed(ORDERS)
+
+
+def swap(row: int) -> Statement:
+    """As gh-ost ends: RENAME TABLE orders TO _orders_del, _orders_gho TO orders."""
+    away, into = RenameTable(ORDERS, NAME, OLD), RenameTable(NEW, GHOST, NAME)
+    return statement(row, away, into, text="RENAME TABLE orders TO _orders_del, ...")
+
+
+def find(
+    *manifests: Manifest,
+    first: int = 5,
+    name: TableName = NAME,
+    followed: Followed | None = FOLLOWS_ORDERS,
+    in_lake: bool = True,
+) -> Lifecycle | None:
+    return find_lifecycle(
+        name, TableLog(manifests), first=first, followed=followed, in_lake=in_lake
+    )
+
+
+CREATED = manifest(
+    4,
+    table([(15, 20)], id_=NEW, name=GHOST, created=4),
+    statements=[statement(10, CreateTable(NEW, GHOST))],
+)
+SWAPPED = manifest(
+    5,
+    table(name=OLD),
+    table([(10, 20)], id_=NEW, created=4),
+    statements=[swap(30)],
+)
+
+
+def test_a_table_that_is_not_mentioned_has_none() -> None:
+    assert find(manifest(5, table(name=("shop", "other")))) is None
+    assert find(CREATED, manifest(5), name=GHOST) is None
+
+
+def test_a_table_that_keeps_its_name_is_read_from_the_first_new_manifest() -> None:
+    assert find(manifest(5, table([(10, 20)]))) == Lifecycle(ORDERS, 5)
+    assert find(manifest(5, table([(10, 20)])), followed=None) == Lifecycle(ORDERS, 5)
+
+
+def test_after_a_swap_a_name_stands_for_the_other_table() -> None:
+    assert find(CREATED, SWAPPED) == Lifecycle(NEW, 4, replaces=True)
+
+
+def test_the_lake_may_follow_the_other_table_already() -> None:
+    assert find(SWAPPED, followed=Followed(NEW)) == Lifecycle(NEW, 5)
+
+
+def test_a_replacement_is_read_from_its_creation_on() -> None:
+    log = TableLog([SWAPPED])
+
+    assert find_replacement(NAME, log, first=5, followed=FOLLOWS_ORDERS) == 4
+    assert find_replacement(NAME, log, first=5, followed=None) == 4
+    assert find_replacement(NAME, log, first=5, followed=Followed(NEW)) is None
+    assert find_replacement(OLD, log, first=5, followed=None) is None
+
+
+def test_without_its_creation_the_other_table_is_refused() -> None:
+    unknown = manifest(5, table([(40, 50)], id_=NEW), statements=[swap(30)])
+    says = r"called shop\._orders_gho before.*RENAME TABLE orders"
+
+    for missing in ([unknown], [SWAPPED]):
+        with pytest.raises(MergeError, match=says):
+            find(*missing)
+    with pytest.raises(MergeError, match=says):
+        find(unknown, followed=None, in_lake=False)
+
+
+def test_another_table_under_the_name_is_refused_without_its_creation() -> None:
+    dropped = manifest(4, table(dropped=True), statements=[statement(10, DropTable(ORDERS, NAME))])
+
+    with pytest.raises(MergeError, match="another table than the lake has"):
+        find(dropped, manifest(5, table([(10, 20)], id_=NEW)), followed=Followed(None))
+
+
+def test_what_was_not_captured_under_its_old_name_is_refused() -> None:
+    hidden = manifest(4, *CREATED.tables, statements=CREATED.statements, exclude=("shop._*",))
+
+    with pytest.raises(MergeError, match=r"called shop\._orders_gho before"):
+        find(hidden, SWAPPED)
+
+
+def test_a_renamed_table_that_the_lake_never_had_waits_for_rows() -> None:
+    found = find(SWAPPED, name=OLD, followed=None, in_lake=False)
+
+    assert found == Lifecycle(None, 5, waits=True)
+    with pytest.raises(MergeError, match=r"called shop\.orders before"):
+        find(SWAPPED, name=OLD, followed=None)
+
+
+def test_a_name_that_lost_its_table_by_rename_has_ended() -> None:
+    found = find(CREATED, SWAPPED, name=GHOST, followed=Followed(NEW))
+
+    assert found is not None
+    assert (found.table, found.replaces) == (None, False)
+    assert found.ended is not None
+    assert isinstance(found.ended.action, RenameTable)
+
+
+def test_a_dropped_table_is_read_to_its_end() -> None:
+    dropped = statement(25, DropTable(ORDERS, NAME))
+    found = find(manifest(5, table([(10, 20)], dropped=True), statements=[dropped]))
+
+    assert found is not None
+    assert found.table == ORDERS
+    assert found.ended is not None
+
+
+def test_a_dropped_table_whose_rows_are_not_staged_is_left_as_it_is() -> None:
+    dropped = statement(40, DropTable(NEW, NAME))
+    gone = manifest(
+        5, table(name=OLD), table(id_=NEW, dropped=True), statements=[swap(30), dropped]
+    )
+    found = find(gone)
+
+    assert found is not None
+    assert (found.table, found.ended is not None) == (None, True)
+
+
+@pytest.mark.parametrize("followed", [FOLLOWS_ORDERS, Followed(None)], ids=["followed", "ended"])
+def test_a_table_created_under_the_name_replaces_the_dropped_one(followed: Followed) -> None:
+    created = statement(30, CreateTable(NEW, NAME))
+    dropped = statement(25, DropTable(ORDERS, NAME))
+    statements = [created] if followed.table is None else [dropped, created]
+    found = find(manifest(5, table(id_=NEW, created=5), statements=statements), followed=followed)
+
+    assert found == Lifecycle(NEW, 5, replaces=True)
+
+
+def test_a_table_that_goes_away_and_comes_back_is_the_same() -> None:
+    away, back = RenameTable(ORDERS, NAME, OLD), RenameTable(ORDERS, OLD, NAME)
+    both = manifest(5, table([(5, 9)]), statements=[statement(10, away), statement(20, back)])
+
+    assert find(both) == Lifecycle(ORDERS, 5)
+    hidden = manifest(5, *both.tables, statements=both.statements, exclude=("shop._*",))
+    with pytest.raises(MergeError, match=r"called shop\._orders_del before"):
+        find(hidden)
+
+
+def test_exchanged_names_are_exchanged_tables() -> None:
+    away, temporary = ("shop", "away"), ("shop", "temporary")
+    exchanged = statement(
+        30,
+        RenameTable(ORDERS, NAME, temporary),
+        RenameTable(NEW, away, NAME),
+        RenameTable(ORDERS, temporary, away),
+    )
+    both = manifest(
+        5,
+        table(name=away, created=4),
+        table(id_=NEW, created=4),
+        statements=[exchanged],
+    )
+    begun = manifest(4, table(created=4), table(id_=NEW, name=away, created=4))
+
+    assert find(begun, both) == Lifecycle(NEW, 4, replaces=True)
+    assert find(begun, both, name=away, followed=Followed(NEW)) == Lifecycle(
+        ORDERS, 4, replaces=True
+    )
+    assert find(begun, both, name=temporary, followed=None, in_lake=False) is not None
