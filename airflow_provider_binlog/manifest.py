@@ -73,6 +73,9 @@ class TableChanges:
             their ids.
         current: Id of the schema at the stop of the range; None where nothing is known of it.
         last_field_id: The highest field id that was ever used; 0 for none.
+        logged: Id of the last schema in which rows were logged. None where no row of the table has
+            been logged yet: then its schema may lack fields, and its types are not confirmed.
+        changed: Whether its identity, its name or its schema is another one than before the range.
         images: The sets of fields that `_image` numbers: field ids, each set in the table's order.
         parts: In the order of their rows.
         unrepresentable: Values that no lake type holds (zero dates) and that were staged as
@@ -89,6 +92,8 @@ class TableChanges:
     schemas: tuple[Schema, ...]
     current: int | None
     last_field_id: int
+    logged: int | None = None
+    changed: bool = True
     images: tuple[tuple[int, ...], ...] = ()
     parts: tuple[Part, ...] = ()
     unrepresentable: dict[str, int] = field(default_factory=dict)
@@ -124,11 +129,14 @@ class TableChanges:
 class Statement:
     """A DDL statement in the range that acts on captured tables.
 
+    Rows may show a table otherwise than the statements say: one was not logged, or not understood.
+    What they show is a statement too, without type and text, at the event of the first such row.
+
     Attributes:
         file, offset: Where its event starts.
         row: Its place among the change rows: it applies after those with a smaller `_row`.
         type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
-            `DROP DATABASE`, ...
+            `DROP DATABASE`, ...; empty for what rows show.
         text: The statement as the server logged it, for people: no reader takes it apart.
         actions: What it does to captured tables, in order.
     """
@@ -328,6 +336,8 @@ def _table_to_json(table: TableChanges) -> dict[str, Any]:
         "schemas": [schema_to_json(schema) for schema in table.schemas],
         "current": table.current,
         "last_field_id": table.last_field_id,
+        "logged": table.logged,
+        "changed": table.changed,
         "images": [list(image) for image in table.images],
         "parts": [vars(part) for part in table.parts],
         "unrepresentable": table.unrepresentable,
@@ -345,6 +355,8 @@ def _table_from_json(value: dict[str, Any]) -> TableChanges:
         schemas=tuple(map(schema_from_json, value["schemas"])),
         current=value["current"],
         last_field_id=value["last_field_id"],
+        logged=value["logged"],
+        changed=value["changed"],
         images=tuple(tuple(image) for image in value["images"]),
         parts=tuple(Part(**part) for part in value["parts"]),
         unrepresentable=dict(value["unrepresentable"]),

@@ -67,9 +67,10 @@ class Field:
         id: The field id.
         name: The column's name.
         mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`; None where no
-            row has been logged since a statement added the field or changed its type.
+            row has been logged since a statement added the field or changed its type, and the
+            statement does not say the type for certain.
         arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`; None
-            where `mysql_type` is.
+            where no row has been logged since a statement added the field or changed its type.
         nullable: Whether the column may hold NULL.
         charset: Character set of text, ENUM and SET columns; None for the others.
         initial_default: What rows from before the field was added hold; None for a field that is as
