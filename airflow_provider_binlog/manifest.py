@@ -18,6 +18,8 @@ from airflow_provider_binlog.schema import (
     Action,
     Schema,
     TableId,
+    TableName,
+    TableState,
     action_from_json,
     action_to_json,
     schema_from_json,
@@ -73,6 +75,9 @@ class TableChanges:
             their ids.
         current: Id of the schema at the stop of the range; None where nothing is known of it.
         last_field_id: The highest field id that was ever used; 0 for none.
+        logged: Id of the last schema in which rows were logged. None where no row of the table has
+            been logged yet: then its schema may lack fields, and its types are not confirmed.
+        changed: Whether its identity, its name or its schema is another one than before the range.
         images: The sets of fields that `_image` numbers: field ids, each set in the table's order.
         parts: In the order of their rows.
         unrepresentable: Values that no lake type holds (zero dates) and that were staged as
@@ -89,6 +94,8 @@ class TableChanges:
     schemas: tuple[Schema, ...]
     current: int | None
     last_field_id: int
+    logged: int | None = None
+    changed: bool = True
     images: tuple[tuple[int, ...], ...] = ()
     parts: tuple[Part, ...] = ()
     unrepresentable: dict[str, int] = field(default_factory=dict)
@@ -108,6 +115,23 @@ class TableChanges:
                 total[change] = total.get(change, 0) + count
         return total
 
+    @property
+    def name(self) -> TableName:
+        """Its name at the stop of the range, or the last one that it had."""
+        return self.database, self.table
+
+    @property
+    def state(self) -> TableState:
+        """What it is at the stop of the range."""
+        return TableState(
+            id=self.id,
+            name=self.name,
+            created=self.created,
+            schema=None if self.current is None else self.schema(self.current),
+            last_field_id=self.last_field_id,
+            logged=self.logged,
+        )
+
     def schema(self, schema_id: int) -> Schema:
         """Return one of its schemas.
 
@@ -124,11 +148,14 @@ class TableChanges:
 class Statement:
     """A DDL statement in the range that acts on captured tables.
 
+    Rows may show a table otherwise than the statements say: one was not logged, or not understood.
+    What they show is a statement too, without type and text, at the event of the first such row.
+
     Attributes:
         file, offset: Where its event starts.
         row: Its place among the change rows: it applies after those with a smaller `_row`.
         type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
-            `DROP DATABASE`, ...
+            `DROP DATABASE`, ...; empty for what rows show.
         text: The statement as the server logged it, for people: no reader takes it apart.
         actions: What it does to captured tables, in order.
     """
@@ -184,7 +211,9 @@ class Manifest:
         stop: The range ends before this position; the next manifest starts here.
         before_images: Which before-images of updates the parts hold.
         include, exclude: Globs of `database.table` that say which tables were captured.
-        tables: The tables with changes, by database and table.
+        captured_since: Number of the first manifest, of those before it without a gap, that was
+            captured with the same globs.
+        tables: The tables that rows or actions concern, by database and table.
         statements: In log order.
         events: Events read, by type name; the skipped ones included.
         skipped_events: Events that were passed over unread because they bear the ignorable
@@ -210,6 +239,7 @@ class Manifest:
     skipped_events: dict[str, int]
     created_at: str
     created_by: str
+    captured_since: int = 1
     prepared: tuple[Prepared, ...] | None = None
     zero_dates: ZeroDates = ZeroDates.NULL
     invalid_text: InvalidText = InvalidText.FAIL
@@ -238,6 +268,7 @@ class Manifest:
             "invalid_text": self.invalid_text.value,
             "include": list(self.include),
             "exclude": list(self.exclude),
+            "captured_since": self.captured_since,
             "tables": [_table_to_json(table) for table in self.tables],
             "statements": [_statement_to_json(statement) for statement in self.statements],
             "events": self.events,
@@ -274,6 +305,7 @@ class Manifest:
                 before_images=BeforeImages(value["before_images"]),
                 include=tuple(value["include"]),
                 exclude=tuple(value["exclude"]),
+                captured_since=value["captured_since"],
                 tables=tuple(_table_from_json(table) for table in value["tables"]),
                 statements=tuple(_statement_from_json(each) for each in value["statements"]),
                 events=dict(value["events"]),
@@ -328,6 +360,8 @@ def _table_to_json(table: TableChanges) -> dict[str, Any]:
         "schemas": [schema_to_json(schema) for schema in table.schemas],
         "current": table.current,
         "last_field_id": table.last_field_id,
+        "logged": table.logged,
+        "changed": table.changed,
         "images": [list(image) for image in table.images],
         "parts": [vars(part) for part in table.parts],
         "unrepresentable": table.unrepresentable,
@@ -345,6 +379,8 @@ def _table_from_json(value: dict[str, Any]) -> TableChanges:
         schemas=tuple(map(schema_from_json, value["schemas"])),
         current=value["current"],
         last_field_id=value["last_field_id"],
+        logged=value["logged"],
+        changed=value["changed"],
         images=tuple(tuple(image) for image in value["images"]),
         parts=tuple(Part(**part) for part in value["parts"]),
         unrepresentable=dict(value["unrepresentable"]),

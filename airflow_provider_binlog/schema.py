@@ -67,9 +67,10 @@ class Field:
         id: The field id.
         name: The column's name.
         mysql_type: The type as SQL writes it: `decimal(10,2)`, `bigint unsigned`; None where no
-            row has been logged since a statement added the field or changed its type.
+            row has been logged since a statement added the field or changed its type, and the
+            statement does not say the type for certain.
         arrow_type: The type of the staged values as Arrow prints it: `decimal128(10, 2)`; None
-            where `mysql_type` is.
+            where no row has been logged since a statement added the field or changed its type.
         nullable: Whether the column may hold NULL.
         charset: Character set of text, ENUM and SET columns; None for the others.
         initial_default: What rows from before the field was added hold; None for a field that is as
@@ -111,6 +112,33 @@ class Schema:
         """The names of the key's columns, in key order."""
         names = {field.id: field.name for field in self.fields}
         return tuple(names[each] for each in self.key)
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What is known of a table at one point of the log, and carried from range to range.
+
+    Attributes:
+        id: The table id.
+        name: Its name there.
+        created: Number of the manifest that holds its `CreateTable`; None where the table is older
+            than what is staged of it.
+        schema: Its schema; None where nothing is known of it.
+        last_field_id: The highest field id that was ever used; 0 for none.
+        logged: Id of the last schema in which rows were logged; None where there was no row yet.
+    """
+
+    id: TableId
+    name: TableName
+    created: int | None = None
+    schema: Schema | None = None
+    last_field_id: int = 0
+    logged: int | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether rows were logged in its schema, and no statement changed it since."""
+        return self.schema is not None and self.schema.id == self.logged
 
 
 @dataclass(frozen=True)
@@ -269,7 +297,7 @@ def action_from_json(value: dict[str, Any]) -> Action:
     Raises:
         KeyError, TypeError: It is no action.
     """
-    fields = {
+    fields: dict[str, Any] = {
         name: tuple(each) if name in _PAIRS and isinstance(each, list) else each
         for name, each in value.items()
         if name != "type"
@@ -318,3 +346,20 @@ def _field_from_json(value: dict[str, Any]) -> Field:
         "write_default": None if write is None else Default(write["value"]),
     }
     return Field(**(value | defaults))
+
+
+def state_to_json(state: TableState) -> dict[str, Any]:
+    """Return plain values that `state_from_json` reads back."""
+    schema = None if state.schema is None else schema_to_json(state.schema)
+    return vars(state) | {"name": list(state.name), "schema": schema}
+
+
+def state_from_json(value: dict[str, Any]) -> TableState:
+    """Read what `state_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is no table.
+    """
+    database, table = value["name"]
+    schema = None if value["schema"] is None else schema_from_json(value["schema"])
+    return TableState(**(value | {"name": (database, table), "schema": schema}))

@@ -24,8 +24,8 @@ from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColum
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog import manifest
     from airflow_provider_binlog.binlog.events.table_map import TableMap
+    from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.transport.server.information_schema import CatalogTable
 
@@ -203,20 +203,23 @@ _NUMBERS = frozenset(
 )
 
 
-def shape_of_manifest(schema: manifest.Schema) -> Shape:
-    """Return a table's shape as it was staged.
+def shape_of_schema(schema: Schema) -> Shape:
+    """Return a table's shape as its schema has it.
 
     Whether its key is the primary one, or stands in for it, is not staged: nothing is built on it.
     """
-    columns = tuple(ShapeColumn(each.name, _staged_facts(each)) for each in schema.columns)
-    key = Key(tuple((name, 0) for name in schema.key), primary=False, others=True)
+    names = {field.id: field.name for field in schema.fields}
+    columns = tuple(
+        ShapeColumn(field.name, _staged_facts(field), field=field.id) for field in schema.fields
+    )
+    key = Key(tuple((names[each], 0) for each in schema.key), primary=False, others=True)
     return Shape(columns, key)
 
 
-def _staged_facts(column: manifest.Column) -> Facts:
-    match = _MYSQL_TYPE.fullmatch(column.mysql_type)
-    if match is None:
-        return Facts(nullable=column.nullable, default=column.default)
+def _staged_facts(column: Field) -> Facts:
+    match = _MYSQL_TYPE.fullmatch(column.mysql_type or "")
+    if match is None or column.arrow_type is None:
+        return Facts(default=column.write_default)
     data_type, inside, behind = match[1].lower(), match[2], match[3]
     labels = None
     if data_type in ("enum", "set") and inside is not None:
@@ -230,5 +233,5 @@ def _staged_facts(column: manifest.Column) -> Facts:
         unsigned="unsigned" in behind if data_type in _NUMBERS else None,
         charset=charset,
         labels=labels,
-        default=column.default,
+        default=column.write_default,
     )

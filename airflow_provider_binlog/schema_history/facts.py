@@ -30,7 +30,7 @@ from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
-    from airflow_provider_binlog.manifest import ColumnDefault
+    from airflow_provider_binlog.schema import Default
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 """Types of MariaDB that the log writes as BINARY or VARBINARY."""
@@ -65,7 +65,7 @@ class Facts:
     fsp: int | None = None
     generated: bool | None = None
     visible: bool | None = None
-    default: ColumnDefault | None = None
+    default: Default | None = None
 
     def joined(self, other: Facts) -> Facts:
         """Return both: where the two differ, this one's."""
@@ -217,7 +217,7 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     return replace(logged, **added)  # type: ignore[arg-type]
 
 
-def _default(logged: TableMapColumn, facts: Facts) -> ColumnDefault | None:
+def _default(logged: TableMapColumn, facts: Facts) -> Default | None:
     default = facts.default
     if default is None or facts.generated:
         return None

@@ -91,7 +91,7 @@ def run_catalogue_rows(data: bytes) -> None:
     table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
     table = completed(table, said, file_format.flavor)
     layout = compile_layout(table, policies=policies, unnamed_ok=unnamed_ok)
-    layout.manifest_schema()
+    layout.fields()
     compare(layout, events, BeforeImages.KEY_CHANGES)
 
 

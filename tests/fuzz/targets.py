@@ -134,7 +134,7 @@ def _table_map(data: bytes, file_format: FormatDescription) -> None:
         mysql_type(column)
     for unnamed_ok in (False, True):
         try:
-            compile_layout(table, unnamed_ok=unnamed_ok).manifest_schema()
+            compile_layout(table, unnamed_ok=unnamed_ok).fields()
         except BinlogError as error:
             told(error)
 

@@ -81,7 +81,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
     staged = stage(live(happened.server), happened)
 
     assert_equal_to_select(staged, happened.database)
-    kinds = [statement.kind for statement in staged.manifest.statements]
+    kinds = [statement.type for statement in staged.manifest.statements]
     assert kinds[: len(KINDS_OF_STATEMENTS)] == KINDS_OF_STATEMENTS
     assert {table.database for table in staged.manifest.tables} == {happened.database.name}
     assert len({row["_file"] for table in staged.manifest.tables for row in staged.rows(table)}) > 3

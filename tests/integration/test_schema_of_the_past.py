@@ -152,7 +152,7 @@ class Staging:
                 for row in rows:
                     places = row.pop("_row"), row.pop("_pos"), row.pop("_gtid"), row.pop("_file")
                     del row["_commit_ts"]
-                    found.append((places[0], table.table, table.schemas[part.schema], row))
+                    found.append((places[0], table.table, table.schema(part.schema), row))
         return [each[1:] for each in sorted(found, key=lambda each: each[0])]
 
 

@@ -13,8 +13,8 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import NULL, Default
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import CatalogColumn
     from airflow_provider_binlog.transport.server.version import Server
 
-NULL = ColumnDefault(None)
 
 # Before, MariaDB printed literals bare, and expressions no differently.
 _PRINTS_SQL = (10, 2, 7)
@@ -40,7 +39,7 @@ _YEARS = range(1901, 2156)
 
 def read_default(
     column: CatalogColumn, printed: str | None, extra: str, of: Server
-) -> ColumnDefault | None:
+) -> Default | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
     Args:
@@ -63,7 +62,7 @@ def read_default(
         literal = printed
     read = _READERS.get(column.data_type)
     value = None if read is None or literal is None else read(column, literal)
-    return None if value is None else ColumnDefault(value)
+    return None if value is None else Default(value)
 
 
 def _unquoted(column: CatalogColumn, printed: str) -> str | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from airflow_provider_binlog.manifest import ColumnDefault
+    from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.transport.server.result_sets import Row
     from airflow_provider_binlog.transport.server.version import Server
 
@@ -81,7 +81,7 @@ class CatalogColumn:
     fsp: int | None = None
     generated: bool = False
     visible: bool = True
-    default: ColumnDefault | None = None
+    default: Default | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,8 +16,8 @@ from airflow_provider_binlog.errors import (
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.transport.server.information_schema import (
     Catalog,
     CatalogColumn,
@@ -100,7 +100,7 @@ def boundaries(files: Files) -> list[Position]:
 def shapes(manifest: Manifest) -> list[tuple[str, str, int]]:
     """Return table, columns and place of each change, in order."""
     found = [
-        (table.table, " ".join(column.name for column in table.schemas[part.schema].columns), row)
+        (table.table, " ".join(field.name for field in table.schema(part.schema).fields), row)
         for table in manifest.tables
         for part in table.parts
         for row in range(part.first_row, part.first_row + 1)
@@ -127,7 +127,7 @@ def test_names_change_with_statements_in_the_range(cut: Sequence[int]) -> None:
 
     assert names(manifest) == [("t", "id a b"), ("t", "id b a"), ("t", "id c b a")]
     (table,) = manifest.tables
-    assert {schema.key for schema in table.schemas} == {("id",)}
+    assert {schema.key_names for schema in table.schemas} == {("id",)}
 
 
 def test_the_moment_of_asking_makes_no_difference() -> None:
@@ -278,13 +278,13 @@ def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> No
 # ------------------------------------------------------------------- what may be known besides
 
 FULL = a_table("t", "id", "a")
-NULL = ColumnDefault(None)
+NULL = Default(None)
 
 
-def defaults(manifest: Manifest) -> list[ColumnDefault | None]:
+def defaults(manifest: Manifest) -> list[Default | None]:
     """Return the default of the last column in each part, in order."""
     (table,) = manifest.tables
-    return [table.schemas[part.schema].columns[-1].default for part in table.parts]
+    return [table.schema(part.schema).fields[-1].write_default for part in table.parts]
 
 
 def telling(position: Position, *tables: str) -> CatalogReader:
@@ -349,7 +349,7 @@ def test_names_are_needed_whatever_becomes_of_defaults() -> None:
     manifest = capture(file_source(files), end, read_catalog=telling(end, "u"), wants_defaults=True)
 
     found = {
-        table.table: [(each.name, each.default) for each in table.schemas[0].columns]
+        table.table: [(each.name, each.write_default) for each in table.schemas[0].fields]
         for table in manifest.tables
     }
     assert found == {"t": [("id", None), ("a", None)], "u": [("id", None), ("a", NULL)]}
@@ -377,42 +377,3 @@ def test_a_statement_behind_the_range_that_cannot_be_made_out_hides_defaults() -
     )
 
     assert defaults(manifest) == [None]
-
-
-# ------------------------------------------------------------------- fingerprints
-
-
-def test_statements_tell_the_shape_that_comes_next() -> None:
-    t, wide, u = a_table("t", "id", "a"), a_table("t", "id", "a", "b"), a_table("u", "id")
-    files = a_log(
-        t, "ALTER TABLE t ADD c int", "ALTER TABLE t ADD b int, DROP c", u, wide, wide,
-        "RENAME TABLE t TO w, u TO t", u, "TRUNCATE TABLE t",
-    )  # fmt: skip
-
-    for cut in ((), range(120)):
-        manifest = capture(CutSource(files, {NAME: cut}), end_of(files))
-
-        prints = {
-            (table.table, len(schema.columns)): schema.fingerprint
-            for table in manifest.tables
-            for schema in table.schemas
-        }
-        assert len(set(prints.values())) == len(prints) == 3
-        assert [each.fingerprints for each in manifest.statements] == [
-            (None,),
-            (prints["t", 3],),
-            (None, None, prints["u", 1], None),
-            (None,),
-        ]
-
-
-def test_the_fingerprint_is_of_the_shape_alone() -> None:
-    one = capture(*_both(a_log(a_table("t", "id", "a"))))
-    other = capture(*_both(a_log("TRUNCATE x", a_table("u", "id", "a"))))
-
-    assert one.tables[0].schemas[0].fingerprint == other.tables[0].schemas[0].fingerprint
-    assert len(one.tables[0].schemas[0].fingerprint) == 16
-
-
-def _both(files: Files) -> tuple[Any, Position]:
-    return file_source(files), end_of(files)

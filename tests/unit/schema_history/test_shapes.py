@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.schema_history.alterations import (
     FIRST,
     AddColumn,
@@ -373,7 +373,7 @@ def test_columns_of_a_new_key_may_have_held_null() -> None:
 
 # ------------------------------------------------------------------- defaults
 
-NULL, SEVEN = ColumnDefault(None), ColumnDefault("7")
+NULL, SEVEN = Default(None), Default("7")
 DEFAULTED = Shape(
     (
         ShapeColumn("a", Facts(nullable=True, default=NULL)),
@@ -403,8 +403,8 @@ DEFAULTED = Shape(
 )
 def test_a_default_stays_until_a_statement_may_have_changed_it(
     alterations: list[Alteration],
-    behind: dict[str, ColumnDefault | None] | None,
-    before: dict[str, ColumnDefault | None] | None,
+    behind: dict[str, Default | None] | None,
+    before: dict[str, Default | None] | None,
 ) -> None:
     if behind is not None:
         assert defaults(alter(DEFAULTED, alterations)) == behind
@@ -415,6 +415,6 @@ def test_a_default_stays_until_a_statement_may_have_changed_it(
         assert defaults(former) == before
 
 
-def defaults(shape: Shape | None) -> dict[str, ColumnDefault | None]:
+def defaults(shape: Shape | None) -> dict[str, Default | None]:
     assert shape is not None
     return {column.name: column.facts.default for column in shape.columns}

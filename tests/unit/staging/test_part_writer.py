@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import StoreUnavailableError
-from airflow_provider_binlog.manifest import Column, Schema
+from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.part_writer import encode_part, write_part
 
@@ -48,11 +48,12 @@ COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
     ("set('a','b')", pa.string(), ["a,b", "", None]),
 ]
 SCHEMA = Schema(
+    1,
     tuple(
-        Column(f"c {number}.{mysql_type}", mysql_type, str(arrow_type), nullable=True)
+        Field(number, f"c {number}.{mysql_type}", mysql_type, str(arrow_type), nullable=True)
         for number, (mysql_type, arrow_type, _) in enumerate(COLUMNS)
     ),
-    ("c 1.int", "c 12.varchar(20)"),
+    (1, 12),
 )
 ENUM, SET = "c 13.enum('new','paid')", "c 14.set('a','b')"
 
