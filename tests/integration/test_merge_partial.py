@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
-from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
-from tests.demo.compare import compare, read_tables, select
-from tests.fixtures.mysql import Database, connect
+from tests.fixtures.mysql import Database
 from tests.integration.test_column_defaults import KNOWN
+from tests.support.pipeline import Pipeline
 from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import Workplace, local_workplace
+from tests.unit.spark.workplace import local_workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
 
@@ -45,58 +35,6 @@ SHOP = """
     )
 """
 COLUMNS = ("amount", "state", "note", "long_note", "picture", "at", "changed")
-
-
-class Pipeline:
-    """A database, captured and merged range by range."""
-
-    def __init__(self, database: Database, place: Workplace) -> None:
-        self.database, self.place = database, place
-        self.next_sequence, self.at = 1, self._end()
-        self.manifests: list[Manifest] = []
-
-    def run(self, *tables: str) -> None:
-        """Capture and merge what happened since the last time; compare."""
-        server, stop = self.database.server, self._end()
-        flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
-        with closing(connect(server)) as connection:
-            identity = identify(connection)
-        extracted = extract(
-            source,
-            store=self.place.store,
-            identity=identity,
-            checkpoint_position=self.at,
-            next_sequence=self.next_sequence,
-            stop=stop,
-            tables=TableFilter([f"{self.database.name}.*"]),
-            source_name=self.place.source,
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            read_catalog=self._read_catalog,
-            wants_defaults=True,
-        )
-        self.manifests += extracted.manifests
-        self.next_sequence += len(extracted.manifests)
-        self.at = stop
-        self.place.merge(tables=tables or ["*"])
-        session = self.place.spark.newSession()
-        session.conf.set("spark.sql.session.timeZone", "UTC")
-        with closing(self.database.connect()) as connection:
-            for table in read_tables(connection, self.database.name):
-                if table.name.startswith("_"):
-                    continue
-                target = self.place.lake.target(table.database, table.name)
-                lake = session.table(target).toArrow().to_pydict()
-                assert not list(compare(table, select(connection, table), lake))
-
-    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
-        with closing(connect(self.database.server)) as connection:
-            return read_catalog(connection, wanted)
-
-    def _end(self) -> Position:
-        with closing(connect(self.database.server)) as connection:
-            return log_end(connection)
 
 
 class Clerk:

@@ -292,6 +292,8 @@ class Table:
             )
         actions = self._alter_identity(origins, types, unknown, values)
         self.types = types
+        now = {origin: name for name, origin in origins.items()}
+        self.key = tuple(now[name] for name in self.key)
         if key is not None:
             self.key = key
             self.rows = {self._identify(row): row for row in self.rows.values()}

@@ -357,8 +357,6 @@ class Owner:
             name = chance.choice([new, any_.swapcase()])
             types = {name if each == any_ else each: type_ for each, type_ in types.items()}
             renamed = {name: any_}
-            if any_ in table.key:
-                table.key = tuple(name if each == any_ else each for each in table.key)
         elif action == "swap" and old and other and old != other:
             renamed = {old: other, other: old}
             types = {renamed.get(each, each): type_ for each, type_ in types.items()}

@@ -213,7 +213,7 @@ def test_a_chosen_key_other_than_the_primary_key_needs_all_before_images() -> No
     assert (found.key, found.null_safe) == (("n",), True)
 
 
-# -------------------------------------------------------------------------- a table without new rows
+# ------------------------------------------------------------ a table without new rows
 
 
 def quiet(to: Schema, *statements: Statement) -> Manifest:
@@ -270,7 +270,7 @@ def test_a_drop_alone_is_noted_once() -> None:
     assert plan(dropped, state=lake(ID_N, **{ENDED: "3"})).segments == ()
 
 
-# ------------------------------------------------------------------------------------ rewritten rows
+# ------------------------------------------------------------ rewritten rows
 
 WHOLE = RewriteRows(ORDERS, "dropped a partition")
 VALUES = RewriteRows(ORDERS, "shortened the values of n", 2)

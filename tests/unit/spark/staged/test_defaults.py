@@ -1,0 +1,65 @@
+"""Defaults: values that no row image has, as SQL of their type."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.schema import Default, Field, Schema
+from airflow_provider_binlog.spark.staged.defaults import write_defaults
+from tests.unit.spark.plans import column
+
+DEFAULTS = [
+    ("int", "int32", "-7", "-7"),
+    ("bigint unsigned", "decimal128(20, 0)", "18446744073709551615", "18446744073709551615"),
+    ("decimal(5,2)", "decimal128(5, 2)", "1.50", "1.50"),
+    ("double", "double", "1e10", "1.0E10"),
+    ("bit(1)", "bool", "1", "true"),
+    ("varchar(20)", "string", "it's \\n 100%", "it's \\n 100%"),
+    ("varbinary(3)", "binary", "00ff", "00FF"),
+    ("date", "date32[day]", "1000-01-31", "1000-01-31"),
+    ("datetime(6)", "timestamp[us]", "2026-11-21 01:02:03.000004", "2026-11-21 01:02:03.000004"),
+    ("timestamp", "timestamp[us, tz=UTC]", "2026-11-21 01:02:03", "2026-11-21 01:02:03"),
+    ("time", "int64", "08:00:01", "28801000000"),
+    ("time(2)", "int64", "-838:59:59.5", "-3020399500000"),
+    ("int", "int32", None, None),
+    ("bit(3)", "binary", None, None),
+]
+
+
+@pytest.mark.spark
+def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
+    fields = tuple(
+        Field(number, f"c{number}", mysql, arrow, nullable=True, write_default=Default(text))
+        for number, (mysql, arrow, text, _) in enumerate(DEFAULTS)
+    )
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    values = write_defaults(Schema(1, (*fields, column(99, "unknown")), ()))
+
+    found = session.range(1).select(*(F.expr(each).alias(name) for name, each in values.items()))
+    texts = [
+        F.hex(name) if type_ == "binary" else F.col(name).cast("string")
+        for name, type_ in found.dtypes
+    ]
+    (row,) = found.select(*texts).collect()
+
+    assert list(row) == [expected for *_, expected in DEFAULTS]
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    at = Field(1, "at", "time", "int64", nullable=True, write_default=Default("noon"))
+
+    with pytest.raises(MergeError, match="column=at, default=noon"):
+        write_defaults(Schema(1, (at,), ()))
+
+
+def test_a_zero_date_is_not_known() -> None:
+    day = Field(
+        1, "day", "date", "date32[day]", nullable=False, write_default=Default("2026-00-00")
+    )
+    text = Field(2, "text", "date", "string", nullable=False, write_default=Default("2026-00-00"))
+
+    assert write_defaults(Schema(1, (day, text), ())) == {"text": "CAST('2026-00-00' AS string)"}
