@@ -197,7 +197,7 @@ def key_property(key: Sequence[str]) -> dict[str, str]:
 
 
 def check_properties(target: str, state: TargetState, wanted: Mapping[str, str]) -> None:
-    """Refuse a target that follows something else: its applied sequence says nothing about our changes.
+    """Refuse a target that follows something else: it says nothing about our changes.
 
     Raises:
         MergeError: A property is missing or differs.
@@ -276,7 +276,7 @@ def announce_fills(state: TargetState, fields: Collection[int], through: int) ->
         fields: The field ids.
         through: The applied sequence after the merge.
     """
-    known: dict[int, tuple[str | None, int]] = {field: (None, through) for field in fields}
+    known: dict[int, tuple[str | None, int]] = dict.fromkeys(fields, (None, through))
     known |= {
         field: (column, min(since, through) if field in fields else since)
         for field, (column, since) in state.claims.items()

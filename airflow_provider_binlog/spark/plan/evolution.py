@@ -180,11 +180,18 @@ def _widen(made: Evolution, name: str, found: str, type_: str, context: Mapping[
     if found == type_:
         return
     if not widens(found, type_):
-        raise MergeError(
-            "a column's type changed in a way that the lake table cannot follow: reload the table",
-            **context,
-            column=name,
-            before=found,
-            now=type_,
-        )
+        raise other_type(name, found, type_, context)
     made.widened[name] = type_
+
+
+def other_type(
+    name: str, before: str | None, now: str | None, context: Mapping[str, str]
+) -> MergeError:
+    """Return the refusal of a column's new type."""
+    return MergeError(
+        "a column's type changed in a way that the lake table cannot follow: reload the table",
+        **context,
+        column=name,
+        before=before,
+        now=now,
+    )

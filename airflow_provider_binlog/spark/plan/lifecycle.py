@@ -87,23 +87,28 @@ def find_lifecycle(
     if table is None:
         return Lifecycle(None, first, ended=ended)
     renamed = _find_rename(name, log, table, first)
-    if followed is not None and followed.table == table:
-        if renamed is None or log.find_uncaptured_name(table, since=first) is None:
-            return Lifecycle(table, first, ended=ended)
-    elif followed is None and renamed is None:
+    if _goes_on(log, table, renamed, first=first, followed=followed):
         return Lifecycle(table, first, ended=ended)
     created = log.created(table)
-    staged = created is not None and created >= log.first
-    if staged and created is not None:
-        if log.find_uncaptured_name(table, since=created) is None:
-            replaces = followed is not None
-            return Lifecycle(table, min(created, first), replaces, ended)
+    if created is not None and _is_staged(log, table, created):
+        return Lifecycle(table, min(created, first), followed is not None, ended)
     if ended is not None:
         # It is dropped: nobody can load it any more.
         return Lifecycle(None, first, ended=ended)
-    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
-        return Lifecycle(None, first, waits=True)
-    raise _unknown_rows(name, log, last, renamed)
+    if in_lake or renamed is None or _has_rows(log, table, renamed):
+        raise _unknown_rows(name, log, last, renamed)
+    return Lifecycle(None, first, waits=True)
+
+
+def _goes_on(
+    log: TableLog, table: TableId, renamed: Step | None, *, first: int, followed: Followed | None
+) -> bool:
+    """Whether the rows that the lake has, if it has any, are those of the table from before."""
+    if followed is None:
+        return renamed is None
+    if followed.table != table:
+        return False
+    return renamed is None or log.find_uncaptured_name(table, since=first) is None
 
 
 def find_replacement(
@@ -121,6 +126,11 @@ def find_replacement(
         return None
     created = log.created(table)
     return created if created is not None and created < first else None
+
+
+def _is_staged(log: TableLog, table: TableId, created: int) -> bool:
+    """Whether the manifests hold every row of a table from its creation on."""
+    return created >= log.first and log.find_uncaptured_name(table, since=created) is None
 
 
 def _find_rename(name: TableName, log: TableLog, table: TableId, first: int) -> Step | None:

@@ -2,9 +2,9 @@
 
 Without it, one table that never changes would make every merge read every manifest, to find out
 that there is nothing for it. The file is a note, not the truth: the truth is each table's own
-applied sequence. It is written when every table of a run is done, and what it says stays true, so that no
-race does harm. A table that was dropped from the lake, or put back to an earlier state, is noticed
-by its applied sequence when it changes next, and is merged from there.
+applied sequence. It is written when every table of a run is done, and what it says stays true, so
+that no race does harm. A table that was dropped from the lake, or put back to an earlier state, is
+noticed by its applied sequence when it changes next, and is merged from there.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Action, TableId, TableName
 
 Point: TypeAlias = tuple[int, int]
-"""(sequence of the manifest, `_row`): orders the rows and the actions of a source. An action applies
-before the first row whose point is not less than its own."""
+"""(sequence of the manifest, `_row`): orders the rows and the actions of a source. An action
+applies before the first row whose point is not less than its own."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.plan.lifecycle import find_lifecycle, followed_by
-from airflow_provider_binlog.spark.plan.segment_plan import SegmentPlanner
+from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,13 +84,13 @@ def plan_table(
     plan = TablePlan(name, log.last, lifecycle.table, ended=ended, waits=lifecycle.waits)
     if lifecycle.table is None and (lifecycle.waits or state is None):
         return plan
-    planner = SegmentPlanner(name, log, first, state, keys.get(name))
+    tables = Tables(name, log, first, state, keys.get(name))
     try:
-        segments = planner.plan(lifecycle)
+        segments = plan_segments(tables, lifecycle)
     except MergeError:
         if not ended or state is None:
             raise
         # The table does not exist any more: the lake keeps what it has.
         plan = replace(plan, table=None)
-        segments = planner.plan(replace(lifecycle, table=None, replaces=False))
+        segments = plan_segments(tables, replace(lifecycle, table=None, replaces=False))
     return replace(plan, segments=segments)

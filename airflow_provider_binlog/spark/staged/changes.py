@@ -45,7 +45,8 @@ update."""
 def read_changes(session: SparkSession, files: SourceFiles, segment: Segment) -> DataFrame:
     """Return every change row of a segment: the target's columns, `CHANGE` and `ORDER`.
 
-    Where row images may lack columns, also `EVENT` and a column `held` for each of its groups; what inserts leave in a column is filled in as far as it is known.
+    Where row images may lack columns, also `EVENT` and a column `held` for each of its groups;
+    what inserts leave in a column is filled in as far as it is known.
     """
     frames = [_read_rows(session, files, segment, rows) for rows in segment.reads]
     if segment.is_changelog or not frames:
