@@ -28,7 +28,7 @@ from airflow_provider_binlog.errors import FormatError
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-    from airflow_provider_binlog.manifest import ColumnDefault
+    from airflow_provider_binlog.schema import Default
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
 """Flag of MySQL: the first column is a key that the server made up."""
@@ -72,7 +72,7 @@ class TableMapColumn:
     data_type: str | None = None
     datetime_precision: int | None = None
     generated: bool | None = None
-    default: ColumnDefault | None = None
+    default: Default | None = None
 
     @property
     def bytes_max(self) -> int:
