@@ -124,7 +124,7 @@ _DIGITS_MAX = 10
 
 
 def parse_type(text: str, *, escapes: bool = False, charset: str | None = None) -> SqlType | None:
-    """Return a type that is printed; None where it is none that is known.
+    """Return a type that is printed; None where it is none that is known, or goes on otherwise.
 
     Args:
         text: `decimal(10,2) unsigned`.
@@ -144,7 +144,7 @@ def parse_type(text: str, *, escapes: bool = False, charset: str | None = None) 
             compressed |= word == "COMPRESSED"
     except UnsupportedError:
         return None
-    if found is None:
+    if found is None or reader.rest():
         return None
     return replace(
         found, unsigned=found.unsigned or unsigned, compressed=compressed, charset=charset

@@ -7,7 +7,6 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import COMPRESSED, IGNORABLE, EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.sql.statement_types import StatementType
 from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,
@@ -19,6 +18,7 @@ from airflow_provider_binlog.binlog.transactions import (
     refuse,
 )
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.support import builder
 
 MYSQL = builder.parsed_format()
