@@ -18,6 +18,8 @@ from airflow_provider_binlog.schema import (
     Action,
     Schema,
     TableId,
+    TableName,
+    TableState,
     action_from_json,
     action_to_json,
     schema_from_json,
@@ -113,6 +115,23 @@ class TableChanges:
                 total[change] = total.get(change, 0) + count
         return total
 
+    @property
+    def name(self) -> TableName:
+        """Its name at the stop of the range, or the last one that it had."""
+        return self.database, self.table
+
+    @property
+    def state(self) -> TableState:
+        """What it is at the stop of the range."""
+        return TableState(
+            id=self.id,
+            name=self.name,
+            created=self.created,
+            schema=None if self.current is None else self.schema(self.current),
+            last_field_id=self.last_field_id,
+            logged=self.logged,
+        )
+
     def schema(self, schema_id: int) -> Schema:
         """Return one of its schemas.
 
@@ -192,7 +211,9 @@ class Manifest:
         stop: The range ends before this position; the next manifest starts here.
         before_images: Which before-images of updates the parts hold.
         include, exclude: Globs of `database.table` that say which tables were captured.
-        tables: The tables with changes, by database and table.
+        captured_since: Number of the first manifest, of those before it without a gap, that was
+            captured with the same globs.
+        tables: The tables that rows or actions concern, by database and table.
         statements: In log order.
         events: Events read, by type name; the skipped ones included.
         skipped_events: Events that were passed over unread because they bear the ignorable
@@ -218,6 +239,7 @@ class Manifest:
     skipped_events: dict[str, int]
     created_at: str
     created_by: str
+    captured_since: int = 1
     prepared: tuple[Prepared, ...] | None = None
     zero_dates: ZeroDates = ZeroDates.NULL
     invalid_text: InvalidText = InvalidText.FAIL
@@ -246,6 +268,7 @@ class Manifest:
             "invalid_text": self.invalid_text.value,
             "include": list(self.include),
             "exclude": list(self.exclude),
+            "captured_since": self.captured_since,
             "tables": [_table_to_json(table) for table in self.tables],
             "statements": [_statement_to_json(statement) for statement in self.statements],
             "events": self.events,
@@ -282,6 +305,7 @@ class Manifest:
                 before_images=BeforeImages(value["before_images"]),
                 include=tuple(value["include"]),
                 exclude=tuple(value["exclude"]),
+                captured_since=value["captured_since"],
                 tables=tuple(_table_from_json(table) for table in value["tables"]),
                 statements=tuple(_statement_from_json(each) for each in value["statements"]),
                 events=dict(value["events"]),

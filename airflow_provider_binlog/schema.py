@@ -115,6 +115,33 @@ class Schema:
 
 
 @dataclass(frozen=True)
+class TableState:
+    """What is known of a table at one point of the log, and carried from range to range.
+
+    Attributes:
+        id: The table id.
+        name: Its name there.
+        created: Number of the manifest that holds its `CreateTable`; None where the table is older
+            than what is staged of it.
+        schema: Its schema; None where nothing is known of it.
+        last_field_id: The highest field id that was ever used; 0 for none.
+        logged: Id of the last schema in which rows were logged; None where there was no row yet.
+    """
+
+    id: TableId
+    name: TableName
+    created: int | None = None
+    schema: Schema | None = None
+    last_field_id: int = 0
+    logged: int | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether rows were logged in its schema, and no statement changed it since."""
+        return self.schema is not None and self.schema.id == self.logged
+
+
+@dataclass(frozen=True)
 class CreateTable:
     """A table came into being without rows. The log holds every row of it from here on."""
 
@@ -270,7 +297,7 @@ def action_from_json(value: dict[str, Any]) -> Action:
     Raises:
         KeyError, TypeError: It is no action.
     """
-    fields = {
+    fields: dict[str, Any] = {
         name: tuple(each) if name in _PAIRS and isinstance(each, list) else each
         for name, each in value.items()
         if name != "type"
@@ -319,3 +346,20 @@ def _field_from_json(value: dict[str, Any]) -> Field:
         "write_default": None if write is None else Default(write["value"]),
     }
     return Field(**(value | defaults))
+
+
+def state_to_json(state: TableState) -> dict[str, Any]:
+    """Return plain values that `state_from_json` reads back."""
+    schema = None if state.schema is None else schema_to_json(state.schema)
+    return vars(state) | {"name": list(state.name), "schema": schema}
+
+
+def state_from_json(value: dict[str, Any]) -> TableState:
+    """Read what `state_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is no table.
+    """
+    database, table = value["name"]
+    schema = None if value["schema"] is None else schema_from_json(value["schema"])
+    return TableState(**(value | {"name": (database, table), "schema": schema}))

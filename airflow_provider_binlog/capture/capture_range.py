@@ -25,6 +25,7 @@ from airflow_provider_binlog.capture.pending import RowsColumns
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import Progress
 from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
+from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -35,6 +36,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
+from airflow_provider_binlog.schema_history.tables import Tables
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -80,7 +82,7 @@ def capture_range(
 
     The same range always gives the same parts: a repeated call overwrites them with what they
     hold. What the log leaves out of the tables' schemas is told from `read_catalog` and the range's
-    `former` manifest; see `schema_history/schemas.py`.
+    `known` tables; see `schema_history/schemas.py`.
 
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
@@ -100,7 +102,7 @@ def capture_range(
         log_range.stop,
         captured=log_range.tables.matches,
         read_catalog=read_catalog,
-        former=log_range.former,
+        find_table=log_range.known.find,
         wants_defaults=log_range.wants_defaults,
     )
     undone = Undone()
@@ -142,6 +144,13 @@ def _stage(
     parts = PartMaker(log_range, store, prefixes=transactions.prefixes)
     report = _Reporter(parts, start, bytes_total, on_progress)
     captured, statements, schemas = _Captured(tables), StatementReader(tables), SchemaReader(past)
+    history = Tables(
+        log_range.known,
+        captured=tables.matches,
+        server=log_range.identity.server,
+        sequence=log_range.sequence,
+    )
+    segments = SegmentReader(history, log_range.policies)
     expander, rollbacks = Expander(), RollbackReader(undone)
     known: KnownTransactions | None = None
     if start.logged is not None:
@@ -171,15 +180,15 @@ def _stage(
             file_index = len(parts.files) - 1
             stayed = rollbacks.stayed(block, read, rows, file_index)
             rows, table = rows[stayed], table[stayed]
-            statements.read(block, read, file_index)
+            found = statements.read(block, read, file_index)
             table = schemas.read(
                 block, read, rows, table, logged=table_maps.table_maps, file_index=file_index
             )
             if schemas.gave_up:
                 continue
             columns = _rows_columns(block, read, rows, table, file_index)
-            parts.add(block, columns, schemas.table_maps)
-            statements.see_rows(columns, schemas.table_maps, parts.schema_of)
+            columns = segments.read(block.file, columns, found, schemas.table_maps)
+            parts.add(block, columns, segments.segments)
             report(Position(block.file, block.next_position), expander.events)
     _check_end(at, stop, transactions)
     if schemas.gave_up:
@@ -196,8 +205,9 @@ def _stage(
         invalid_text=log_range.policies.invalid_text,
         include=tuple(tables.include),
         exclude=tuple(tables.exclude),
-        tables=parts.finish(),
-        statements=tuple(statements.found),
+        captured_since=log_range.captured_since,
+        tables=parts.finish(history.touched),
+        statements=segments.in_order(),
         events={event_name(code): count for code, count in sorted(expander.events.items())},
         skipped_events=dict(sorted(transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at, prepared_at
+from airflow_provider_binlog.capture.known_tables import known_tables
 from airflow_provider_binlog.capture.limits import Limits
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.takeover import take_over_prepared
@@ -132,7 +133,8 @@ def extract(
             limits=limits or Limits(),
             policies=policies,
             prepared=prepared,
-            former=before,
+            known=known_tables(store, source_name, log, before),
+            captured_since=_captured_since(before, tables, sequence),
             wants_defaults=wants_defaults,
         )
         manifest = capture_range(
@@ -147,6 +149,14 @@ def extract(
         # does not reach is staged behind it.
         with suppress(ConflictError):
             log.seal(manifest)
+
+
+def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int) -> int:
+    """Return the first manifest of those that are captured with the same globs."""
+    globs = tuple(tables.include), tuple(tables.exclude)
+    if before is None or (before.include, before.exclude) != globs:
+        return sequence
+    return before.captured_since
 
 
 def _take_over(at: Position, locate: Callable[[str], Position] | None) -> Position:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from airflow_provider_binlog import __version__
 from airflow_provider_binlog.capture.limits import Limits
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
+from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.changes import BeforeImages
-    from airflow_provider_binlog.manifest import Manifest, Prepared
+    from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
 
 
@@ -38,7 +39,8 @@ class LogRange:
         limits: Bounds of memory and files.
         policies: How values are staged that are no dates, or no text.
         prepared: The XA transactions that are undecided at `start`.
-        former: The manifest of the range before, if there is one.
+        known: The tables that were known before the range.
+        captured_since: Number of the first manifest, without a gap, that has the same `tables`.
         wants_defaults: Whether the server is asked for the defaults of all columns.
     """
 
@@ -54,7 +56,8 @@ class LogRange:
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
     prepared: Sequence[Prepared] = ()
-    former: Manifest | None = None
+    known: Known = NOTHING_KNOWN
+    captured_since: int = 1
     wants_defaults: bool = False
 
     @property

@@ -19,22 +19,24 @@ from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
-from airflow_provider_binlog.manifest import Part, Schema, TableChanges
+from airflow_provider_binlog.manifest import Part, TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.images.partial import first_rows
-from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import LogRange
+    from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.layout import RowLayout
+    from airflow_provider_binlog.schema import Schema, TableId
+    from airflow_provider_binlog.schema_history.tables import Touched
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
@@ -48,23 +50,21 @@ _TEXT_BYTES = 16
 class _Table:
     """A table of the range, as its manifest entry grows."""
 
-    database: str
-    table: str
-    schemas: list[Schema] = field(default_factory=list)
-    # By the columns' names: the set's number.
-    images: dict[tuple[str, ...], int] = field(default_factory=dict)
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    # By the fields' ids: the set's number.
+    images: dict[tuple[int, ...], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     unrepresentable: Counter[str] = field(default_factory=Counter)
     invalid_text: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
-class _Shape:
-    """One shape of a table, and its events that wait."""
+class _Waiting:
+    """The events of one segment that wait."""
 
     table: _Table
     layout: RowLayout
-    schema: int
+    schema: Schema
     pending: PendingEvents = field(default_factory=PendingEvents)
 
 
@@ -93,65 +93,50 @@ class PartMaker:
         self._limits = log_range.limits
         self._store = store
         self._prefixes = prefixes
-        self._tables: dict[tuple[str, str], _Table] = {}
+        self._tables: dict[TableId, _Table] = {}
         # By table map, in the order of their first events: the order in which parts are written.
-        self._shapes: dict[int, _Shape] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._pending_bytes = 0
 
-    def add(self, block: EventBlock, columns: RowsColumns, table_maps: list[TableMap]) -> None:
-        """Take the captured rows events of a block, in log order; `table` indexes `table_maps`.
+    def add(self, block: EventBlock, columns: RowsColumns, segments: Sequence[Segment]) -> None:
+        """Take the captured rows events of a block, in log order; `table` indexes `segments`.
 
         Raises:
-            ServerSetupError: The log does not name a table's columns.
-            UnsupportedError: A column's type is not decoded, or its name is one of ours.
             FormatError: A row image breaks the format.
             StagingError: A part could not be written.
         """
         while len(columns):
-            count = self._until_full(columns, table_maps)
+            count = self._until_full(columns, segments)
             now = columns.choose(slice(count))
             order = np.argsort(now.table, kind="stable")
             bounds = np.flatnonzero(np.diff(now.table[order])) + 1
             for chosen in np.split(order, bounds):
-                shape = self._shape(int(now.table[chosen[0]]), table_maps)
-                shape.pending.append(block, now.choose(chosen))
+                waiting = self._wait(int(now.table[chosen[0]]), segments)
+                waiting.pending.append(block, now.choose(chosen))
             self._pending_bytes += int(now.size.sum())
             self._flush_full()
             columns = columns.choose(slice(count, None))
 
-    def finish(self) -> tuple[TableChanges, ...]:
-        """Write what is left, and return the tables for the manifest, by name."""
-        for shape in self._shapes.values():
-            self._write(shape)
-        return tuple(
-            TableChanges(
-                database=table.database,
-                table=table.table,
-                schemas=tuple(table.schemas),
-                images=tuple(table.images),
-                # A shape of few rows may have been written behind one that came later.
-                parts=tuple(sorted(table.parts, key=lambda part: part.first_row)),
-                unrepresentable=dict(sorted(table.unrepresentable.items())),
-                invalid_text=dict(sorted(table.invalid_text.items())),
-            )
-            for _, table in sorted(self._tables.items())
-            if table.parts
-        )
+    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:
+        """Write what is left, and return the tables for the manifest, by name.
 
-    def schema_of(self, index: int) -> Schema:
-        """Return the shape of a table whose events were added, by the index of its table map."""
-        shape = self._shapes[index]
-        return shape.table.schemas[shape.schema]
+        Args:
+            touched: The tables that rows or actions concern, in the order in which they did first.
+        """
+        for waiting in self._waiting.values():
+            self._write(waiting)
+        changes = [_changes(each, self._tables.get(table)) for table, each in touched.items()]
+        return tuple(sorted(changes, key=lambda each: each.name))
 
-    def _until_full(self, columns: RowsColumns, table_maps: list[TableMap]) -> int:
+    def _until_full(self, columns: RowsColumns, segments: Sequence[Segment]) -> int:
         """Return how many of the events go in before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
         tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
         total = np.bincount(group, weights=columns.size)
-        # In the order of their first events: shapes are numbered by it.
+        # In the order of their first events: parts are written in it.
         for each in np.argsort(first).tolist():
-            pending = self._shape(int(tables[each]), table_maps).pending.bytes
+            pending = self._wait(int(tables[each]), segments).pending.bytes
             left = self._limits.part_bytes_max - pending
             if total[each] >= left:
                 own = np.flatnonzero(group == each)
@@ -160,60 +145,55 @@ class PartMaker:
         return min(count, len(columns))
 
     def _flush_full(self) -> None:
-        for shape in self._shapes.values():
-            if shape.pending.bytes >= self._limits.part_bytes_max:
-                self._write(shape)
+        for waiting in self._waiting.values():
+            if waiting.pending.bytes >= self._limits.part_bytes_max:
+                self._write(waiting)
         if self._pending_bytes < self._limits.pending_bytes_max:
             return
         # The largest ones go, so that few parts are written early.
-        for shape in sorted(self._shapes.values(), key=lambda each: -each.pending.bytes):
+        for waiting in sorted(self._waiting.values(), key=lambda each: -each.pending.bytes):
             if self._pending_bytes <= self._limits.pending_bytes_max // 2:
                 break
-            self._write(shape)
+            self._write(waiting)
 
-    def _shape(self, index: int, table_maps: list[TableMap]) -> _Shape:
-        shape = self._shapes.get(index)
-        if shape is None:
-            table_map = table_maps[index]
-            layout = compile_layout(table_map, policies=self._range.policies)
-            check_names(layout)
-            name = table_map.database, table_map.table
-            table = self._tables.setdefault(name, _Table(*name))
-            schema = layout.manifest_schema()
-            if schema not in table.schemas:
-                table.schemas.append(schema)
-            shape = self._shapes[index] = _Shape(table, layout, table.schemas.index(schema))
-        return shape
+    def _wait(self, index: int, segments: Sequence[Segment]) -> _Waiting:
+        waiting = self._waiting.get(index)
+        if waiting is None:
+            table, schema, layout = segments[index]
+            of_table = self._tables.setdefault(table, _Table())
+            of_table.schemas[schema.id] = schema
+            waiting = self._waiting[index] = _Waiting(of_table, layout, schema)
+        return waiting
 
-    def _write(self, shape: _Shape) -> None:
-        if not shape.pending.bytes:
+    def _write(self, waiting: _Waiting) -> None:
+        if not waiting.pending.bytes:
             return
-        self._pending_bytes -= shape.pending.bytes
-        events, columns = shape.pending.take()
+        self._pending_bytes -= waiting.pending.bytes
+        events, columns = waiting.pending.take()
         pieces: list[DecodedRows] = []
         begin = held = 0
-        for last, rows in self._decode(shape, events, columns):
+        for last, rows in self._decode(waiting, events, columns):
             pieces.append(replace(rows, event=rows.event - np.int32(begin)))
             held += _memory(rows)
             if held >= self._limits.decoded_bytes_max:
-                self._write_part(shape, pieces, columns.choose(slice(begin, last)))
+                self._write_part(waiting, pieces, columns.choose(slice(begin, last)))
                 pieces, begin, held = [], last, 0
-        self._write_part(shape, pieces, columns.choose(slice(begin, None)))
+        self._write_part(waiting, pieces, columns.choose(slice(begin, None)))
 
     def _decode(
-        self, shape: _Shape, events: RowsEvents, columns: RowsColumns
+        self, waiting: _Waiting, events: RowsEvents, columns: RowsColumns
     ) -> Iterator[tuple[int, DecodedRows]]:
-        """Yield the rows of a shape's events in pieces, each with the events that are done then."""
+        """Yield the rows of waiting events in pieces, each with the events that are done then."""
         pieces = decode_pieces(
-            shape.layout,
+            waiting.layout,
             events,
             before_images=self._range.before_images,
-            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(shape.layout)),
+            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(waiting.layout)),
         )
         try:
             for _, last, rows in pieces:
-                shape.table.unrepresentable.update(rows.unrepresentable)
-                shape.table.invalid_text.update(rows.invalid_text)
+                waiting.table.unrepresentable.update(rows.unrepresentable)
+                waiting.table.invalid_text.update(rows.invalid_text)
                 yield last, rows
         except BinlogError as error:
             event = error.context.pop("event", None)
@@ -224,29 +204,34 @@ class PartMaker:
                 }
             raise
 
-    def _write_part(self, shape: _Shape, pieces: list[DecodedRows], columns: RowsColumns) -> None:
+    def _write_part(
+        self, waiting: _Waiting, pieces: list[DecodedRows], columns: RowsColumns
+    ) -> None:
         if not any(map(len, pieces)):
             return
         change = np.concatenate([rows.change for rows in pieces])
         changes = np.bincount(change, minlength=len(CHANGE_TYPES)).tolist()
         table = build_part_table(
-            shape.layout,
+            waiting.layout,
             pieces,
             columns,
             files=self.files,
             prefixes=self._prefixes,
-            image=np.concatenate([_number_images(shape, rows) for rows in pieces]),
+            image=np.concatenate([_number_images(waiting, rows) for rows in pieces]),
         )
-        name = shape.table
         path = part_path(
-            name.database, name.table, self._range.sequence, self.parts, self._range_id
+            waiting.layout.database,
+            waiting.layout.table,
+            self._range.sequence,
+            self.parts,
+            self._range_id,
         )
-        schema = name.schemas[shape.schema]
-        written = write_part(self._store, part_key(self._range.source_name, path), table, schema)
+        key = part_key(self._range.source_name, path)
+        written = write_part(self._store, key, table, waiting.schema)
         row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
         part = Part(
             path=path,
-            schema=shape.schema,
+            schema=waiting.schema.id,
             rows=len(table),
             bytes=written.bytes,
             sha256=written.sha256,
@@ -260,19 +245,43 @@ class PartMaker:
                 if count
             },
         )
-        name.parts.append(part)
+        waiting.table.parts.append(part)
         self.parts += 1
         self.rows += part.rows
 
 
-def _number_images(shape: _Shape, rows: DecodedRows) -> npt.NDArray[np.int32]:
+def _changes(touched: Touched, table: _Table | None) -> TableChanges:
+    table = table or _Table()
+    state, schemas = touched.state, dict(table.schemas)
+    if state.schema is not None:
+        schemas[state.schema.id] = state.schema
+    return TableChanges(
+        id=state.id,
+        database=state.name[0],
+        table=state.name[1],
+        dropped=touched.dropped,
+        created=state.created,
+        schemas=tuple(schema for _, schema in sorted(schemas.items())),
+        current=None if state.schema is None else state.schema.id,
+        last_field_id=state.last_field_id,
+        logged=state.logged,
+        changed=touched.changed,
+        images=tuple(table.images),
+        # A segment of few rows may have been written after one that came later.
+        parts=tuple(sorted(table.parts, key=lambda part: part.first_row)),
+        unrepresentable=dict(sorted(table.unrepresentable.items())),
+        invalid_text=dict(sorted(table.invalid_text.items())),
+    )
+
+
+def _number_images(waiting: _Waiting, rows: DecodedRows) -> npt.NDArray[np.int32]:
     """Return each row's number of its set of columns; new sets are numbered as their rows come."""
     first = first_rows(rows.image, len(rows.images))
     numbers = np.zeros(len(first), dtype=np.int32)
-    known = shape.table.images
+    known = waiting.table.images
     for each in np.argsort(first)[: np.count_nonzero(first < len(rows))].tolist():
-        names = tuple(shape.layout.columns[column].name for column in rows.images[each])
-        numbers[each] = known.setdefault(names, len(known))
+        fields = tuple(waiting.schema.fields[column].id for column in rows.images[each])
+        numbers[each] = known.setdefault(fields, len(known))
     return numbers[rows.image]
 
 

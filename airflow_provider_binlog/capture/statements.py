@@ -1,155 +1,97 @@
-"""The logged statements that act on captured tables as a whole, and the shapes behind them.
-
-They are staged with the rows, in the order of the log, so that the merge can act on them.
-"""
+"""The logged statements that act on captured tables as a whole, each read once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.schema_history.ddl import (
     STATEMENT_SHOWN,
     DdlReader,
-    Described,
     describe,
     placed,
 )
+from airflow_provider_binlog.schema_history.table_changes import read_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator
 
     from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.pending import RowsColumns
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.manifest import Schema
     from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema_history.table_changes import TableChange
 
-_NEVER = 1 << 62
 
-
-@dataclass
-class _Waiting:
-    """A statement, and the place in it of a table whose next rows have not come yet.
+class LoggedStatement(NamedTuple):
+    """A statement that acts on captured tables.
 
     Attributes:
-        statement: Index into those found.
-        table: Index into its tables.
-        row: Its place.
-        until: The place of the next statement on the table.
+        row, file, offset, type, text: As `manifest.Statement` has them.
+        tables: (database, table) of each table that it names; of a database, (database, "").
+        changes: What it does to their names and shapes, in order.
     """
 
-    statement: int
-    table: int
     row: int
-    until: int = _NEVER
+    file: str
+    offset: int
+    type: str
+    text: str
+    tables: tuple[TableName, ...]
+    changes: tuple[TableChange, ...]
 
 
 class StatementReader:
-    """Collects the statements of a log that act on captured tables as a whole.
-
-    Attributes:
-        found: In the order of the log.
-    """
+    """Finds the statements of a log that act on captured tables as a whole."""
 
     def __init__(self, tables: TableFilter) -> None:
-        self.found: list[Statement] = []
         self._tables = tables
         self._ddl = DdlReader()
-        # By table: the statements behind which no rows of it have come yet.
-        self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
-        self._indexes: dict[tuple[str, str], list[int]] = {}
-        self._known = 0
 
-    def read(self, block: EventBlock, transactions: Transactions, file_index: int) -> None:
-        """Add those of the next block, of the file that has this index in the range.
+    def read(
+        self, block: EventBlock, transactions: Transactions, file_index: int
+    ) -> list[LoggedStatement]:
+        """Return those of the next block, of the file that has this index in the range.
 
         Raises:
             UnsupportedError: A statement failed half-way, or which tables it is about cannot be
-                made out.
+                determined.
         """
+        return list(self._read(block, transactions, file_index))
+
+    def _read(
+        self, block: EventBlock, transactions: Transactions, file_index: int
+    ) -> Iterator[LoggedStatement]:
+        flavor = block.format.flavor
         for event, query in self._ddl.read(transactions):
-            position = int(block.position[event])
-            with placed(block.file, position):
-                described = self._captured(query, block.format.flavor)
-            if described is not None:
-                row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
-                self._add(Statement(block.file, position, row, *described, text=query.sql))
-
-    def _add(self, statement: Statement) -> None:
-        for name in statement.tables:
-            for each in self._waiting.get(name, []):
-                each.until = min(each.until, statement.row)
-        for index, name in enumerate(statement.tables):
-            waiting = self._waiting.setdefault(name, [])
-            waiting.append(_Waiting(len(self.found), index, statement.row))
-        unknown = (None,) * len(statement.tables)
-        self.found.append(replace(statement, fingerprints=unknown))
-
-    def see_rows(
-        self,
-        columns: RowsColumns,
-        table_maps: Sequence[TableMap],
-        schema_of: Callable[[int], Schema],
-    ) -> None:
-        """Note the shapes that the rows of a block have behind statements; call it after `read`.
-
-        Args:
-            columns: The block's captured rows events.
-            table_maps: What their tables are indexes of.
-            schema_of: Tells the shape by that index.
-        """
-        for index in range(self._known, len(table_maps)):
-            name = table_maps[index].database, table_maps[index].table
-            self._indexes.setdefault(name, []).append(index)
-        self._known = len(table_maps)
-        if not self._waiting:
-            return
-        row = (columns.file << ROW_FILE_SHIFT) + columns.place
-        for name in list(self._waiting):
-            own = np.flatnonzero(np.isin(columns.table, self._indexes.get(name, [])))
-            left = []
-            for each in self._waiting[name]:
-                behind = own[(row[own] > each.row) & (row[own] < each.until)]
-                if len(behind):
-                    found = schema_of(int(columns.table[behind[0]])).fingerprint
-                    self._tell(each, found)
-                elif each.until == _NEVER:
-                    left.append(each)
-            if left:
-                self._waiting[name] = left
-            else:
-                del self._waiting[name]
-
-    def _tell(self, waiting: _Waiting, fingerprint: str) -> None:
-        statement = self.found[waiting.statement]
-        fingerprints = list(statement.fingerprints)
-        fingerprints[waiting.table] = fingerprint
-        self.found[waiting.statement] = replace(statement, fingerprints=tuple(fingerprints))
-
-    def _captured(self, query: Query, flavor: Flavor) -> Described | None:
-        described = describe(query, flavor)
-        if described is None or not any(self._concerns(*each) for each in described.tables):
-            return None
-        if query.error:
-            # What it did before it failed is not in the log.
-            raise UnsupportedError(
-                "a statement on a captured table failed half-way on the server: take a new "
-                "snapshot of it",
-                error=query.error,
-                statement=query.sql[:STATEMENT_SHOWN],
+            offset = int(block.position[event])
+            with placed(block.file, offset):
+                described = describe(query, flavor)
+                if described is None or not any(map(self._concerns, described.tables)):
+                    continue
+                changes = _changes(query, flavor)
+            row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
+            yield LoggedStatement(
+                row, block.file, offset, described.kind, query.sql, described.tables, changes
             )
-        return described
 
-    def _concerns(self, database: str, table: str) -> bool:
+    def _concerns(self, name: TableName) -> bool:
+        database, table = name
         if not table:
             return self._tables.may_match_in(database)
         return self._tables.matches(database, table)
+
+
+def _changes(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
+    if query.error:
+        # What it did before it failed is not in the log.
+        raise UnsupportedError(
+            "a statement on a captured table failed half-way on the server: take a new "
+            "snapshot of it",
+            error=query.error,
+            statement=query.sql[:STATEMENT_SHOWN],
+        )
+    return read_changes(query, flavor)

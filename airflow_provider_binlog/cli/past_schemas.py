@@ -122,7 +122,6 @@ class PastSchemas:
             end,
             captured=self._wanted,
             read_catalog=self._log.read_catalog,
-            former=None,
         )
 
     def _row(self, file: str, offset: int) -> int:

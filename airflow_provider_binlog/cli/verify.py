@@ -97,7 +97,6 @@ def _past(chosen: Range, captured: TableFilter, read_catalog: CatalogReader | No
         chosen.stop or chosen.start,
         captured=captured.matches,
         read_catalog=read_catalog,
-        former=None,
     )
 
 

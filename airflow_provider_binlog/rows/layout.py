@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_provider_binlog import manifest
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.errors import BinlogError, FormatError
 from airflow_provider_binlog.rows.images.walk import Route, compile_route
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
+from airflow_provider_binlog.schema import Field
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
     from airflow_provider_binlog.rows.values import Plan
+    from airflow_provider_binlog.schema import Default
 
 
 @dataclass(frozen=True)
@@ -75,21 +76,19 @@ class RowLayout:
         """The columns as decoded: all nullable, since what no lake type holds becomes NULL."""
         return pa.schema([pa.field(column.name, column.arrow_type) for column in self.columns])
 
-    def manifest_schema(self) -> manifest.Schema:
-        """Return this shape as a manifest names it."""
-        return manifest.Schema(
-            columns=tuple(
-                manifest.Column(
-                    name=column.name,
-                    mysql_type=column.mysql_type,
-                    arrow_type=str(column.arrow_type),
-                    nullable=column.nullable,
-                    charset=column.charset,
-                    default=_default(column),
-                )
-                for column in self.columns
-            ),
-            key=tuple(self.columns[index].name for index in self.key),
+    def fields(self) -> tuple[Field, ...]:
+        """Return the columns as fields, whose ids count from 1 in the table's order."""
+        return tuple(
+            Field(
+                id=number,
+                name=column.name,
+                mysql_type=column.mysql_type,
+                arrow_type=str(column.arrow_type),
+                nullable=column.nullable,
+                charset=column.charset,
+                write_default=_default(column),
+            )
+            for number, column in enumerate(self.columns, start=1)
         )
 
 
@@ -124,7 +123,7 @@ def compile_layout(
     )
 
 
-def _default(column: ColumnLayout) -> manifest.ColumnDefault | None:
+def _default(column: ColumnLayout) -> Default | None:
     default = column.logged.default
     if default is None or default.value is None:
         return default

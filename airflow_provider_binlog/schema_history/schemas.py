@@ -31,12 +31,13 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
     shape_of_catalog,
-    shape_of_manifest,
+    shape_of_schema,
 )
 from airflow_provider_binlog.schema_history.ddl_reader import DdlReader, placed
 from airflow_provider_binlog.schema_history.history import (
@@ -58,10 +59,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.schema_history.shapes import Shape
+    from airflow_provider_binlog.schema_history.tables import NoTable
     from airflow_provider_binlog.transport.block_stream import BinlogSource
     from airflow_provider_binlog.transport.server.information_schema import Catalog
 
@@ -105,7 +106,7 @@ class Past:
         *,
         captured: Callable[[str, str], bool],
         read_catalog: CatalogReader | None,
-        former: Manifest | None,
+        find_table: Callable[[TableName], TableState | NoTable | None] = lambda _: None,
         wants_defaults: bool = False,
     ) -> None:
         """Note where to ask; nothing is asked yet.
@@ -115,7 +116,7 @@ class Past:
             stop: Where the range ends.
             captured: Whether a table, named by database and name, is captured.
             read_catalog: None where there is no server to ask: then the log must say it all.
-            former: The manifest of the range before, if there is one.
+            find_table: Returns what was known of a table before the range.
             wants_defaults: Whether the defaults of all tables' columns are asked for.
         """
         self.changes: list[LoggedChange] | None = None
@@ -124,7 +125,7 @@ class Past:
         self._source = source
         self._captured = captured
         self._read_catalog = read_catalog
-        self._former = {} if former is None else _last_shapes(former)
+        self._find_table = find_table
         self._others: set[TableName] = set()
         self._catalog: Catalog | None = None
         self._tail: list[LoggedChange] = []
@@ -152,7 +153,15 @@ class Past:
             self._others |= unasked
             self._catalog = None
         last = {name: _last_of(catalog, name) for name in related}
-        return History(relevant, related, first=self._former, last=last.__getitem__, flavor=flavor)
+        first = {name: shape for name in related if (shape := self._first(name)) is not None}
+        return History(relevant, related, first=first, last=last.__getitem__, flavor=flavor)
+
+    def _first(self, name: TableName) -> Shape | None:
+        """Return the shape that a table had before the range, if it is known for certain."""
+        known = self._find_table(name) if self._captured(*name) else None
+        if not isinstance(known, TableState) or known.schema is None or not known.is_confirmed:
+            return None
+        return shape_of_schema(known.schema)
 
     def _wants(self, database: str, table: str) -> bool:
         return (database, table) in self._others or self._captured(database, table)
@@ -475,20 +484,3 @@ def _has_period(table_map: TableMap) -> bool:
 
 def _version(file_format: FormatDescription) -> tuple[int, ...]:
     return parse_version(file_format.server_version).version
-
-
-def _last_shapes(manifest: Manifest) -> dict[TableName, Shape]:
-    """Return the shapes that tables had at the end of a range, where nothing changed them since."""
-    changed: dict[TableName, int] = {}
-    for statement in manifest.statements:
-        if not statement.kind.startswith("TRUNCATE"):
-            for name in statement.tables:
-                changed[name] = max(statement.row, changed.get(name, 0))
-    shapes = {}
-    for table in manifest.tables:
-        name = table.database, table.table
-        last = max(table.parts, key=lambda part: part.last_row)
-        behind = max(changed.get(name, -1), changed.get((table.database, ""), -1))
-        if last.last_row > behind:
-            shapes[name] = shape_of_manifest(table.schemas[last.schema])
-    return shapes

@@ -48,11 +48,13 @@ class ShapeColumn(NamedTuple):
         name: Known in every shape.
         facts: What else is known.
         perhaps_key: Whether it may have been in the primary key, unless it was nullable.
+        field: Its field id; 0 where it has none.
     """
 
     name: str
     facts: Facts = UNKNOWN
     perhaps_key: bool = False
+    field: int = 0
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
 def _changed(column: ShapeColumn, change: _Change | None) -> ShapeColumn | None:
     """Return what becomes of a column; None where it goes."""
     if isinstance(change, ChangeColumn):
-        return ShapeColumn(change.name, facts_of(change.definition))
+        return ShapeColumn(change.name, facts_of(change.definition), field=column.field)
     if isinstance(change, RenameColumn):
         return column._replace(name=change.name)
     return column if change is None else None

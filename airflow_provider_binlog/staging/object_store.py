@@ -53,6 +53,12 @@ class ObjectStore(Protocol):
             ConflictError: The key is taken; what it holds is untouched.
         """
 
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly below `folder` in which objects lie, sorted.
+
+        Empty if there is none. Never from a cache. An empty folder may be among them.
+        """
+
     def list(self, folder: str) -> list[str]:
         """Return the names of the objects directly below `folder`, sorted.
 
@@ -103,8 +109,11 @@ class FsspecStore:
             except FileExistsError as error:
                 raise ConflictError("someone else wrote this key first", key=key) from error
 
-    def list(self, folder: str) -> list[str]:
-        """Return the names of the objects directly below `folder`; see `ObjectStore`."""
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly below `folder`; see `ObjectStore`."""
+        return self._names(folder, "directory")
+
+    def _names(self, folder: str, kind: str) -> list[str]:
         path = self._path(folder)
         with translated(folder):
             self._fs.invalidate_cache(path)
@@ -112,8 +121,13 @@ class FsspecStore:
                 entries = self._fs.ls(path, detail=True)
             except FileNotFoundError:
                 return []
-        names = (str(each["name"]).rpartition("/")[2] for each in entries if each["type"] == "file")
+        paths = (str(each["name"]).rstrip("/") for each in entries if each["type"] == kind)
+        names = (path.rpartition("/")[2] for path in paths)
         return sorted(name for name in names if not name.startswith("."))
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the objects directly below `folder`; see `ObjectStore`."""
+        return self._names(folder, "file")
 
     def size(self, key: str) -> int:
         """Return the object's size in bytes; see `ObjectStore`."""

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from airflow_provider_binlog.changes import CHANGE_TYPE, COMMIT_TS, FILE, GTID, IMAGE, ROW
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Schema
+    from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
@@ -48,7 +48,7 @@ def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) ->
 
 def encode_part(table: pa.Table, schema: Schema) -> bytes:
     """Return `table` as the bytes of a Parquet file."""
-    sets = {column.name for column in schema.columns if _of_few_values(column.mysql_type)}
+    sets = {field.name for field in schema.fields if _has_few_values(field.mysql_type)}
     repeating = [name for name in table.column_names if name in sets or name in _REPEATING]
     rising = [
         field.name
@@ -64,12 +64,12 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
         compression_level=_ZSTD_LEVEL,
         use_dictionary=repeating or False,  # type: ignore[arg-type]  # a list of names is fine
         column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
-        write_statistics=[*schema.key, COMMIT_TS, ROW],
+        write_statistics=[*schema.key_names, COMMIT_TS, ROW],
         row_group_size=_ROW_GROUP_ROWS,
         store_schema=False,
     )
     return sink.getvalue().to_pybytes()
 
 
-def _of_few_values(mysql_type: str) -> bool:
-    return mysql_type.lower().startswith(("enum(", "set("))
+def _has_few_values(mysql_type: str | None) -> bool:
+    return (mysql_type or "").lower().startswith(("enum(", "set("))

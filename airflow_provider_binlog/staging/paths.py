@@ -1,6 +1,7 @@
 """Where the staged files of a source lie: keys below the root of the store.
 
     <source>/manifests/0000000000000042.json
+    <source>/schemas/<database>/<table>/0000000000000041.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
 
 The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
@@ -23,6 +24,9 @@ from airflow_provider_binlog.errors import ConfigurationError, StagingError
 
 MANIFESTS = "manifests"
 """The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
+
+SCHEMAS = "schemas"
+"""The folder of a source's schema files; a database of this name is stored as `%73chemas`."""
 
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
@@ -95,6 +99,12 @@ def maybe_sequence(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def schema_folder(source: str, database: str, table: str | None = None) -> str:
+    """Return the folder of a table's schema files, or that around those of a database."""
+    folder = f"{source_folder(source)}/{SCHEMAS}/{encode_name(database)}"
+    return folder if table is None else f"{folder}/{encode_name(table)}"
+
+
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
     """Return where a part lies below its source's folder: what `Part.path` holds.
 
@@ -109,7 +119,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
         raise StagingError("not the ordinal of a part", ordinal=ordinal)
     stem = manifest_name(sequence).removesuffix(".json")
     folder = encode_name(database)
-    if folder.casefold() == MANIFESTS:
+    if folder.casefold() in (MANIFESTS, SCHEMAS):
         folder = _escape_first(folder)
     return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from airflow_provider_binlog.manifest import Manifest, Schema
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from tests.corpus.case import Recorded
 
@@ -84,6 +85,8 @@ def read_changes(manifests: Sequence[Manifest], folder: Path) -> list[Change]:
         for part in table.parts:
             rows = pq.read_table(io.BytesIO(store.read(part_key(SOURCE, part.path))))
             for row in rows.to_pylist():
-                values = {name: row[name] for name in table.images[row[IMAGE]]}
-                found.append(Change(name, table.schemas[part.schema], row, values))
+                image = table.images[row[IMAGE]]
+                schema = table.schema(part.schema)
+                values = {each.name: row[each.name] for each in schema.fields if each.id in image}
+                found.append(Change(name, schema, row, values))
     return sorted(found, key=lambda change: int(change.row[ROW]))

@@ -77,7 +77,7 @@ def rows_of(log: Recorded, folder: Path) -> list[list[str | None]]:
         (statement.row, None)
         for manifest in manifests
         for statement in manifest.statements
-        if statement.kind == "TRUNCATE TABLE"
+        if statement.type == "TRUNCATE TABLE"
     ]
     rows: list[dict[str, str | None]] = []
     before: dict[str, str | None] = {}
@@ -89,7 +89,7 @@ def rows_of(log: Recorded, folder: Path) -> list[list[str | None]]:
         kind = ChangeType(change.row[CHANGE_TYPE])
         if kind is ChangeType.INSERT:
             # What an insert leaves out has its default.
-            before = {column.name: defaults.get(column.name) for column in change.schema.columns}
+            before = {column.name: defaults.get(column.name) for column in change.schema.fields}
         if kind in (ChangeType.INSERT, ChangeType.UPDATE_POSTIMAGE):
             row = before | image
             assert row["id"] not in [each["id"] for each in rows], f"there already: {row}"

@@ -1,0 +1,276 @@
+"""Which table a name stands for, statement after statement: identity, as Iceberg has it.
+
+A table id begins where a table is created, or first seen, and ends where it is dropped; names are
+given and taken in between. Only captured tables are followed: what happens to a table under another
+name is not staged, so one that comes from there is another one than any that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_binlog.schema import (
+    CreateTable,
+    DropTable,
+    RenameTable,
+    RewriteRows,
+    TableState,
+    TruncateTable,
+    new_table_id,
+)
+from airflow_provider_binlog.schema_history.identity import confirm, create, create_like, follow
+from airflow_provider_binlog.schema_history.table_changes import (
+    Altered,
+    Created,
+    Dropped,
+    DroppedDatabase,
+    Renamed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
+    from airflow_provider_binlog.schema_history.table_changes import TableChange
+
+
+class NoTable(Enum):
+    """What is known of a name that no table has."""
+
+    DROPPED = "dropped"
+
+
+NO_TABLE = NoTable.DROPPED
+
+
+class Known(NamedTuple):
+    """What was known before a range.
+
+    Attributes:
+        find: Returns the table of a name; `NO_TABLE` where the log took the name from the last
+            table that had it; None where nothing is known.
+        find_all: Returns the tables of a database.
+    """
+
+    find: Callable[[TableName], TableState | NoTable | None]
+    find_all: Callable[[str], Iterable[TableState]]
+
+
+NOTHING_KNOWN = Known(lambda _: None, lambda _: ())
+
+
+class Place(NamedTuple):
+    """Where a statement, or a rows event, starts."""
+
+    file: str
+    offset: int
+
+
+@dataclass
+class Touched:
+    """A table that rows or actions of the range concern.
+
+    Attributes:
+        before: What was known of it before the range; None where it began in it.
+        state: What it is now.
+        dropped: Whether it was dropped.
+    """
+
+    before: TableState | None
+    state: TableState
+    dropped: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another one than before the range."""
+        return self.dropped or self.state != self.before
+
+
+class Tables:
+    """The captured tables of a range, as far as the log was read.
+
+    Attributes:
+        touched: By table id, in the order in which rows or actions first concerned them.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        *,
+        captured: Callable[[str, str], bool],
+        server: str,
+        sequence: int,
+    ) -> None:
+        """Begin at the start of a range.
+
+        Args:
+            known: What was known before.
+            captured: Whether a table, by database and name, is captured.
+            server: Of the log: part of every new table id.
+            sequence: Number of the range's manifest.
+        """
+        self.touched: dict[TableId, Touched] = {}
+        self._known = known
+        self._captured = captured
+        self._server = server
+        self._sequence = sequence
+        self._names: dict[TableName, TableState | NoTable | None] = {}
+        self._before: dict[TableId, TableState] = {}
+        self._dropped_databases: set[str] = set()
+
+    # ------------------------------------------------------------------- rows
+
+    def confirm(
+        self, name: TableName, place: Place, fields: Sequence[Field], key: tuple[int, ...]
+    ) -> tuple[TableId, Schema, tuple[Action, ...]]:
+        """Return the table that rows of a name belong to, its schema, and what only they say of it.
+
+        Args:
+            name: Of a captured table.
+            place: The event of the rows.
+            fields: As `identity.confirm` takes them.
+            key: The same.
+        """
+        state, schema, actions = confirm(self._ensure(name, place), fields, key)
+        self._set(state)
+        return state.id, schema, actions
+
+    # ------------------------------------------------------------------- statements
+
+    def truncate(self, name: TableName, place: Place) -> Iterator[Action]:
+        """Follow TRUNCATE TABLE."""
+        if self._captured(*name):
+            state = self._ensure(name, place)
+            self._set(state)
+            yield TruncateTable(state.id)
+
+    def apply(
+        self, changes: Sequence[TableChange], place: Place, *, partitions: bool
+    ) -> Iterator[Action]:
+        """Follow what one statement did.
+
+        Args:
+            changes: As `read_changes` returns them.
+            place: Of the statement.
+            partitions: Whether a table that it creates was a partition, and so may have rows.
+        """
+        # Names that are not captured, and stand for a table between two renames of one statement.
+        between: dict[TableName, TableState] = {}
+        for change in changes:
+            if isinstance(change, Renamed):
+                yield from self._rename(change, place, between)
+            elif isinstance(change, DroppedDatabase):
+                yield from self._drop_database(change.database)
+            elif not self._captured(*change.table):
+                continue
+            elif isinstance(change, Altered):
+                yield from self._alter(change, place)
+            elif isinstance(change, Created):
+                yield from self._create(change, place, partition=partitions)
+            elif isinstance(change, Dropped):
+                yield from self._drop(change.table, place)
+
+    def _alter(self, change: Altered, place: Place) -> Iterator[Action]:
+        known = self._find(change.table)
+        state = known if isinstance(known, TableState) else self._new(change.table, place)
+        altered, actions = follow(state, change.alterations)
+        if altered != state or actions:
+            self._set(altered)
+        yield from actions
+
+    def _create(self, change: Created, place: Place, *, partition: bool) -> Iterator[Action]:
+        name, known = change.table, self._find(change.table)
+        if change.optional and known is not NO_TABLE:
+            return
+        if isinstance(known, TableState):
+            # It was dropped, and the log does not say so.
+            yield from self._end(known)
+        state = self._new(name, place)
+        if partition:
+            self._set(state)
+            yield RewriteRows(state.id, "made the table of a partition, with its rows")
+            return
+        state = replace(state, created=self._sequence)
+        if change.like is not None:
+            like = self._find(change.like) if self._captured(*change.like) else None
+            state = create_like(state, like.schema if isinstance(like, TableState) else None)
+        elif change.elements is not None:
+            state = create(state, change.elements)
+        self._set(state)
+        yield CreateTable(state.id, name)
+
+    def _drop(self, name: TableName, place: Place) -> Iterator[Action]:
+        known = self._find(name)
+        if known is NO_TABLE:
+            return
+        if not isinstance(known, TableState):
+            # Another id than that of a table which the same statement creates.
+            known = self._new((name[0], f"{name[1]}\0"), place)
+            known = replace(known, name=name)
+        yield from self._end(known)
+
+    def _drop_database(self, database: str) -> Iterator[Action]:
+        found = {state.name for state in self._known.find_all(database)}
+        found |= {name for name in self._names if name[0] == database}
+        for name in sorted(found):
+            known = self._find(name) if self._captured(*name) else None
+            if isinstance(known, TableState):
+                yield from self._end(known)
+        self._dropped_databases.add(database)
+
+    def _rename(
+        self, change: Renamed, place: Place, between: dict[TableName, TableState]
+    ) -> Iterator[Action]:
+        old, new = change.old, change.new
+        if not (self._captured(*old) or self._captured(*new) or old in between):
+            return
+        known = self._find(old) if self._captured(*old) else between.pop(old, None)
+        state = known if isinstance(known, TableState) else self._new(old, place)
+        taken = self._find(new) if self._captured(*new) else None
+        if isinstance(taken, TableState) and taken.id != state.id:
+            yield from self._end(taken)
+        if self._captured(*old):
+            self._names[old] = NO_TABLE
+        state = replace(state, name=new)
+        if self._captured(*new):
+            self._set(state)
+        else:
+            between[new] = state
+            self._touch(state)
+        yield RenameTable(state.id, old, new)
+
+    # ------------------------------------------------------------------- names
+
+    def _ensure(self, name: TableName, place: Place) -> TableState:
+        known = self._find(name)
+        return known if isinstance(known, TableState) else self._new(name, place)
+
+    def _new(self, name: TableName, place: Place) -> TableState:
+        return TableState(new_table_id(self._server, place.file, place.offset, name), name)
+
+    def _find(self, name: TableName) -> TableState | NoTable | None:
+        if name not in self._names:
+            dropped = name[0] in self._dropped_databases
+            known = NO_TABLE if dropped else self._known.find(name)
+            if isinstance(known, TableState):
+                self._before[known.id] = known
+            self._names[name] = known
+        return self._names[name]
+
+    def _set(self, state: TableState) -> None:
+        self._touch(state)
+        self._names[state.name] = state
+
+    def _touch(self, state: TableState) -> Touched:
+        touched = self.touched.get(state.id)
+        if touched is None:
+            touched = self.touched[state.id] = Touched(self._before.get(state.id), state)
+        touched.state = state
+        return touched
+
+    def _end(self, state: TableState) -> Iterator[Action]:
+        self._touch(state).dropped = True
+        self._names[state.name] = NO_TABLE
+        yield DropTable(state.id, state.name)

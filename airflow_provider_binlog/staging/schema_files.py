@@ -1,0 +1,148 @@
+"""What each name stands for, as committed manifests left it: a file for every change of that.
+
+    <source>/schemas/<database>/<table>/0000000000000041.json
+
+A manifest names every table that its range touched with all that is known of it; of a table that
+the next ranges do not touch, the newest file of its name says the same. The files are written from
+a committed manifest alone, by the run that stages the range after it: whoever writes one writes the
+same bytes, and no run leaves one of a range that is not committed.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.schema import (
+    CreateTable,
+    DropTable,
+    RenameTable,
+    state_from_json,
+    state_to_json,
+)
+from airflow_provider_binlog.staging.paths import manifest_name, maybe_sequence, schema_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName, TableState
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+FORMAT = "airflow-provider-binlog/schema"
+VERSION = 1
+
+_WRITERS = 8
+
+
+class SchemaFile(NamedTuple):
+    """What a name stands for after a manifest.
+
+    Attributes:
+        sequence: Number of the manifest.
+        name: Database and table.
+        state: The table; None where no table has the name any more.
+    """
+
+    sequence: int
+    name: TableName
+    state: TableState | None
+
+    def encode(self) -> bytes:
+        """Return the file as it is stored: UTF-8 JSON, keys in a fixed order."""
+        value = {
+            "format": FORMAT,
+            "version": VERSION,
+            "sequence": self.sequence,
+            "name": list(self.name),
+            "state": None if self.state is None else state_to_json(self.state),
+        }
+        return json.dumps(value, ensure_ascii=False, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> SchemaFile:
+        """Read what `encode` wrote.
+
+        Raises:
+            ManifestError: The bytes are no schema file, or one of another version.
+        """
+        try:
+            value = json.loads(data)
+            if (value.get("format"), value.get("version")) != (FORMAT, VERSION):
+                raise ManifestError(
+                    "not a schema file, or one of another version",
+                    format=value.get("format"),
+                    version=value.get("version"),
+                )
+            database, table = value["name"]
+            state = None if value["state"] is None else state_from_json(value["state"])
+            return cls(int(value["sequence"]), (database, table), state)
+        except MALFORMED as error:
+            raise ManifestError("not a schema file", cause=repr(error)) from error
+
+
+class SchemaFiles:
+    """The schema files of `source` in `store`."""
+
+    def __init__(self, store: ObjectStore, source: str) -> None:
+        self._store = store
+        self._source = source
+
+    def publish(self, manifest: Manifest) -> None:
+        """Write the files of a committed manifest: again, where an earlier run did already."""
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            list(pool.map(self._write, files_of(manifest)))
+
+    def _write(self, file: SchemaFile) -> None:
+        folder = schema_folder(self._source, *file.name)
+        self._store.write(f"{folder}/{manifest_name(file.sequence)}", file.encode())
+
+    def find(self, name: TableName, *, before: int) -> SchemaFile | None:
+        """Return the newest file of a name from below a sequence; None if there is none.
+
+        Raises:
+            ManifestError: It is unreadable, or of another name.
+        """
+        folder = schema_folder(self._source, *name)
+        found = self._newest(folder, before)
+        if found is not None and found.name != name:
+            raise ManifestError("a schema file under another's key", folder=folder, name=found.name)
+        return found
+
+    def find_all(self, database: str, *, before: int) -> Iterator[SchemaFile]:
+        """Yield the newest file of every name in a database from below a sequence."""
+        around = schema_folder(self._source, database)
+        for folder in self._store.folders(around):
+            found = self._newest(f"{around}/{folder}", before)
+            if found is not None:
+                yield found
+
+    def _newest(self, folder: str, before: int) -> SchemaFile | None:
+        numbers = map(maybe_sequence, self._store.list(folder))
+        older = [number for number in numbers if number is not None and number < before]
+        if not older:
+            return None
+        key = f"{folder}/{manifest_name(max(older))}"
+        try:
+            return SchemaFile.decode(self._store.read(key))
+        except ManifestError as error:
+            error.context["key"] = key
+            raise
+
+
+def files_of(manifest: Manifest) -> list[SchemaFile]:
+    """Return the files that a manifest gives rise to: of names whose table, or schema, changed."""
+    live = {table.name: table for table in manifest.tables if not table.dropped}
+    names = {table.name for table in manifest.tables if table.changed}
+    for statement in manifest.statements:
+        for action in statement.actions:
+            if isinstance(action, CreateTable | DropTable):
+                names.add(action.name)
+            elif isinstance(action, RenameTable):
+                names |= {action.old, action.new}
+    return [
+        SchemaFile(manifest.sequence, name, live[name].state if name in live else None)
+        for name in sorted(names)
+    ]
