@@ -33,7 +33,6 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 )
 from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind, classify, xid_of
 from airflow_provider_binlog.blocks.picking import choose, copy, joined
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -44,6 +43,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -76,18 +76,18 @@ _IS_END[
 ] = True
 _HELD_STATEMENTS = frozenset(
     {
-        StatementKind.SAVEPOINT,
-        StatementKind.ROLLBACK_TO,
-        StatementKind.XA_START,
-        StatementKind.XA_END,
+        StatementType.SAVEPOINT,
+        StatementType.ROLLBACK_TO,
+        StatementType.XA_START,
+        StatementType.XA_END,
     }
 )
 _ENDING_STATEMENTS = frozenset(
     {
-        StatementKind.COMMIT,
-        StatementKind.ROLLBACK,
-        StatementKind.XA_COMMIT,
-        StatementKind.XA_ROLLBACK,
+        StatementType.COMMIT,
+        StatementType.ROLLBACK,
+        StatementType.XA_COMMIT,
+        StatementType.XA_ROLLBACK,
     }
 )
 
@@ -262,14 +262,14 @@ class PreparedTransactions:
             return at + 1
         self._begun = None
         query = _query(block, at)
-        kind = classify(query.sql)
-        if kind is StatementKind.XA_START:
+        kind = classify(query.sql, query.session(block.format.flavor))
+        if kind is StatementType.XA_START:
             begun.opened, begun.pieces = True, []
             self._open = begun
             self._keep(begun, event)
-        elif kind is StatementKind.XA_COMMIT:
+        elif kind is StatementType.XA_COMMIT:
             yield from self._commit(xid_of(query.sql), event)
-        elif kind is StatementKind.XA_ROLLBACK:
+        elif kind is StatementType.XA_ROLLBACK:
             self._waiting.pop(xid_of(query.sql), None)
         yield self._moved(event)
         return at + 1
@@ -442,7 +442,8 @@ def _inside(
     end = int(ends[index]) if index < len(ends) else len(block)
     held = _IS_HELD[block.type[at:end]]
     for index in np.flatnonzero(block.type[at:end] == EventType.QUERY).tolist():
-        kind = classify(_query(block, at + index).sql)
+        query = _query(block, at + index)
+        kind = classify(query.sql, query.session(block.format.flavor))
         if kind in _ENDING_STATEMENTS:
             end = at + index
             held = held[:index]

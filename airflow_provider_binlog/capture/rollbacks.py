@@ -14,28 +14,26 @@ THD::binlog_prepare_pending_rows_event; mysql-server, sql/binlog.cc, the same.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
+from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.position import Flavor
 
-# As servers write them, whatever the client wrote; the quotes go by the session's sql_mode.
-_NAMED = re.compile(
-    r"""(SAVEPOINT|ROLLBACK\ TO|RELEASE\ SAVEPOINT)\ (`(?:[^`]|``)*`|"(?:[^"]|"")*"|[^`"\s]+)""",
-    re.VERBOSE,
-)
+_Named: TypeAlias = tuple[SavepointVerb, str]
 _UNREADABLE = "\ufffd"
 _REFUSED = (
     "a transaction was rolled back to a savepoint that cannot be told from others: take a new "
@@ -102,9 +100,11 @@ class RollbackReader:
                 self._undo(self._begin, place)
             elif seen.query is None:
                 pass
-            elif seen.kind is StatementKind.SAVEPOINT:
-                self._follow(seen.query.sql, place)
-            elif seen.kind is StatementKind.ROLLBACK_TO and not self._return(seen.query.sql, place):
+            elif seen.statement_type is StatementType.SAVEPOINT:
+                self._follow(_named(seen.query, block.format.flavor), place)
+            elif seen.statement_type is StatementType.ROLLBACK_TO and not self._return(
+                _named(seen.query, block.format.flavor), place
+            ):
                 here = (places >= self._begin) & (places < place)
                 if here.any() or self._let_through >= self._begin:
                     raise UnsupportedError(
@@ -118,20 +118,20 @@ class RollbackReader:
             self._let_through = int(places[np.flatnonzero(stayed)[-1]])
         return stayed
 
-    def _follow(self, sql: str, place: int) -> None:
+    def _follow(self, named: _Named, place: int) -> None:
         """Follow SAVEPOINT, which takes its name from an earlier one, or RELEASE SAVEPOINT."""
-        verb, name = _named(sql)
+        verb, name = named
         names = [each for each, _ in self._savepoints]
         index = names.index(name) if name in names else len(names)
-        if verb == "SAVEPOINT":
+        if verb is SavepointVerb.SET:
             del self._savepoints[index : index + 1]
             self._savepoints.append((name, place))
         else:
             del self._savepoints[index:]
 
-    def _return(self, sql: str, place: int) -> bool:
-        """Follow ROLLBACK TO; return whether it can be told to which savepoint."""
-        _, name = _named(sql)
+    def _return(self, named: _Named, place: int) -> bool:
+        """Follow ROLLBACK TO; return whether it is certain to which savepoint."""
+        _, name = named
         names = [each for each, _ in self._savepoints]
         # By the server's collation, names may be equal that differ in letters.
         if name not in names or not all(map(str.isascii, names)):
@@ -146,10 +146,7 @@ class RollbackReader:
         self.late |= self._let_through >= begin
 
 
-def _named(sql: str) -> tuple[str, str]:
+def _named(query: Query, flavor: Flavor) -> _Named:
     """Return what a statement does with a savepoint, and the name, as far as letters matter."""
-    found = _NAMED.fullmatch(sql)
-    if found is None:
-        return sql.partition(" ")[0].upper(), _UNREADABLE
-    name = found[2][1:-1] if found[2][0] in '`"' else found[2]
-    return found[1], name.rstrip(" ").casefold()
+    verb, name = read_savepoint(query.sql, query.session(flavor))
+    return verb, _UNREADABLE if name is None else name.rstrip(" ").casefold()

@@ -115,13 +115,7 @@ class SegmentReader:
 
     def _follow(self, statement: LoggedStatement) -> None:
         place = Place(statement.file, statement.offset)
-        if statement.type.startswith("TRUNCATE"):
-            actions = [
-                action for name in statement.tables for action in self._tables.truncate(name, place)
-            ]
-        else:
-            partitions = statement.type.startswith("ALTER")
-            actions = list(self._tables.apply(statement.changes, place, partitions=partitions))
+        actions = tuple(self._tables.apply(statement.changes, place, statement.session))
         self.statements.append(
             Statement(
                 file=statement.file,
@@ -129,7 +123,7 @@ class SegmentReader:
                 row=statement.row,
                 type=statement.type,
                 text=statement.text,
-                actions=tuple(actions),
+                actions=actions,
             )
         )
         self._cut(actions)

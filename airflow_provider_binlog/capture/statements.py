@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.schema_history.ddl import (
-    STATEMENT_SHOWN,
-    DdlReader,
-    describe,
-    placed,
-)
-from airflow_provider_binlog.schema_history.table_changes import read_changes
+from airflow_provider_binlog.schema_history.ddl_reader import DdlReader, placed
+from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.table_changes import TableChange
+    from airflow_provider_binlog.sql.ddl import TableChange
+    from airflow_provider_binlog.sql.session import Session
 
 
 class LoggedStatement(NamedTuple):
@@ -31,8 +26,8 @@ class LoggedStatement(NamedTuple):
 
     Attributes:
         row, file, offset, type, text: As `manifest.Statement` has them.
-        tables: (database, table) of each table that it names; of a database, (database, "").
-        changes: What it does to their names and shapes, in order.
+        changes: What it does, in order.
+        session: That ran it.
     """
 
     row: int
@@ -40,8 +35,8 @@ class LoggedStatement(NamedTuple):
     offset: int
     type: str
     text: str
-    tables: tuple[TableName, ...]
     changes: tuple[TableChange, ...]
+    session: Session
 
 
 class StatementReader:
@@ -65,17 +60,23 @@ class StatementReader:
     def _read(
         self, block: EventBlock, transactions: Transactions, file_index: int
     ) -> Iterator[LoggedStatement]:
-        flavor = block.format.flavor
         for event, query in self._ddl.read(transactions):
-            offset = int(block.position[event])
+            offset, session = int(block.position[event]), query.session(block.format.flavor)
             with placed(block.file, offset):
-                described = describe(query, flavor)
-                if described is None or not any(map(self._concerns, described.tables)):
+                ddl = read_ddl(query.sql, session)
+                if ddl is None or not any(map(self._concerns, ddl.tables)):
                     continue
-                changes = _changes(query, flavor)
+                if query.error:
+                    # What it did before it failed is not in the log.
+                    raise UnsupportedError(
+                        "a statement on a captured table failed half-way on the server: take a new "
+                        "snapshot of it",
+                        error=query.error,
+                        statement=query.sql[:STATEMENT_SHOWN],
+                    )
             row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
             yield LoggedStatement(
-                row, block.file, offset, described.kind, query.sql, described.tables, changes
+                row, block.file, offset, ddl.type, query.sql, ddl.changes, session
             )
 
     def _concerns(self, name: TableName) -> bool:
@@ -83,15 +84,3 @@ class StatementReader:
         if not table:
             return self._tables.may_match_in(database)
         return self._tables.matches(database, table)
-
-
-def _changes(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
-    if query.error:
-        # What it did before it failed is not in the log.
-        raise UnsupportedError(
-            "a statement on a captured table failed half-way on the server: take a new "
-            "snapshot of it",
-            error=query.error,
-            statement=query.sql[:STATEMENT_SHOWN],
-        )
-    return read_changes(query, flavor)

@@ -19,7 +19,6 @@ import numpy as np
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.capture.table_filter import TableFilter
@@ -32,6 +31,7 @@ from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 
 if TYPE_CHECKING:
     import argparse
@@ -148,7 +148,7 @@ class RowReader:
                 if isinstance(seen.gtid, MariadbGtid)
                 else seen.gtid.commit_timestamp_us
             )
-        elif seen.query is not None and seen.kind is StatementKind.XA_START:
+        elif seen.query is not None and seen.statement_type is StatementType.XA_START:
             self._xid = xid_of(seen.query.sql)
         elif header.type == EventType.TABLE_MAP:
             self._tables.see(block, index)

@@ -23,7 +23,6 @@ from airflow_provider_binlog.binlog.event_types import (
     event_name,
 )
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.table_maps import TableMapReader
@@ -39,6 +38,7 @@ from airflow_provider_binlog.cli.refusals import Refusals
 from airflow_provider_binlog.cli.row_check import RowCheck
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.schema_history.schemas import Past
+from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -381,7 +381,7 @@ def _moment(seconds: int) -> str:
 
 
 def _goes_back(seen: Scanned) -> bool:
-    return seen.kind is StatementKind.ROLLBACK_TO
+    return seen.statement_type is StatementType.ROLLBACK_TO
 
 
 def _transactions(scanned: dict[int, Scanned]) -> Transactions:

@@ -27,10 +27,12 @@ from airflow_provider_binlog.binlog.column_types import (
 )
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
     from airflow_provider_binlog.schema import Default
+    from airflow_provider_binlog.sql.definitions import Definition
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 """Types of MariaDB that the log writes as BINARY or VARBINARY."""
@@ -74,6 +76,27 @@ class Facts:
 
 
 UNKNOWN = Facts()
+
+
+def facts_of(definition: Definition) -> Facts:
+    """Return what a column's definition says of it for certain.
+
+    The name of a type of text is not: its character set, or its length, may turn it into another.
+    """
+    of = definition.type
+    if of is None:
+        return Facts(generated=definition.generated, visible=definition.visible)
+    charset: str | None = BINARY
+    if of.name not in BYTES | OWN_FORM:
+        charset = of.charset if of.charset in COLLATIONS else None
+    return Facts(
+        data_type=None if of.is_text else of.name,
+        unsigned=of.unsigned if of.name in NUMBERS else None,
+        charset=charset,
+        labels=of.values,
+        generated=definition.generated,
+        visible=definition.visible,
+    )
 
 
 _CHAR = frozenset({ColumnType.STRING})

@@ -13,13 +13,13 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.schema_history.alterations import Opaque
-from airflow_provider_binlog.schema_history.ddl import describe, placed
-from airflow_provider_binlog.schema_history.table_changes import Altered, TableChange, read_changes
+from airflow_provider_binlog.schema_history.ddl_reader import placed
+from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
+from airflow_provider_binlog.sql.ddl import Altered, TableChange, Truncated, read_ddl
+from airflow_provider_binlog.sql.statement_types import StatementType, classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +33,22 @@ def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
     """Return what a logged statement did, even where it failed half-way.
 
     Raises:
-        UnsupportedError: Which tables it is about cannot be made out.
+        UnsupportedError: Which tables it is about cannot be determined.
     """
-    if not query.error:
-        return read_changes(query, flavor)
-    # What it did before it failed is not in the log.
-    described = describe(query, flavor)
-    failed = Opaque(f"error {query.error}")
-    return tuple(Altered(name, (failed,)) for name in described.tables) if described else ()
+    ddl = read_ddl(query.sql, query.session(flavor))
+    if ddl is None:
+        return ()
+    if query.error:
+        # What it did before it failed is not in the log.
+        failed = Opaque(f"error {query.error}")
+        return tuple(Altered(name, (failed,)) for name in ddl.tables)
+    return tuple(each for each in ddl.changes if not _changes_rows_alone(each))
+
+
+def _changes_rows_alone(change: TableChange) -> bool:
+    if isinstance(change, Altered):
+        return all(isinstance(each, RewriteRows) for each in change.alterations)
+    return isinstance(change, Truncated)
 
 
 def changes_between(
@@ -63,9 +71,10 @@ def changes_between(
                 if Position(block.file, offset).place >= stop.place:
                     return
                 query = Query.parse(block.body(event), block.format)
-                if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(
-                    block, event
-                ):
+                session = query.session(block.format.flavor)
+                if classify(query.sql, session) is not StatementType.DDL:
+                    continue
+                if gtid.alters_nothing(block, event):
                     continue
                 with placed(block.file, offset):
                     changes = changes_of(query, block.format.flavor)

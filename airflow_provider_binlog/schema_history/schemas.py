@@ -39,7 +39,7 @@ from airflow_provider_binlog.schema_history.completion import (
     shape_of_catalog,
     shape_of_schema,
 )
-from airflow_provider_binlog.schema_history.ddl import DdlReader, placed
+from airflow_provider_binlog.schema_history.ddl_reader import DdlReader, placed
 from airflow_provider_binlog.schema_history.history import (
     History,
     LoggedChange,
@@ -47,10 +47,7 @@ from airflow_provider_binlog.schema_history.history import (
     names_of,
 )
 from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
-from airflow_provider_binlog.schema_history.table_changes import (
-    Created,
-    Renamed,
-)
+from airflow_provider_binlog.sql.ddl import Created, Renamed
 from airflow_provider_binlog.transport.server.version import parse_version
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.framing import Event, read_file
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.binlog.statements import StatementKind
+from airflow_provider_binlog.sql.statement_types import StatementType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 
@@ -197,7 +197,7 @@ def test_groups_are_whole(log: Log) -> None:
         if scanned.place is Place.END:
             ends.append(scanned.end)
             lengths += expected_end == event.end
-        kinds.add(scanned.kind)
+        kinds.add(scanned.statement_type)
 
     assert scanner.at_boundary
     assert not scanner.skipped
@@ -207,7 +207,7 @@ def test_groups_are_whole(log: Log) -> None:
         GroupEnd.PREPARED,
         GroupEnd.XA_COMMITTED,
     } == set(ends)
-    assert {StatementKind.DDL, StatementKind.OTHER, StatementKind.XA_END} <= kinds
+    assert {StatementType.DDL, StatementType.OTHER, StatementType.XA_END} <= kinds
     if log.flavor is Flavor.MYSQL:
         assert lengths == len(ends)
 

@@ -9,7 +9,6 @@ Metadata Locking, and Information Schema Tables.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, SourceError, TableLockedError
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, parse_type
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import ask
@@ -45,9 +45,6 @@ _LOCK_WAIT_SECONDS = 30
 _SYSTEM = ("information_schema", "performance_schema")
 _VERSIONED = "SYSTEM VERSIONED"
 _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_OTHER_BYTES = frozenset({"inet4", "inet6", "uuid", "vector"})
-_LABELLED = frozenset({"enum", "set"})
 
 
 @dataclass(frozen=True)
@@ -280,15 +277,14 @@ def _columns(
 def _column(row: Row) -> CatalogColumn:
     data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
     extra = str(row["extra"] or "").upper()
-    labels = _labels(column_type) if data_type in _LABELLED else None
-    behind = "" if data_type in _LABELLED else column_type.lower()
+    printed = parse_type(column_type, escapes=True)
     return CatalogColumn(
         name=str(row["name"]),
         data_type=data_type,
         nullable=row["nullable"] == "YES",
-        unsigned="unsigned" in behind,
+        unsigned=printed is not None and printed.unsigned,
         charset=_charset(data_type, row["charset"]),
-        labels=labels,
+        labels=None if printed is None else printed.values,
         octets=_number(row["octets"]),
         precision=_number(row["num_precision"]),
         scale=_number(row["num_scale"]),
@@ -305,33 +301,13 @@ def _with_default(column: CatalogColumn, row: Row, of: Server) -> CatalogColumn:
 
 def _charset(data_type: str, charset: str | None) -> str | None:
     if charset is None:
-        holds_bytes = data_type in _BYTES | _OTHER_BYTES | _LABELLED
+        holds_bytes = data_type in BYTES | OWN_FORM | ENUMS
         return "binary" if holds_bytes else None
     return "utf8mb3" if charset == "utf8" else str(charset)
 
 
 def _number(value: object) -> int | None:
     return None if value is None else int(str(value))
-
-
-_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\)\Z)", re.DOTALL)
-_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
-_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
-
-
-def _labels(column_type: str) -> tuple[str, ...] | None:
-    """Return the labels of `enum('a','it''s')`; None if they cannot be read.
-
-    Source: sql/sql_string.cc and sql/unireg.h, append_unescaped: these escapes and no others.
-    """
-    labels, at = [], column_type.find("(") + 1
-    while at < len(column_type):
-        match = _LABEL.match(column_type, at)
-        if match is None:
-            return None
-        at = match.end()
-        labels.append(_ESCAPE.sub(lambda each: _ESCAPED.get(each[1], "'"), match[1]))
-    return tuple(labels)
 
 
 def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableName, list[Row]]:

@@ -68,7 +68,7 @@ def told(seen: Scanned) -> bool:
 
 
 def shown(seen: Scanned) -> tuple[Any, ...]:
-    return seen.end, seen.kind, seen.xid, seen.query and seen.query.sql
+    return seen.end, seen.statement_type, seen.xid, seen.query and seen.query.sql
 
 
 class Reader(Follower):

@@ -12,24 +12,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
     CatalogColumn,
     CatalogTable,
     _column,
-    _labels,
 )
-
-# As MySQL 9.7 and MariaDB 10.11 and 11.8 print the same ENUM.
-PRINTED = r"""enum('a\\b','it''s','new\nline','c,d','tab	','dq"','%','é','z\0y','\r')"""
-
-
-def test_labels() -> None:
-    assert _labels(PRINTED) == (
-        *("a\\b", "it's", "new\nline", "c,d", "tab\t", 'dq"', "%", "é", "z\0y", "\r"),
-    )
-    assert _labels("set('x')") == ("x",)
-    assert _labels("enum('')") == ("",)
-
-
-@pytest.mark.parametrize("text", ["enum('a", "enum('a''", "enum(a)", "enum('a'x'b')", "enum('a')x"])
-def test_labels_that_cannot_be_read_are_none(text: str) -> None:
-    assert _labels(text) is None
 
 
 def row(data_type: str, column_type: str, **others: object) -> dict[str, object]:

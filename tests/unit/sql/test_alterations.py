@@ -7,37 +7,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.alterations import (
+from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
     Alteration,
     ChangeColumn,
-    ChangeDefault,
     ChangeIndexes,
     ConvertCharset,
     DropColumn,
     DropPrimaryKey,
     Opaque,
     RenameColumn,
+    RewriteRows,
+    SetDefault,
     read_alterations,
     read_elements,
 )
-from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
-from airflow_provider_binlog.schema_history.words import split_words
+from airflow_provider_binlog.sql.column_types import SqlType
+from airflow_provider_binlog.sql.definitions import Definition
+from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.literals import Literal, LiteralKind
+from airflow_provider_binlog.sql.session import NO_BACKSLASH_ESCAPES, Session
+
+UNKNOWN = Definition()
 
 
-def read(sql: str, flavor: Flavor = Flavor.MARIADB) -> tuple[Alteration, ...]:
-    (words,) = split_words(sql, flavor, sql_mode=0)
-    return read_alterations(words)
+def read(
+    sql: str, flavor: Flavor = Flavor.MARIADB, *, sql_mode: int = 0, ignore: bool = False
+) -> tuple[Alteration, ...]:
+    session = Session(flavor, sql_mode=sql_mode)
+    (words,) = split_words(sql, session)
+    return read_alterations(words, session, ignore=ignore)
 
 
-def without_facts(alterations: tuple[Alteration, ...]) -> list[Alteration]:
+def without_definitions(alterations: tuple[Alteration, ...]) -> list[Alteration]:
     """Return the alterations as if definitions said nothing: `test_definitions.py` is for them."""
     plain: list[Alteration] = []
     for each in alterations:
         if isinstance(each, AddColumn):
-            plain.append(AddColumn(each.name, UNKNOWN, each.after, each.optional))
+            plain.append(AddColumn(each.name, UNKNOWN, NULL, each.after, each.optional))
         elif isinstance(each, ChangeColumn):
             plain.append(ChangeColumn(each.old, each.name, UNKNOWN, each.after, each.optional))
         else:
@@ -46,7 +56,7 @@ def without_facts(alterations: tuple[Alteration, ...]) -> list[Alteration]:
 
 
 def added(name: str, after: str | None = None, *, optional: bool = False) -> AddColumn:
-    return AddColumn(name, UNKNOWN, after, optional)
+    return AddColumn(name, UNKNOWN, NULL, after, optional)
 
 
 def changed(
@@ -54,6 +64,21 @@ def changed(
 ) -> ChangeColumn:
     return ChangeColumn(old, name, UNKNOWN, after, optional)
 
+
+# As they were once overlooked.
+ROW_LOSSES = [
+    ("DROP /*x*/ PARTITION p", "dropped a partition"),
+    ("DROP /*!50100 PARTITION */ p, q", "dropped a partition"),
+    ("DROP PARTITION IF EXISTS p", "dropped a partition"),
+    ("TRUNCATE -- x\n PARTITION p", "truncated a partition"),
+    ("TRUNCATE PARTITION ALL", "truncated a partition"),
+    ("DISCARD PARTITION p, q TABLESPACE", "discarded the tablespace of a partition"),
+    ("IMPORT PARTITION p TABLESPACE", "imported the tablespace of a partition"),
+    ("IMPORT TABLESPACE", "imported a tablespace"),
+    ("ENGINE = BLACKHOLE", "gave the table the storage engine BLACKHOLE"),
+    ("COMMENT='x' engine `blackhole`", "gave the table the storage engine BLACKHOLE"),
+    ("UNION = (u, v)", "gave the table the option UNION"),
+]
 
 CASES: list[tuple[str, list[Alteration]]] = [
     ("ADD b int", [added("b")]),
@@ -113,9 +138,12 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("DROP FOREIGN KEY f, DROP CHECK c, ADD CONSTRAINT CHECK (a IN (1, 2))", []),
     (
         "ALTER a SET DEFAULT 5, ALTER COLUMN `index` DROP DEFAULT, ALTER INDEX i INVISIBLE",
-        [ChangeDefault("a"), ChangeDefault("index")],
+        [SetDefault("a", Literal(LiteralKind.NUMBER, "5")), SetDefault("index")],
     ),
-    ("ALTER COLUMN IF EXISTS a SET DEFAULT (1, 2)", [ChangeDefault("a")]),
+    (
+        "ALTER COLUMN IF EXISTS a SET DEFAULT (1, 2)",
+        [SetDefault("a", Literal(LiteralKind.EXPRESSION, "( 1 , 2 )"[2:-2], True), optional=True)],
+    ),
     ("ALTER CHECK c NOT ENFORCED, ALTER CONSTRAINT d ENFORCED, ALTER KEY i IGNORED", []),
     ("CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin", [ConvertCharset("latin1")]),
     ("CONVERT TO CHARSET DEFAULT", [ConvertCharset(None)]),
@@ -127,17 +155,18 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES IN (1))", []),
     ("ADD PARTITION (PARTITION p VALUES LESS THAN (9))", []),
     ("REORGANIZE PARTITION p, q INTO (PARTITION r VALUES LESS THAN (9))", []),
-    ("TRUNCATE PARTITION p, q", []),
-    ("EXCHANGE PARTITION p WITH TABLE u", []),
-    ("CONVERT PARTITION p TO TABLE u", []),
-    ("DISCARD TABLESPACE", []),
+    ("TRUNCATE PARTITION p, q", [RewriteRows("truncated a partition")]),
+    ("EXCHANGE PARTITION p WITH TABLE u", [RewriteRows("exchanged a partition with a table")]),
+    ("CONVERT PARTITION p TO TABLE u", [RewriteRows("converted a partition to a table")]),
+    ("DISCARD TABLESPACE", [RewriteRows("discarded the tablespace")]),
+    *((sql, [RewriteRows(reason)]) for sql, reason in ROW_LOSSES),
     ("", []),
 ]
 
 
 @pytest.mark.parametrize(("sql", "alterations"), CASES)
 def test_what_an_alter_table_does(sql: str, alterations: list[Alteration]) -> None:
-    assert without_facts(read(sql)) == alterations
+    assert without_definitions(read(sql)) == alterations
 
 
 @pytest.mark.parametrize(
@@ -193,9 +222,11 @@ def test_what_is_not_understood_is_said_to_be(sql: str) -> None:
     st.sampled_from(list(Flavor)),
 )
 def test_any_text_is_read(parts: list[str], flavor: Flavor) -> None:
-    for words in split_words("".join(parts), flavor):
-        read_alterations(words)
-        read_elements(words)
+    session = Session(flavor)
+    for words in split_words("".join(parts), session):
+        read_alterations(words, session)
+        read_alterations(words, session, ignore=True)
+        read_elements(words, session)
 
 
 def test_a_definition_says_what_it_says() -> None:
@@ -203,12 +234,44 @@ def test_a_definition_says_what_it_says() -> None:
 
     assert added_column == AddColumn(
         "e",
-        Facts(
-            data_type="enum",
-            charset="latin1",
-            labels=("a", "it's"),
-            generated=False,
-            visible=True,
-        ),
+        Definition(SqlType("enum", charset="latin1", values=("a", "it's")), nullable=False),
+        Default("a"),
         "b",
     )
+
+
+def test_a_backslash_under_no_backslash_escapes_ends_the_string() -> None:
+    sql = r"MODIFY a INT COMMENT 'a\', DROP COLUMN n, ADD COLUMN n INT COMMENT 'b'"
+
+    found = without_definitions(read(sql, sql_mode=NO_BACKSLASH_ESCAPES))
+
+    assert found == [changed("a", "a"), DropColumn("n"), added("n")]
+
+
+def test_the_default_of_one_column_says_nothing_of_another() -> None:
+    new_default, new_column = read("ALTER n SET DEFAULT 3, ADD COLUMN a INT")
+
+    assert new_default == SetDefault("n", Literal(LiteralKind.NUMBER, "3"))
+    assert isinstance(new_column, AddColumn)
+    assert new_column.initial_default == NULL
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["ADD UNIQUE (a)", "MODIFY a TINYINT", "DROP a", "ADD b INT UNIQUE", "PARTITION BY HASH (a)"],
+)
+def test_alter_ignore_may_remove_rows(sql: str) -> None:
+    assert RewriteRows("ran under ALTER IGNORE TABLE") in read(sql, ignore=True)
+    assert not any(isinstance(each, RewriteRows) for each in read(sql))
+
+
+@pytest.mark.parametrize("sql", ["ADD b INT", "RENAME COLUMN a TO b, ALTER c SET DEFAULT 5"])
+def test_alter_ignore_without_anything_to_ignore_keeps_the_rows(sql: str) -> None:
+    assert read(sql, ignore=True) == read(sql)
+
+
+def test_a_new_column_of_the_primary_key_holds_no_null() -> None:
+    found = read("ADD a INT, ADD b INT, ADD PRIMARY KEY (A)")
+
+    defaults = [each.initial_default for each in found if isinstance(each, AddColumn)]
+    assert defaults == [Default("0"), NULL]

@@ -6,19 +6,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.events.statements import Query
-from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.ddl import describe
+from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.statement_types import StatementType, classify
 
 Tables = list[tuple[str, str]]
 T = ("shop", "t")
 U = ("shop", "u")
 
 
-def statement(sql: str, *, database: str = "shop", error: int = 0) -> Query:
-    return Query(7, database, error, 255, sql)
+def describe(sql: str, flavor: Flavor) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    found = read_ddl(sql, Session(flavor, "shop"))
+    return None if found is None else (found.type, found.tables)
 
 
 BOTH: list[tuple[str, str, Tables]] = [
@@ -115,9 +116,9 @@ def cases() -> list[tuple[Flavor, str, str, Tables]]:
 
 @pytest.mark.parametrize(("flavor", "sql", "kind", "tables"), cases())
 def test_what_a_statement_is_about(flavor: Flavor, sql: str, kind: str, tables: Tables) -> None:
-    assert describe(statement(sql), flavor) == (kind, tuple(tables))
+    assert describe(sql, flavor) == (kind, tuple(tables))
     # What is described must be looked at.
-    assert classify(sql) is StatementKind.DDL
+    assert classify(sql, Session(flavor)) is StatementType.DDL
 
 
 @pytest.mark.parametrize("flavor", list(Flavor))
@@ -144,13 +145,13 @@ def test_what_a_statement_is_about(flavor: Flavor, sql: str, kind: str, tables: 
     ],
 )
 def test_what_is_about_no_table_as_a_whole(sql: str, flavor: Flavor) -> None:
-    assert describe(statement(sql), flavor) is None
+    assert describe(sql, flavor) is None
 
 
 def test_a_comment_that_mysql_does_not_execute_says_nothing() -> None:
     # As MySQL logs them: the second was for a newer version.
-    assert describe(statement("TRUNCATE /*M! u */ t"), Flavor.MYSQL) == ("TRUNCATE TABLE", (T,))
-    assert describe(statement("TRUNCATE /* 99999 u */ t"), Flavor.MYSQL) == ("TRUNCATE TABLE", (T,))
+    assert describe("TRUNCATE /*M! u */ t", Flavor.MYSQL) == ("TRUNCATE TABLE", (T,))
+    assert describe("TRUNCATE /* 99999 u */ t", Flavor.MYSQL) == ("TRUNCATE TABLE", (T,))
 
 
 @pytest.mark.parametrize("flavor", list(Flavor))
@@ -173,7 +174,7 @@ def test_a_comment_that_mysql_does_not_execute_says_nothing() -> None:
 )
 def test_what_cannot_be_made_out_is_refused_with_its_text(sql: str, flavor: Flavor) -> None:
     with pytest.raises(UnsupportedError) as raised:
-        describe(statement(sql), flavor)
+        describe(sql, flavor)
 
     assert raised.value.context["statement"] == sql
 
@@ -193,7 +194,7 @@ def test_space_and_comments_change_nothing(
     assume(not any(sign in sql for sign in ("'", '"', "`", "/*", "--")))
     spaced = sql.replace(" ", "".join(["", " ", *space, " "]))
 
-    assert describe(statement(spaced), flavor) == (kind, tuple(tables))
+    assert describe(spaced, flavor) == (kind, tuple(tables))
 
 
 FLAVORS = st.sampled_from(list(Flavor))
@@ -204,7 +205,7 @@ _NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0
 def test_any_quoted_names_are_read_as_they_are(tables: Tables, flavor: Flavor) -> None:
     quoted = [".".join("`" + name.replace("`", "``") + "`" for name in table) for table in tables]
 
-    dropped = describe(statement(f"DROP TABLE {', '.join(quoted)}"), flavor)
+    dropped = describe(f"DROP TABLE {', '.join(quoted)}", flavor)
 
     assert dropped == ("DROP TABLE", tuple(tables))
 
@@ -212,6 +213,6 @@ def test_any_quoted_names_are_read_as_they_are(tables: Tables, flavor: Flavor) -
 @given(st.text("DROPTABLE ,.`'\"\\/*!tu1\n", max_size=40), FLAVORS)
 def test_any_text_is_described_or_refused(sql: str, flavor: Flavor) -> None:
     try:
-        describe(statement(f"DROP TABLE {sql}"), flavor)
+        describe(f"DROP TABLE {sql}", flavor)
     except UnsupportedError as error:
         assert "statement" in error.context  # noqa: PT017

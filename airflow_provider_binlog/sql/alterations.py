@@ -1,29 +1,34 @@
-"""What ALTER TABLE and CREATE TABLE do to a table's columns and its key.
+"""What ALTER TABLE and CREATE TABLE do to a table's columns, its key and its rows.
 
-A reader of its own, because every word counts here: a parser for many dialects passes over what it
-does not know, and over what stands in version comments, and each of these may move a column. What
-is not understood is said to be `Opaque`.
+Every word counts here: a parser for many dialects passes over what it does not know, and over what
+is in version comments, and each of these may move a column. What is not understood is `Opaque`.
 
 Source: mysql-server, sql/sql_yacc.yy, alter_list_item and table_element; mariadb, the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.schema_history.definitions import (
-    Definition,
+from airflow_provider_binlog.schema import Default, UnknownDefault
+from airflow_provider_binlog.sql.definitions import Definition, initial_default, read_definition
+from airflow_provider_binlog.sql.lexer import (
+    Reader,
+    Word,
+    chunks,
+    closing,
+    keyword,
     outer_texts,
-    read_definition,
 )
-from airflow_provider_binlog.schema_history.words import Reader, Word, capitals
+from airflow_provider_binlog.sql.literals import Literal, read_literal
+from airflow_provider_binlog.sql.table_options import TABLE_OPTIONS, ends_list, row_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_provider_binlog.schema_history.facts import Facts
+    from airflow_provider_binlog.sql.session import Session
 
 FIRST = ""
 """In place of the column that another one comes after: no column has an empty name."""
@@ -35,13 +40,15 @@ class AddColumn:
 
     Attributes:
         name: Of the new column.
-        facts: What the definition says.
+        definition: What the statement says of it.
+        initial_default: What rows hold in it that were there before; in CREATE TABLE, NULL.
         after: The column it comes after, or `FIRST`; None for the end.
         optional: IF NOT EXISTS.
     """
 
     name: str
-    facts: Facts
+    definition: Definition
+    initial_default: Default | UnknownDefault
     after: str | None = None
     optional: bool = False
 
@@ -60,14 +67,14 @@ class ChangeColumn:
 
     Attributes:
         old, name: Before and after.
-        facts: What the definition says.
+        definition: What the statement says of the column: all that it is now.
         after: As in `AddColumn`; None where it stays.
         optional: IF EXISTS.
     """
 
     old: str
     name: str
-    facts: Facts
+    definition: Definition
     after: str | None = None
     optional: bool = False
 
@@ -81,10 +88,19 @@ class RenameColumn:
 
 
 @dataclass(frozen=True)
-class ChangeDefault:
-    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`: no more is known of its default."""
+class SetDefault:
+    """`ALTER COLUMN name SET DEFAULT ...`, and `DROP DEFAULT`.
+
+    Attributes:
+        name: Of the column.
+        default: `defaults.read_default` says its value in a column's type; None where it is
+            dropped.
+        optional: IF EXISTS.
+    """
 
     name: str
+    default: Literal | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,12 +112,12 @@ class AddPrimaryKey:
 
 @dataclass(frozen=True)
 class DropPrimaryKey:
-    """The primary key goes."""
+    """The primary key is dropped."""
 
 
 @dataclass(frozen=True)
 class ChangeIndexes:
-    """A unique key comes, or an index goes that may be one."""
+    """A unique key is added, or an index is dropped that may be one."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +128,19 @@ class ConvertCharset:
 
 
 @dataclass(frozen=True)
+class RewriteRows:
+    """Rows may have been changed, added or removed, and no row event says which.
+
+    Attributes:
+        reason: What the statement did: it completes `the statement ...`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Opaque:
-    """Something that may change columns, and is not understood."""
+    """Something that may change columns and rows, and is not understood."""
 
     text: str
 
@@ -123,111 +150,133 @@ Alteration: TypeAlias = (
     | DropColumn
     | ChangeColumn
     | RenameColumn
-    | ChangeDefault
+    | SetDefault
     | AddPrimaryKey
     | DropPrimaryKey
     | ChangeIndexes
     | ConvertCharset
+    | RewriteRows
     | Opaque
 )
 
-# What ends the list of alterations, and changes no column.
-_PARTITIONING = frozenset(
-    {
-        *("ANALYZE", "CHECK", "COALESCE", "DISCARD", "EXCHANGE", "IMPORT", "OPTIMIZE"),
-        *("PARTITION", "REBUILD", "REMOVE", "REORGANIZE", "REPAIR", "TRUNCATE", "UPGRADE"),
-    }
-)
-# Alterations that change no column, by their first word; then the options of tables.
-_NOTHING = frozenset(
-    {
-        *("ALGORITHM", "DISABLE", "ENABLE", "FORCE", "LOCK", "WITH", "WITHOUT"),
-        *("SECONDARY_LOAD", "SECONDARY_UNLOAD"),
-        *("AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET"),
-        *("CHECKSUM", "COLLATE", "COMMENT", "COMPRESSION", "CONNECTION", "DATA", "DEFAULT"),
-        *("DELAY_KEY_WRITE", "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID", "ENGINE"),
-        *("ENGINE_ATTRIBUTE", "IETF_QUOTES", "INDEX", "INSERT_METHOD", "KEY_BLOCK_SIZE"),
-        *("MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED"),
-        *("PAGE_COMPRESSION_LEVEL", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE"),
-        *("SECONDARY_ENGINE_ATTRIBUTE", "SEQUENCE", "START", "STATS_AUTO_RECALC"),
-        *("STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TRANSACTIONAL"),
-        *("TYPE", "UNION"),
-    }
-)
 _PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
-# Behind a column of ORDER BY and a comma, these go on with the list of alterations.
+# After a column of ORDER BY and a comma, these continue the list of alterations.
 _REPEATED = frozenset({"ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "MODIFY", "RENAME"})
 _ORDER_ITEM = 2
 _SHOWN = 60
+# Alterations that neither remove a row nor change a value under IGNORE.
+_HARMLESS = (AddColumn, RenameColumn, SetDefault)
 
 
-def read_alterations(words: Sequence[Word]) -> tuple[Alteration, ...]:
-    """Return what the words behind `ALTER TABLE t` do, in their order.
+def read_alterations(
+    words: Sequence[Word], session: Session, *, ignore: bool = False
+) -> tuple[Alteration, ...]:
+    """Return what the words after `ALTER TABLE t` do, in their order.
 
-    New names of the table itself are no alteration: `statements.describe` tells them.
+    New names of the table itself are no alteration: they are in `ddl.Renamed`.
+
+    Args:
+        words: Up to the end of the statement.
+        session: That ran it.
+        ignore: ALTER IGNORE TABLE: rows that do not fit are changed or removed.
     """
-    return tuple(_alterations(words))
+    found = tuple(_alterations(words, session))
+    if ignore and not _is_harmless(words, found):
+        found = (RewriteRows("ran under ALTER IGNORE TABLE"), *found)
+    return _with_key(found, session)
 
 
-def read_elements(words: Sequence[Word]) -> tuple[Alteration, ...]:
-    """Return what stands between the brackets of CREATE TABLE or ADD: columns and keys."""
-    return tuple(each for chunk in _chunks(words) for each in _element(chunk))
+def read_elements(words: Sequence[Word], session: Session) -> tuple[Alteration, ...]:
+    """Return what is in the brackets of CREATE TABLE or ADD: columns and keys."""
+    found = (each for chunk in chunks(words) for each in _element(chunk, session))
+    return _with_key(tuple(found), session)
 
 
-def _alterations(words: Sequence[Word]) -> Iterator[Alteration]:
+def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alteration, ...]:
+    """Return alterations whose new columns of the primary key are NOT NULL."""
+    keyed = {
+        name.casefold()
+        for each in found
+        if isinstance(each, AddPrimaryKey)
+        for name, _ in each.columns
+    }
+    return tuple(
+        replace(each, initial_default=initial_default(each.definition, session, nullable=False))
+        if isinstance(each, AddColumn) and each.name.casefold() in keyed
+        else each
+        for each in found
+    )
+
+
+def _is_harmless(words: Sequence[Word], found: Iterable[Alteration]) -> bool:
+    parts = [keyword(chunk[0]) for chunk in chunks(words) if chunk]
+    plain = all(isinstance(each, _HARMLESS) for each in found)
+    unlike = any(
+        isinstance(each, AddColumn) and (each.definition.unique or each.definition.primary)
+        for each in found
+    )
+    return plain and not unlike and len(parts) == len(tuple(found))
+
+
+def _alterations(words: Sequence[Word], session: Session) -> Iterator[Alteration]:
     in_order = False
-    for chunk in _chunks(_without_partitioning(words)):
-        first = _upper(chunk[0]) if chunk else ""
+    for chunk in chunks(_without_partitioning(words)):
+        first = keyword(chunk[0]) if chunk else ""
         if in_order and len(chunk) <= _ORDER_ITEM and first not in _REPEATED:
             continue  # the further columns of ORDER BY
         in_order = first == "ORDER"
         if in_order:
             continue
-        if first in _PARTITIONING:
+        reason = row_loss(chunk)
+        if reason is not None:
+            yield RewriteRows(reason)
+        if ends_list(chunk):
             return
         try:
-            yield from _alteration(Reader(chunk), first, chunk)
+            yield from _alteration(Reader(chunk), first, chunk, session)
         except UnsupportedError:
             yield _opaque(chunk)
 
 
 def _without_partitioning(words: Sequence[Word]) -> Sequence[Word]:
-    """Return what stands before `PARTITION BY` and `REMOVE PARTITIONING`: no comma parts them."""
+    """Return the words before `PARTITION BY` and `REMOVE PARTITIONING`: no comma parts them."""
     depth = 0
     for index, word in enumerate(words[:-1]):
         depth += (word == Word("(")) - (word == Word(")"))
-        pair = (_upper(word), _upper(words[index + 1]))
+        pair = (keyword(word), keyword(words[index + 1]))
         if depth == 0 and index and pair in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
             return words[:index]
     return words
 
 
-def _alteration(reader: Reader, first: str, chunk: Sequence[Word]) -> Iterator[Alteration]:
+def _alteration(
+    reader: Reader, first: str, chunk: Sequence[Word], session: Session
+) -> Iterator[Alteration]:
     if first == "ADD":
         reader.take("ADD")
-        yield from _add(reader, chunk)
+        yield from _add(reader, chunk, session)
     elif first == "DROP":
         reader.take("DROP")
         yield from _drop(reader, chunk)
     elif first in ("CHANGE", "MODIFY"):
-        yield from _change(reader)
+        yield from _change(reader, session)
     elif first == "RENAME":
         yield from _rename(reader)
     elif first == "CONVERT":
         yield from _convert(chunk)
     elif first == "ALTER":
-        yield from _change_default(reader)
-    elif first not in _NOTHING or _hides_alteration(chunk):
+        yield from _set_default(reader)
+    elif first not in TABLE_OPTIONS or _hides_alteration(chunk):
         yield _opaque(chunk)
 
 
 def _hides_alteration(chunk: Sequence[Word]) -> bool:
-    """Whether words stand in it that change columns, where none are expected."""
+    """Whether words are in it that change columns, where none are expected."""
     hidden = {"ADD", "CHANGE", "DROP", "MODIFY", "RENAME", "VERSIONING"}
     return not hidden.isdisjoint(outer_texts(chunk)[1:])
 
 
-def _add(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
+def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
     texts = outer_texts(chunk)[1:3]
     if texts[:1] == ["PARTITION"]:
         return
@@ -241,22 +290,26 @@ def _add(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
         if rest[-1] != Word(")") or optional:
             yield _opaque(chunk)
             return
-        yield from read_elements(rest[1:-1])
+        yield from read_elements(rest[1:-1], session)
     elif column:
-        yield from _column(Reader(rest), optional=optional)
+        yield from _column(Reader(rest), session, optional=optional)
     else:
-        yield from _element(rest, optional=optional)
+        yield from _element(rest, session, optional=optional)
 
 
-def _element(chunk: Sequence[Word], *, optional: bool = False) -> Iterator[Alteration]:
+def _element(
+    chunk: Sequence[Word], session: Session, *, optional: bool = False
+) -> Iterator[Alteration]:
     """Read a column or a key."""
     try:
-        yield from _key_or_column(chunk, optional=optional)
+        yield from _key_or_column(chunk, session, optional=optional)
     except UnsupportedError:
         yield _opaque(chunk)
 
 
-def _key_or_column(chunk: Sequence[Word], *, optional: bool) -> Iterator[Alteration]:
+def _key_or_column(
+    chunk: Sequence[Word], session: Session, *, optional: bool
+) -> Iterator[Alteration]:
     texts = outer_texts(chunk)
     first, second = (*texts, "", "")[:2]
     if first == "CONSTRAINT":
@@ -273,26 +326,26 @@ def _key_or_column(chunk: Sequence[Word], *, optional: bool) -> Iterator[Alterat
     elif first == "?" or (first == "PERIOD" and second == "FOR"):
         yield _opaque(chunk)
     else:
-        yield from _column(Reader(chunk), optional=optional)
+        yield from _column(Reader(chunk), session, optional=optional)
 
 
-def _column(reader: Reader, *, optional: bool = False) -> Iterator[Alteration]:
+def _column(reader: Reader, session: Session, *, optional: bool = False) -> Iterator[Alteration]:
     name = reader.name()
-    definition, after = _definition(reader.rest())
+    definition, after = _definition(reader.rest(), session)
     if optional and definition.primary:
         raise UnsupportedError("a key that may be there already")
-    yield AddColumn(name, definition.facts, after, optional)
+    yield AddColumn(name, definition, initial_default(definition, session), after, optional)
     yield from _own_keys(name, definition)
 
 
-def _change(reader: Reader) -> Iterator[Alteration]:
+def _change(reader: Reader, session: Session) -> Iterator[Alteration]:
     modify = reader.take("CHANGE", "MODIFY") == "MODIFY"
     reader.take("COLUMN")
     optional = _condition(reader)
     old = reader.name()
     name = old if modify else reader.name()
-    definition, after = _definition(reader.rest())
-    yield ChangeColumn(old, name, definition.facts, after, optional)
+    definition, after = _definition(reader.rest(), session)
+    yield ChangeColumn(old, name, definition, after, optional)
     yield from _own_keys(name, definition)
 
 
@@ -303,19 +356,19 @@ def _own_keys(name: str, definition: Definition) -> Iterator[Alteration]:
         yield ChangeIndexes()
 
 
-def _definition(words: Sequence[Word]) -> tuple[Definition, str | None]:
+def _definition(words: Sequence[Word], session: Session) -> tuple[Definition, str | None]:
     """Return what a definition says, and the column it puts its own after."""
     after = None
-    # Behind the other words it names a table or a sequence.
-    before = _upper(words[-2]) if len(words) > 1 else ""
+    # After the other words it names a table or a sequence.
+    before = keyword(words[-2]) if len(words) > 1 else ""
     if before == "AFTER":
         after, words = Reader(words[-1:]).name(), words[:-2]
-    elif words and _upper(words[-1]) == "FIRST" and before not in ("REFERENCES", "FOR", "."):
+    elif words and keyword(words[-1]) == "FIRST" and before not in ("REFERENCES", "FOR", "."):
         after, words = FIRST, words[:-1]
     texts = outer_texts(words)
     if not texts or "AFTER" in texts or "FIRST" in texts:
         raise UnsupportedError("a column whose place is not clear")
-    return read_definition(words), after
+    return read_definition(words, session), after
 
 
 def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
@@ -367,17 +420,24 @@ def _convert(chunk: Sequence[Word]) -> Iterator[Alteration]:
     yield ConvertCharset(charset if known else None)
 
 
-def _change_default(reader: Reader) -> Iterator[Alteration]:
+def _set_default(reader: Reader) -> Iterator[Alteration]:
     reader.take("ALTER")
     if reader.take("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         return  # whether it is visible, or enforced
     reader.take("COLUMN")
-    _condition(reader)
-    yield ChangeDefault(reader.name())
+    optional = _condition(reader)
+    name = reader.name()
+    literal = None
+    if reader.take("SET"):
+        if not reader.take("DEFAULT"):
+            yield SetDefault(name, None, optional)  # VISIBLE and INVISIBLE
+            return
+        literal = read_literal(reader.rest())
+    yield SetDefault(name, literal, optional)
 
 
 def _condition(reader: Reader) -> bool:
-    """Go behind IF EXISTS and IF NOT EXISTS."""
+    """Move past IF EXISTS and IF NOT EXISTS."""
     if not reader.take("IF"):
         return False
     reader.take("NOT")
@@ -388,10 +448,10 @@ def _condition(reader: Reader) -> bool:
 
 def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
     """Return the columns between the first brackets: `(a, b(10) DESC)`."""
-    begin = next((i for i, word in enumerate(chunk) if word == Word("(")), len(chunk))
-    end = _closing(chunk, begin)
+    start = next((i for i, word in enumerate(chunk) if word == Word("(")), len(chunk))
+    end = closing(chunk, start)
     columns = []
-    for part in _chunks(chunk[begin + 1 : end]):
+    for part in chunks(chunk[start + 1 : end]):
         reader = Reader(part)
         name, prefix = reader.name(), 0
         if reader.take("("):
@@ -407,44 +467,6 @@ def _number(digits: str) -> int:
         return int(digits)
     except ValueError as error:
         raise UnsupportedError("a prefix of a key that is no number") from error
-
-
-def _closing(words: Sequence[Word], begin: int) -> int:
-    """Return where the bracket ends that opens at `begin`."""
-    depth = 0
-    for index in range(begin, len(words)):
-        depth += (words[index] == Word("(")) - (words[index] == Word(")"))
-        if depth == 0:
-            return index
-    raise UnsupportedError("a bracket that does not end")
-
-
-def brackets(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
-    """Return what stands between the brackets that the words begin with, and what is behind.
-
-    Raises:
-        UnsupportedError: They do not begin with a bracket, or it does not end.
-    """
-    if not words or words[0] != Word("("):
-        raise UnsupportedError("no bracket")
-    end = _closing(words, 0)
-    return words[1:end], words[end + 1 :]
-
-
-def _chunks(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
-    """Yield what stands between the commas outside of brackets."""
-    begin = depth = 0
-    for index, word in enumerate(words):
-        depth += (word == Word("(")) - (word == Word(")"))
-        if depth == 0 and word == Word(","):
-            yield words[begin:index]
-            begin = index + 1
-    if begin < len(words):
-        yield words[begin:]
-
-
-def _upper(word: Word) -> str:
-    return "" if word.quote else capitals(word.text)
 
 
 def _opaque(chunk: Sequence[Word]) -> Opaque:
