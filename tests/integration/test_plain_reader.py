@@ -21,9 +21,9 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.framing import Event, read_file
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.sql.statement_types import StatementType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema_history.tables import Known
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
 from airflow_provider_binlog.transport.files.reader import FileSource
 from airflow_provider_binlog.transport.stream.dump import Dump
@@ -105,6 +106,12 @@ def capture(
     start = arguments.pop("start", Position("binlog.000001", FIRST_OFFSET))
     log_range = a_range(start, stop, flavor=flavor, **arguments)
     return capture_range(log_range, source, store or new_store(), **options)
+
+
+def known_after(manifest: Manifest) -> Known:
+    """Return what is known of the tables that a manifest names."""
+    states = {table.name: table.state for table in manifest.tables if not table.dropped}
+    return Known(states.get, lambda database: [s for s in states.values() if s.name[0] == database])
 
 
 def a_range(

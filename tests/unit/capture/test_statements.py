@@ -6,23 +6,25 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.capture.statements import StatementReader
+from airflow_provider_binlog.capture.statements import LoggedStatement, StatementReader
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.ddl import Truncated
 from tests.support import builder
 from tests.support.logs import Made, query, split_blocks, write_files
 
 T = ("shop", "t")
 
 
-def read(events: list[Made], flavor: Flavor, cut: list[int], *tables: str) -> list[Statement]:
+def read(events: list[Made], flavor: Flavor, cut: list[int], *tables: str) -> list[LoggedStatement]:
     transactions, statements = TransactionReader(), StatementReader(TableFilter(tables or ["*.*"]))
     (name, file), *_ = write_files([events], flavor).items()
-    for block in split_blocks(name, file, cut):
-        statements.read(block, transactions.read(block), 3)
-    return statements.found
+    return [
+        found
+        for block in split_blocks(name, file, cut)
+        for found in statements.read(block, transactions.read(block), 3)
+    ]
 
 
 def gtid(number: int) -> Made:
@@ -36,15 +38,16 @@ def test_its_place_is_that_of_its_event() -> None:
 
     (found,) = read(events, Flavor.MYSQL, [])
 
-    assert found == Statement(
+    assert found == LoggedStatement(
+        row=(3 << 44) + offset,
         file="binlog.000001",
         offset=offset,
-        row=(3 << 44) + offset,
-        kind="TRUNCATE TABLE",
-        tables=(T,),
+        type="TRUNCATE TABLE",
         text="TRUNCATE t",
-        fingerprints=(None,),
+        changes=(Truncated(T),),
+        session=found.session,
     )
+    assert found.session.database == "shop"
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ ENUM, SET = "c 13.enum('new','paid')", "c 14.set('a','b')"
 def table(repeats: int = 1) -> pa.Table:
     """Return three change rows of every type, or several times that."""
     rows = 3 * repeats
-    names = [column.name for column in SCHEMA.columns] + list(CHANGE_COLUMNS)
+    names = [column.name for column in SCHEMA.fields] + list(CHANGE_COLUMNS)
     arrays = [pa.array(values * repeats, arrow_type) for _, arrow_type, values in COLUMNS]
     commit = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
     arrays += [
