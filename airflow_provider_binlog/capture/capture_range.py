@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema_history.history import LoggedChange
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 _PROGRESS_SECONDS = 5.0
 
@@ -69,7 +69,7 @@ _UNDECIDED = {
 
 def capture_range(
     log_range: LogRange,
-    source: BinlogSource,
+    source: BlockStream,
     store: ObjectStore,
     *,
     read_catalog: CatalogReader | None = None,
@@ -122,7 +122,7 @@ def capture_range(
 
 def _stage(
     log_range: LogRange,
-    source: BinlogSource,
+    source: BlockStream,
     store: ObjectStore,
     *,
     past: Past,
@@ -213,7 +213,7 @@ def _check_end(at: Position, stop: Position, transactions: TransactionReader) ->
         raise ForeignPositionError("the range ends inside a transaction", stop=stop)
 
 
-def executed_at(source: BinlogSource, identity: SourceIdentity, position: Position) -> str | None:
+def executed_at(source: BlockStream, identity: SourceIdentity, position: Position) -> str | None:
     """Return the GTIDs executed before a position, by reading its file up to there.
 
     None where the log does not say: it was written before the server had GTIDs. Nor does it for the
@@ -233,7 +233,7 @@ def executed_at(source: BinlogSource, identity: SourceIdentity, position: Positi
     return gtids.text
 
 
-def prepared_at(source: BinlogSource, position: Position) -> tuple[Prepared, ...]:
+def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are undecided at a position, by reading its file up to there.
 
     Those that were prepared in an earlier file are not among them. Nor is any where that part of
@@ -246,7 +246,7 @@ def prepared_at(source: BinlogSource, position: Position) -> tuple[Prepared, ...
     return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
 
 
-def prepared_between(source: BinlogSource, begin: Position, end: Position) -> tuple[Prepared, ...]:
+def prepared_between(source: BlockStream, begin: Position, end: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared behind one position and undecided at another.
 
     Raises:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Extracted:
 
 
 def extract(
-    source: BinlogSource,
+    source: BlockStream,
     *,
     identity: SourceIdentity,
     checkpoint_position: Position,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
-from airflow_provider_binlog.transport.block_stream import BinlogSource
+from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.files.names import arrange, is_pattern, plain_name
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.stream.live import LiveSource
 
 
-class Log(BinlogSource, Protocol):
+class Log(BlockStream, Protocol):
     """A log that can be read: where it begins, and how its files are ordered."""
 
     @property

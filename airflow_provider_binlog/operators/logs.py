@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
     from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
     from airflow_provider_binlog.transport.server.information_schema import Catalog
 
@@ -55,7 +55,7 @@ class Log(Protocol):
     def bytes_between(self, start: Position, stop: Position) -> int | None:
         """Return how many bytes of log lie between two positions; None where it is not known."""
 
-    def source(self, standing: Standing, start: Position) -> BinlogSource:
+    def source(self, standing: Standing, start: Position) -> BlockStream:
         """Open the log to be read from `start` on; the caller closes it."""
 
     @property
@@ -99,7 +99,7 @@ class ServerLog:
         with closing(self._settings.connect()) as connection:
             return questions.bytes_between(connection, start, stop)
 
-    def source(self, standing: Standing, start: Position) -> BinlogSource:  # noqa: ARG002  of Log
+    def source(self, standing: Standing, start: Position) -> BlockStream:  # noqa: ARG002  of Log
         """Read as a replica does; see `Log`."""
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.transport.stream.live import LiveSource

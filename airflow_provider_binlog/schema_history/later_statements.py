@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
@@ -44,7 +44,7 @@ def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
 
 
 def changes_between(
-    source: BinlogSource, start: Position, stop: Position
+    source: BlockStream, start: Position, stop: Position
 ) -> Iterator[tuple[int, str, TableChange]]:
     """Yield what the statements between two places did, with offset and file of each.
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.schema_history.shapes import Shape
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
     from airflow_provider_binlog.transport.server.information_schema import Catalog
 
 TableName: TypeAlias = tuple[str, str]
@@ -103,7 +103,7 @@ class Past:
 
     def __init__(
         self,
-        source: BinlogSource,
+        source: BlockStream,
         stop: Position,
         *,
         captured: Callable[[str, str], bool],

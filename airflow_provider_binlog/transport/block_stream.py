@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
 
 
-class BinlogSource(Protocol):
+class BlockStream(Protocol):
     """A server's log, or files of one.
 
     The same range gives the same events, byte for byte, from every source.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 pytestmark = pytest.mark.server
 
@@ -89,7 +89,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
 
 def test_every_source_and_block_size_gives_the_same_bytes(happened: Range) -> None:
     expected = stage(live(happened.server), happened)
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         files(happened.server),
         files(happened.server, block_bytes=1),
         files(happened.server, block_bytes=3000),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
     Connection = pymysql.Connection[Any]
     Placed = tuple[str, int, bytes]
@@ -120,7 +120,7 @@ def paths(server: Server) -> list[Path]:
         return [server.data / log.file for log in binary_logs(connection)]
 
 
-def read(source: BinlogSource, start: Position = START) -> list[Placed]:
+def read(source: BlockStream, start: Position = START) -> list[Placed]:
     return [
         (block.file, int(block.position[index]), bytes(block.event(index)))
         for block in source.blocks(start)

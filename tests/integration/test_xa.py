@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture import Extracted
     from airflow_provider_binlog.manifest import Manifest, TableChanges
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 pytestmark = pytest.mark.server
 
@@ -115,7 +115,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
 
 def test_every_source_gives_the_same_bytes(happened: Range) -> None:
     expected = stage(live(happened.server), happened)
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         files(happened.server),
         files(happened.server, block_bytes=1),
         live(happened.server, block_bytes=700),
@@ -163,7 +163,7 @@ class Ranges:
             self.identity = identify(connection)
 
     def stage(
-        self, source: BinlogSource, stop: Position, start: Position | None = None, **options: Any
+        self, source: BlockStream, stop: Position, start: Position | None = None, **options: Any
     ) -> Extracted:
         """Stage what follows the last range."""
         at = self.staged[-1].stop if self.staged else start

@@ -28,7 +28,7 @@ from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 Row = dict[str, Any]
 _numbers = count()
@@ -84,7 +84,7 @@ def files(server: Server, **options: Any) -> FileSource:
     return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
 
 
-def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
+def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
     with closing(connect(happened.server)) as connection:
         identity = identify(connection)
     store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")

@@ -108,7 +108,7 @@ class FileSource:
         return SourceIdentity(read.description.flavor, f"server_id={read.server_id}", log_name)
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
-        """Yield the events from `start` on to the end of the last file; see `BinlogSource`.
+        """Yield the events from `start` on to the end of the last file; see `BlockStream`.
 
         Raises:
             PositionPurgedError: The files begin behind `start`.

@@ -82,7 +82,7 @@ class LiveSource:
         self._open: set[Connection] = set()
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
-        """Yield the events from `start` on to the log's end; see `BinlogSource`.
+        """Yield the events from `start` on to the log's end; see `BlockStream`.
 
         Raises:
             ConnectionLostError: The connection cannot be opened, or ended before the log did.

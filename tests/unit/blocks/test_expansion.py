@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import FsspecStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 COMPRESS = {Flavor.MYSQL: whole_transactions, Flavor.MARIADB: single_events}
 START = Made(EventType.GTID, builder.gtid(1))
@@ -134,7 +134,7 @@ def test_a_compressed_log_is_captured_as_one_that_is_not(
         with pytest.raises(type(error)):
             capture(CutSource(packed, {}), end_of(packed), flavor=flavor)
         return
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         CutSource(packed, {}),
         CutSource(packed, {name: data.draw(cuts(file)) for name, file in packed.items()}),
         file_source(packed, block_bytes=data.draw(st.integers(1, 400))),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
     from tests.support.builder import BinlogFile
 
 Files = dict[str, "BinlogFile"]
@@ -92,7 +92,7 @@ def new_store() -> FsspecStore:
 
 
 def capture(
-    source: BinlogSource,
+    source: BlockStream,
     stop: Position,
     *,
     flavor: Flavor = Flavor.MYSQL,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 XID = Made(EventType.XID, builder.xid(1))
 LIMITS = st.builds(
@@ -104,7 +104,7 @@ def test_any_blocks_give_the_same_parts(
         with pytest.raises(type(error)):
             capture(CutSource(files, cut), end_of(files), **arguments)
         return
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         CutSource(files, {name: data.draw(cuts(file)) for name, file in files.items()}),
         file_source(files, block_bytes=data.draw(st.integers(1, 400))),
         StreamSource(
