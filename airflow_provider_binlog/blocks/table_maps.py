@@ -91,7 +91,7 @@ class TableMapReader:
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
                     file=block.file,
-                    offset=int(block.position[event]),
+                    offset=int(block.offset[event]),
                     table_id=int(rows_id[each]),
                 )
         self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
@@ -193,5 +193,5 @@ def _placed(block: EventBlock, event: int) -> Iterator[None]:
     try:
         yield
     except BinlogError as error:
-        error.context |= {"file": block.file, "offset": int(block.position[event])}
+        error.context |= {"file": block.file, "offset": int(block.offset[event])}
         raise

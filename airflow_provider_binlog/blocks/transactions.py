@@ -301,7 +301,7 @@ class TransactionReader:
             seen = self._scanner.feed(header, block.body(index), block.format)
         except BinlogError as error:
             error.context.pop("log_pos", None)
-            error.context |= {"file": block.file, "offset": int(block.position[index])}
+            error.context |= {"file": block.file, "offset": int(block.offset[index])}
             raise
         if seen.gtid is not None:
             if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
@@ -326,7 +326,7 @@ def _refuse_sequence(block: EventBlock, event: int) -> NoReturn:
     raise UnsupportedError(
         "a GTID's sequence number of 2**63 or more: a session set gtid_seq_no so",
         file=block.file,
-        offset=int(block.position[event]),
+        offset=int(block.offset[event]),
     )
 
 

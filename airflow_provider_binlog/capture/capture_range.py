@@ -154,7 +154,7 @@ def _stage(
     )
     at = start
     for logged in _bounded(source.blocks(start, stop), stop):
-        at = Position(logged.file, logged.next_position)
+        at = Position(logged.file, logged.next_offset)
         fresh = [logged] if known is None else known.fresh(logged)
         expanded = chain.from_iterable(map(expander.expand, fresh))
         for block in chain.from_iterable(map(two_phase.arrange, expanded)):
@@ -180,7 +180,7 @@ def _stage(
             columns = _rows_columns(block, read, rows, table, file_index)
             parts.add(block, columns, schemas.table_maps)
             statements.see_rows(columns, schemas.table_maps, parts.schema_of)
-            report(Position(block.file, block.next_position), expander.events)
+            report(Position(block.file, block.next_offset), expander.events)
     _check_end(at, stop, transactions)
     if schemas.gave_up:
         return schemas.changes
@@ -287,10 +287,10 @@ def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBloc
 
 def _cut(block: EventBlock, stop: Position) -> EventBlock:
     """Return the events of the block before `stop`."""
-    if block.file != stop.file or block.next_position <= stop.offset:
+    if block.file != stop.file or block.next_offset <= stop.offset:
         return block
-    count = int(np.searchsorted(block.position, stop.offset))
-    if count == len(block) or int(block.position[count]) != stop.offset:
+    count = int(np.searchsorted(block.offset, stop.offset))
+    if count == len(block) or int(block.offset[count]) != stop.offset:
         raise ForeignPositionError("no event begins at this position", position=stop)
     return block.part(0, count)
 
@@ -334,7 +334,7 @@ class _Captured:
             carried = transaction == 0 and self._open_has_rows
             if carried or (of_rows[rows < event] == transaction).any():
                 raise UnsupportedError(
-                    reason, file=block.file, offset=int(block.position[event]), xid=seen.xid
+                    reason, file=block.file, offset=int(block.offset[event]), xid=seen.xid
                 )
         last = int(read.of_event[-1])
         has_rows = bool((of_rows == last).any()) or (last == 0 and self._open_has_rows)
@@ -362,8 +362,8 @@ def _rows_columns(
         size=block.size[rows] - block.format.checksum_size,
         table=table,
         file=np.full(len(rows), file_index, dtype=np.int64),
-        position=block.position[rows],
-        place=block.place[rows],
+        position=block.offset[rows],
+        place=block.expanded_offset[rows],
         prefix=read.prefix[transaction],
         number=read.number[transaction],
         commit_ts=read.commit_ts[transaction],

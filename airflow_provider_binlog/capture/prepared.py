@@ -317,11 +317,11 @@ class PreparedTransactions:
         """Yield the changes of a prepared transaction as if they stood in front of its commit."""
         held = self._waiting.pop(xid, None)
         if held is None:
-            self._refuse(xid, commit.file, int(commit.position[0]))
+            self._refuse(xid, commit.file, int(commit.offset[0]))
             return
         if not self._wanted(held):
             return
-        position, place = int(commit.position[0]), int(commit.place[0])
+        offset, expanded_offset = int(commit.offset[0]), int(commit.expanded_offset[0])
         for piece in self._pieces(held, xid):
             # Without their checksums: an expanded block has none.
             size = piece.size - piece.format.checksum_size
@@ -329,9 +329,9 @@ class PreparedTransactions:
             yield replace(
                 piece,
                 file=commit.file,
-                position=np.full(len(piece), position),
-                place=follows - size + (place + self._gained),
-                next_position=position,
+                offset=np.full(len(piece), offset),
+                expanded_offset=follows - size + (expanded_offset + self._gained),
+                next_offset=offset,
             )
             self._gained += int(follows[-1])
 
@@ -364,11 +364,11 @@ class PreparedTransactions:
             if shift is None:
                 if not _IS_START[block.type[0]]:
                     raise _not_there(held, xid)
-                at, shift = 1, held.place - int(block.place[0])
+                at, shift = 1, held.place - int(block.expanded_offset[0])
             end, kept, _ = _inside(block, at, _ends(block))
             if len(kept):
                 piece = choose(block, kept)
-                yield replace(piece, place=piece.place + shift)
+                yield replace(piece, expanded_offset=piece.expanded_offset + shift)
             if end == len(block):
                 continue
             ends_prepared = block.type[end] == EventType.XA_PREPARE
@@ -397,7 +397,9 @@ class PreparedTransactions:
         return any(self._wants(*each) for each in held.tables)
 
     def _moved(self, block: EventBlock) -> EventBlock:
-        return replace(block, place=block.place + self._gained) if self._gained else block
+        if not self._gained:
+            return block
+        return replace(block, expanded_offset=block.expanded_offset + self._gained)
 
 
 def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
@@ -462,7 +464,7 @@ def _transaction(block: EventBlock, gtid: int) -> _Transaction:
             ).text
         else:
             name = GtidEvent.parse(header.type, body, block.format).text
-    return _Transaction(block.file, int(block.position[gtid]), name, int(block.place[gtid]))
+    return _Transaction(block.file, int(block.offset[gtid]), name, int(block.expanded_offset[gtid]))
 
 
 def _query(block: EventBlock, event: int) -> Query:
@@ -489,7 +491,7 @@ def _placed(block: EventBlock, event: int) -> Iterator[None]:
     try:
         yield
     except BinlogError as error:
-        error.context |= {"file": block.file, "offset": int(block.position[event])}
+        error.context |= {"file": block.file, "offset": int(block.offset[event])}
         raise
 
 

@@ -93,9 +93,9 @@ class RollbackReader:
             UnsupportedError: Changes were rolled back, and it cannot be told which.
         """
         base = file_index << ROW_FILE_SHIFT
-        places = base + block.place[rows]
+        places = base + block.expanded_offset[rows]
         for event, seen in sorted(read.scanned.items()):
-            place = base + int(block.place[event])
+            place = base + int(block.expanded_offset[event])
             if seen.place is Place.BEGIN:
                 self._begin, self._savepoints = place, []
             elif seen.end is GroupEnd.ROLLED_BACK:
@@ -110,7 +110,7 @@ class RollbackReader:
                     raise UnsupportedError(
                         _REFUSED,
                         file=block.file,
-                        offset=int(block.position[event]),
+                        offset=int(block.offset[event]),
                         statement=seen.query.sql[:200],
                     )
         stayed: npt.NDArray[np.bool_] = ~self._undone.holds(places)

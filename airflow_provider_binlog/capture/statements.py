@@ -77,11 +77,11 @@ class StatementReader:
                 made out.
         """
         for event, query in self._ddl.read(transactions):
-            position = int(block.position[event])
+            position = int(block.offset[event])
             with placed(block.file, position):
                 described = self._captured(query, block.format.flavor)
             if described is not None:
-                row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
+                row = (file_index << ROW_FILE_SHIFT) + int(block.expanded_offset[event])
                 self._add(Statement(block.file, position, row, *described, text=query.sql))
 
     def _add(self, statement: Statement) -> None:

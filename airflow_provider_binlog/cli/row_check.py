@@ -145,7 +145,7 @@ class RowCheck:
                 except BinlogError as error:
                     doubt = self._doubts.setdefault(index, _Doubt(error))
                     doubt.error = self._reason(error)
-                    found = np.flatnonzero(block.position[left] == error.context.get("offset"))
+                    found = np.flatnonzero(block.offset[left] == error.context.get("offset"))
                     at = int(found[0]) if len(found) else 0
                     self._refuse_untold(block, left[at : at + 1], logged[index], doubt)
                     left = np.delete(left, at)
@@ -217,7 +217,7 @@ class RowCheck:
             self.nulls[f"{name}.{column}"] += count
 
     def _refuse(self, table: _Table, block: EventBlock, event: int, error: BinlogError) -> None:
-        place = {"table": table.name, "file": block.file, "offset": int(block.position[event])}
+        place = {"table": table.name, "file": block.file, "offset": int(block.offset[event])}
         self._refusals.add(type(error)(error.args[0], **(error.context | place)), block.file)
 
     def lines(self) -> Iterator[str]:

@@ -141,4 +141,4 @@ class RowTables:
 
 
 def _place(block: EventBlock, index: int) -> Position:
-    return Position(block.file, int(block.position[index]))
+    return Position(block.file, int(block.offset[index]))

@@ -69,11 +69,11 @@ class Range:
         place = self.log.number(self.stop.file), self.stop.offset
         for block in blocks:
             number = self.log.number(block.file)
-            if (number, int(block.position[0])) >= place:
+            if (number, int(block.offset[0])) >= place:
                 return
             count = len(block)
             if number == place[0]:
-                count = int((block.position < self.stop.offset).sum())
+                count = int((block.offset < self.stop.offset).sum())
             yield block.part(0, count)
 
 
@@ -224,7 +224,7 @@ class FileLog:
         for number in range(self.number(start.file), len(self.files)):
             for block in _read_file(self.files[number], offset):
                 yield block
-                if (number, block.next_position) >= end:
+                if (number, block.next_offset) >= end:
                     return
             offset = FIRST_OFFSET
 

@@ -135,9 +135,9 @@ class _Span:
     def add(self, block: EventBlock) -> None:
         if not self.files or self.files[-1] != block.file:
             self.files.append(block.file)
-        self.first = self.first or f"{block.file}:{block.position[0]}"
-        self.last = f"{block.file}:{block.next_position}"
-        self.bytes += block.next_position - int(block.position[0])
+        self.first = self.first or f"{block.file}:{block.offset[0]}"
+        self.last = f"{block.file}:{block.next_offset}"
+        self.bytes += block.next_offset - int(block.offset[0])
         stamps = block.timestamp[block.timestamp > 0]
         if len(stamps):
             low, high = int(stamps.min()), int(stamps.max())
@@ -279,7 +279,7 @@ class Verifier:
             if seen.query is not None or seen.gtid is not None:
                 self._statements.read(block, _transactions({index: seen}), 0)
         except BinlogError as error:
-            error.context |= {"file": block.file, "offset": int(block.position[index])}
+            error.context |= {"file": block.file, "offset": int(block.offset[index])}
             self.refusals.add(error, block.file)
             self._lose()
             return
@@ -303,7 +303,7 @@ class Verifier:
             except BinlogError as error:
                 self.refusals.add(error, block.file)
                 # The changes of that transaction cannot be told apart any more.
-                at = np.flatnonzero(left.position == error.context.get("offset", -1))
+                at = np.flatnonzero(left.offset == error.context.get("offset", -1))
                 gone = of_event[events] == of_event[events[at[0]]] if len(at) else events >= 0
                 changes = _IS_INNER[left.type] & gone
                 if not changes.any():
@@ -328,7 +328,7 @@ class Verifier:
             transaction = int(of_event[event])
             carried = transaction == 0 and self._open_has_rows
             if carried or (of_rows[rows < event] == transaction).any():
-                offset = int(block.position[event])
+                offset = int(block.offset[event])
                 self.refusals.add(
                     UnsupportedError(reason, file=block.file, offset=offset, xid=seen.xid),
                     block.file,
@@ -350,7 +350,7 @@ class Verifier:
                 return self.rollbacks.stayed(block, _transactions(scanned), rows, file_index)
             except BinlogError as error:
                 self.refusals.add(error, block.file)
-                here = block.position == error.context.get("offset")
+                here = block.offset == error.context.get("offset")
                 refused = min(each for each in scanned if here[each] and _goes_back(scanned[each]))
                 scanned = {each: seen for each, seen in scanned.items() if each > refused}
 
@@ -409,8 +409,8 @@ def _chosen(block: EventBlock, events: npt.NDArray[np.int64]) -> EventBlock:
             "timestamp",
             "server_id",
             "flags",
-            "position",
-            "place",
+            "offset",
+            "expanded_offset",
         )
     }
     return replace(block, **columns)

@@ -185,7 +185,7 @@ class FileLog:
                 break
             # What a file begins with, up to its first transaction, tells what was before.
             begins = np.flatnonzero(np.isin(block.type, [int(each) for each in GROUP_STARTS]))
-            behind = int(block.position[begins[0]]) if len(begins) else block.next_position
+            behind = int(block.offset[begins[0]]) if len(begins) else block.next_offset
             return executed_at(source, identity, Position(position.file, behind))
         return None
 

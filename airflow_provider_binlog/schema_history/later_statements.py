@@ -59,7 +59,7 @@ def changes_between(
     for logged in source.blocks(start, stop):
         for block in expander.expand(logged):
             for event in _statement_events(block):
-                offset = int(block.position[event])
+                offset = int(block.offset[event])
                 if Position(block.file, offset).place >= stop.place:
                     return
                 query = Query.parse(block.body(event), block.format)

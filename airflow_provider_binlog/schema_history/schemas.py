@@ -278,7 +278,7 @@ class SchemaReader:
         own: npt.NDArray[np.int64] = self._plain[table]
         if found and self._past.changes is None:
             self._history = None
-            row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows]
+            row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.expanded_offset[rows]
             self.gave_up |= self._comes_late(found, table, row, logged)
         needs, gains = np.flatnonzero(own == _NEEDS), np.flatnonzero(own == _GAINS)
         if len(needs) and not self.gave_up and not self._past.can_tell:
@@ -327,7 +327,7 @@ class SchemaReader:
         """Put the indexes of completed tables in the places of `own` that depend on the past."""
         if self.gave_up or not len(depends):
             return
-        row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows[depends]]
+        row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.expanded_offset[rows[depends]]
         for which, index in self._epochs(table[depends], row, logged, block.format.flavor):
             event, first = int(rows[depends[which[0]]]), int(row[which[0]])
             own[depends[which]] = self._complete(block, event, logged[index], index, first)
@@ -353,8 +353,8 @@ class SchemaReader:
         self, block: EventBlock, transactions: Transactions, file_index: int
     ) -> Iterator[LoggedChange]:
         for event, query in self._ddl.read(transactions):
-            offset = int(block.position[event])
-            row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
+            offset = int(block.offset[event])
+            row = (file_index << ROW_FILE_SHIFT) + int(block.expanded_offset[event])
             with placed(block.file, offset):
                 changes = changes_of(query, block.format.flavor)
             for change in changes:
@@ -444,7 +444,7 @@ class SchemaReader:
             message,
             table=f"{table_map.database}.{table_map.table}",
             file=block.file,
-            offset=int(block.position[event]),
+            offset=int(block.offset[event]),
         )
 
     def _refuse_versioned(self, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
@@ -453,7 +453,7 @@ class SchemaReader:
             "does not return them. Leave the table out",
             table=f"{table_map.database}.{table_map.table}",
             file=block.file,
-            offset=int(block.position[event]),
+            offset=int(block.offset[event]),
         )
 
     def _index(self, table_map: TableMap) -> int:

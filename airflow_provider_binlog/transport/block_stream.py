@@ -49,8 +49,8 @@ def events_from(block: EventBlock, offset: int) -> EventBlock:
     Raises:
         ForeignPositionError: No event of the block begins there.
     """
-    first = int(block.position.searchsorted(offset))
-    if first == len(block) or block.position[first] != offset:
+    first = int(block.offset.searchsorted(offset))
+    if first == len(block) or block.offset[first] != offset:
         raise ForeignPositionError(
             "no event begins at the position", file=block.file, offset=offset
         )

@@ -76,7 +76,7 @@ def _by_block(data: bytes, block_bytes: int) -> Named:
                 own = read.of_event[index]
                 prefix = int(read.prefix[own])
                 name = None if prefix == NO_NAME else f"{reader.prefixes[prefix]}{read.number[own]}"
-                named.append((int(block.position[index]), name, int(read.commit_ts[own])))
+                named.append((int(block.offset[index]), name, int(read.commit_ts[own])))
     return named
 
 

@@ -126,7 +126,7 @@ def _events(blocks: object) -> Events:
     for block in blocks:  # type: ignore[attr-defined]
         block_of_ours: EventBlock = block
         for index in range(len(block_of_ours)):
-            found.append((int(block.position[index]), bytes(block.event(index))))
+            found.append((int(block.offset[index]), bytes(block.event(index))))
     return found
 
 

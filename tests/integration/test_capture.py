@@ -129,11 +129,11 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
     source = files(happened.server)
     whole = stage(source, happened)
     boundaries = [
-        Position(block.file, int(block.position[index]))
+        Position(block.file, int(block.offset[index]))
         for block in source.blocks(happened.start, happened.stop)
         for index, kind in enumerate(block.type.tolist())
         if kind in GROUP_STARTS and happened.start.place < (
-            Position(block.file, int(block.position[index])).place
+            Position(block.file, int(block.offset[index])).place
         ) < happened.stop.place
     ]  # fmt: skip
 
@@ -173,7 +173,7 @@ def test_a_stop_inside_a_transaction_is_refused(database: Database) -> None:
     inside = [
         int(position)
         for block in source.blocks(happened.start, happened.stop)
-        for position in block.position[1:]
+        for position in block.offset[1:]
     ]
 
     assert len(inside) >= 3
@@ -193,7 +193,7 @@ def test_files_of_which_one_was_cut_between_transactions_are_refused(
     happened = happen(database, "CREATE TABLE t (id INT PRIMARY KEY)", *rows)
     first = happened.start.file
     last = max(
-        int(block.position[index])
+        int(block.offset[index])
         for block in files(database.server).blocks(happened.start)
         for index, kind in enumerate(block.type.tolist())
         if block.file == first and kind in GROUP_STARTS

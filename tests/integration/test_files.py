@@ -261,7 +261,7 @@ def group_starts(path: Path) -> list[int]:
     return [
         int(position)
         for block in source.blocks(source.first_position)
-        for position, code in zip(block.position, block.type, strict=True)
+        for position, code in zip(block.offset, block.type, strict=True)
         if code in GROUP_STARTS
     ]
 

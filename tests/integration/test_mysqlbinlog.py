@@ -59,7 +59,7 @@ def positions(log: Recorded) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {file.name: [] for file in log.files}
     source = FileSource(log.files)
     for block in source.blocks(source.first_position):
-        found[block.file] += block.position.tolist()
+        found[block.file] += block.offset.tolist()
     return found
 
 

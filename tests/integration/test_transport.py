@@ -122,7 +122,7 @@ def paths(server: Server) -> list[Path]:
 
 def read(source: BlockStream, start: Position = START) -> list[Placed]:
     return [
-        (block.file, int(block.position[index]), bytes(block.event(index)))
+        (block.file, int(block.offset[index]), bytes(block.event(index)))
         for block in source.blocks(start)
         for index in range(len(block))
     ]
@@ -188,9 +188,9 @@ def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
         FileSource(paths(server), block_bytes=5000),
     ):
         blocks = list(source.blocks(START, stop))
-        assert blocks[0].position[0] == FIRST_OFFSET
+        assert blocks[0].offset[0] == FIRST_OFFSET
         assert blocks[-1].file == stop.file
-        assert blocks[-1].position[0] < stop.offset <= blocks[-1].next_position
+        assert blocks[-1].offset[0] < stop.offset <= blocks[-1].next_offset
         assert list(source.blocks(stop, stop)) == []
 
 

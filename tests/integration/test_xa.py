@@ -130,7 +130,7 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
     bounds = [
         Position(block.file, position)
         for block in source.blocks(happened.start, happened.stop)
-        for position, kind in zip(block.position.tolist(), block.type.tolist(), strict=True)
+        for position, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True)
         if kind in GROUP_STARTS
     ]
     bounds = [each for each in bounds if each.place < happened.stop.place]

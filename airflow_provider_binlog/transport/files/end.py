@@ -92,7 +92,7 @@ class _End:
             self._close(block, event)
 
     def _pass(self, block: EventBlock, event: int) -> None:
-        offset = int(block.position[event]) if event < len(block) else block.next_position
+        offset = int(block.offset[event]) if event < len(block) else block.next_offset
         self.position = Position(block.file, offset)
 
     def _close(self, block: EventBlock, event: int) -> None:

@@ -125,7 +125,7 @@ class FileSource:
             with closing(self._open(self._paths[index])) as file:
                 for block in _File(file, name, self._block_bytes).blocks(begin):
                     yield block
-                    if reaches(name, block.next_position, stop):
+                    if reaches(name, block.next_offset, stop):
                         return
             begin = FIRST_OFFSET
 
@@ -158,7 +158,7 @@ class _File:
             self._content = open_content(file)
             self._head = bytearray()
             self.server_id, self.description, self._is_relay_log = self._read_head()
-        self._framer = Framer(own_positions=not self._is_relay_log)
+        self._framer = Framer(own_log_pos=not self._is_relay_log)
 
     def blocks(self, begin: int) -> Iterator[EventBlock]:
         """Yield the events from an offset on."""
@@ -168,8 +168,8 @@ class _File:
         # The source's FORMAT_DESCRIPTION stands somewhere before.
         end = FIRST_OFFSET
         for block in self._read_blocks(FIRST_OFFSET):
-            end = block.next_position
-            if int(block.position[0]) >= begin:
+            end = block.next_offset
+            if int(block.offset[0]) >= begin:
                 yield block
             elif end > begin:
                 yield events_from(block, begin)
@@ -178,34 +178,34 @@ class _File:
 
     def _read_blocks(self, begin: int) -> Iterator[EventBlock]:
         size, rest = self._content.size, self._go_to(begin)
-        position, wanted = begin, 0
-        while size is None or position < size:
+        offset, wanted = begin, 0
+        while size is None or offset < size:
             capacity = max(self._block_bytes, wanted, len(rest))
             if size is not None:
-                if position + wanted > size:
-                    raise self._truncated(rest, position)
+                if offset + wanted > size:
+                    raise self._truncated(rest, offset)
                 # As it was at the beginning: a file that grows is read up to there.
-                capacity = min(capacity, size - position)
+                capacity = min(capacity, size - offset)
             data = np.empty(capacity + SLACK, dtype=np.uint8)
             view = data.data[:capacity]
             view[: len(rest)] = rest
             filled = self._content.fill(view, len(rest))
-            if position == FIRST_OFFSET and filled > _FLAGS_OFFSET:
+            if offset == FIRST_OFFSET and filled > _FLAGS_OFFSET:
                 _clear_in_use(view)
-            frames = self._framer.frame(data, 0, filled, file=self._name, position=position)
-            for block in self._checked(data, frames, position):
+            frames = self._framer.frame(data, 0, filled, file=self._name, offset=offset)
+            for block in self._checked(data, frames, offset):
                 yield block
-                position = block.next_position
+                offset = block.next_offset
             if frames.error is not None:
                 raise frames.error
             rest, wanted = view[frames.end : filled], frames.wanted
             if filled < capacity:
                 if size is not None or len(rest) or self._content.error is not None:
-                    raise self._truncated(rest, position)
+                    raise self._truncated(rest, offset)
                 return
 
     def _checked(
-        self, data: npt.NDArray[np.uint8], frames: Frames, position: int
+        self, data: npt.NDArray[np.uint8], frames: Frames, offset: int
     ) -> Iterator[EventBlock]:
         """Yield framed events, in a block for each FORMAT_DESCRIPTION that they read by."""
         described = np.flatnonzero(frames.header["type"] == EventType.FORMAT_DESCRIPTION)
@@ -214,24 +214,24 @@ class _File:
             if first == last:
                 continue
             if frames.header["type"][first] == EventType.FORMAT_DESCRIPTION:
-                self._describe(data, frames, first, position)
+                self._describe(data, frames, first, offset)
             block = checked_block(
                 data,
                 frames.start[first:last],
                 frames.header[first:last],
                 file=self._name,
                 description=self.description,
-                position=position,
-                own_positions=not self._is_relay_log,
+                offset=offset,
+                own_log_pos=not self._is_relay_log,
             )
             yield block
-            position = block.next_position
+            offset = block.next_offset
 
     def _describe(
-        self, data: npt.NDArray[np.uint8], frames: Frames, index: int, position: int
+        self, data: npt.NDArray[np.uint8], frames: Frames, index: int, offset: int
     ) -> None:
         """Read on by another FORMAT_DESCRIPTION; that of the file's beginning is known."""
-        if position == FIRST_OFFSET:
+        if offset == FIRST_OFFSET:
             return
         begin = int(frames.start[index])
         event = data.data[begin : begin + int(frames.header["size"][index])]
@@ -239,7 +239,7 @@ class _File:
             description = FormatDescription.parse(event)
             verify_checksum(event, description)
         except BinlogError as error:
-            error.context |= {"file": self._name, "offset": position}
+            error.context |= {"file": self._name, "offset": offset}
             raise
         self.description = description
 
@@ -294,12 +294,12 @@ class _File:
             "the position lies behind the end of the file", file=self._name, offset=begin, size=size
         )
 
-    def _truncated(self, rest: memoryview, position: int) -> FormatError:
+    def _truncated(self, rest: memoryview, offset: int) -> FormatError:
         error = self._content.error or TruncatedError(
             "the file ends inside an event: it is still written to, or was cut when it was copied"
         )
         name = event_name(rest[4]) if len(rest) > 4 else None
-        where = {"file": self._name, "offset": position, "event": name, "left": len(rest)}
+        where = {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
         error.context |= where
         return error
 

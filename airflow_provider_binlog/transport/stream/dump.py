@@ -85,10 +85,10 @@ class Dump:
         self._asked_for = {"file": start.file, "offset": start.offset}
         for packets, first, last in self._segments():
             block = self._block(packets, first, last)
-            self._place.offset = block.next_position
-            if block.file != start.file or block.position[0] >= start.offset:
+            self._place.offset = block.next_offset
+            if block.file != start.file or block.offset[0] >= start.offset:
                 yield block
-            elif block.next_position > start.offset:
+            elif block.next_offset > start.offset:
                 yield events_from(block, start.offset)
 
     def first_transaction(self) -> Position:
@@ -122,8 +122,8 @@ class Dump:
             self._steer(packets, index)
         if type_code == EventType.HEARTBEAT_V2:
             body = body_of(event, self._place.known())
-            position = Heartbeat.parse_v2(body, self._place.known()).position
-            self._place.offset = position or self._place.offset
+            offset = Heartbeat.parse_v2(body, self._place.known()).offset
+            self._place.offset = offset or self._place.offset
         elif log_pos:
             end = log_pos - int(header["size"]) if begins else log_pos
             self._place.offset += (end - self._place.offset) & _OFFSET_MASK
@@ -179,7 +179,7 @@ class Dump:
             packets.header[first:last],
             file=self._place.file,
             description=self._place.known(),
-            position=self._place.offset,
+            offset=self._place.offset,
             neutral_gaps=True,
         )
 
@@ -218,7 +218,7 @@ class Dump:
         elif rotate.file != self._asked_for.get("file", rotate.file):
             raise FormatError("the server sends another file than asked for", sent=rotate.file)
         # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
-        self._place = _Place(rotate.file, rotate.position)
+        self._place = _Place(rotate.file, rotate.offset)
 
 
 def _steers(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:

@@ -95,10 +95,10 @@ class LiveSource:
         with self._connection() as connection:
             dump = self._dump(connection, self._request(connection, start))
             for block in dump.blocks(start):
-                if stop is not None and reaches(block.file, int(block.position[0]), stop):
+                if stop is not None and reaches(block.file, int(block.offset[0]), stop):
                     return
                 yield block
-                if reaches(block.file, block.next_position, stop):
+                if reaches(block.file, block.next_offset, stop):
                     return
 
     def position_after(self, gtid: str) -> Position:
@@ -143,7 +143,7 @@ class LiveSource:
             return commands.binlog_dump(start.file, start.offset, server_id=server_id, flags=flags)
         if self._flavor is Flavor.MYSQL and _gtid_mode(connection) == "ON":
             return commands.binlog_dump_gtid(
-                GtidSet(), server_id=server_id, flags=flags, file=start.file, position=start.offset
+                GtidSet(), server_id=server_id, flags=flags, file=start.file, offset=start.offset
             )
         # No command can point there: have the file from its beginning, and pass over what is known.
         return commands.binlog_dump(start.file, FIRST_OFFSET, server_id=server_id, flags=flags)

@@ -77,7 +77,7 @@ def read(
             ]
             for event, index in zip(rows.tolist(), table.tolist(), strict=True):
                 shape = None if index == NO_TABLE else tables.table_maps[index]
-                at = int(block.position[event])
+                at = int(block.offset[event])
                 found.append((name, at, shape and replace(shape, table_id=0)))
     return found, None
 

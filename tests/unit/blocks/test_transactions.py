@@ -86,7 +86,7 @@ class Reader(Follower):
                     where = error.context
                     self.error = type(error), (str(where["file"]), int(str(where["offset"])))
                     return
-                places = [(name, at) for at in block.position.tolist()]
+                places = [(name, at) for at in block.offset.tolist()]
                 begins = [begin, *(places[start] for start in read.start[1:].tolist())]
                 for index, kind in enumerate(block.type.tolist()):
                     own = int(read.of_event[index])

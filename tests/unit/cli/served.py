@@ -68,7 +68,7 @@ class Served(ServerLog):
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         file: BinlogFile = vars(self)["file"]
         for block in split_blocks(NAME, file, range(1, len(file.offsets))):
-            if int(block.position[0]) >= start.offset:
+            if int(block.offset[0]) >= start.offset:
                 yield block
 
 

@@ -58,7 +58,7 @@ def events_of(log: Recorded) -> Iterator[tuple[str, int, int]]:
     """Yield file, position and type of each event."""
     source = FileSource(log.files)
     for block in source.blocks(source.first_position):
-        for place, kind in zip(block.position.tolist(), block.type.tolist(), strict=True):
+        for place, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True):
             yield block.file, place, kind
 
 

@@ -55,7 +55,7 @@ def read(
 ) -> list[tuple[str, int, bytes]]:
     source = FileSource(paths, block_bytes=block_bytes)
     return [
-        (block.file, int(block.position[index]), bytes(block.event(index)))
+        (block.file, int(block.offset[index]), bytes(block.event(index)))
         for block in source.blocks(start or source.first_position, stop)
         for index in range(len(block))
     ]
@@ -353,7 +353,7 @@ def test_a_compressed_file_that_was_cut_gives_what_is_whole(tmp_path: Path) -> N
 
     def read_on() -> None:
         for block in FileSource([path], block_bytes=256).blocks(Position(FIRST, 4)):
-            found.extend(block.position.tolist())
+            found.extend(block.offset.tolist())
 
     with pytest.raises(TruncatedError, match="gzip file ends early") as raised:
         read_on()
