@@ -30,7 +30,6 @@ from airflow_provider_binlog.blocks.table_maps import TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader, Transactions
 from airflow_provider_binlog.capture.capture_range import undecided_reason
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.limits import Limits
 from airflow_provider_binlog.capture.prepared import PreparedTransactions, refuse_unknown
 from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
 from airflow_provider_binlog.capture.statements import StatementReader
@@ -38,6 +37,7 @@ from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.cli.refusals import Refusals
 from airflow_provider_binlog.cli.row_check import RowCheck
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.schema_history.schemas import Past
 
 if TYPE_CHECKING:

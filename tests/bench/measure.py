@@ -57,7 +57,7 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     import numpy as np
     import pyarrow as pa
 
-    from airflow_provider_binlog.capture import TableFilter, extract
+    from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import open_store
@@ -68,17 +68,19 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     pa.array(np.zeros(1))
     began, busy = time.perf_counter(), time.process_time()
     extracted = extract(
+        ExtractRequest(
+            identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
+            start=Position(file, FIRST_OFFSET),
+            sequence=1,
+            stop=Position(file, size),
+            tables=TableFilter(["bench.*"]),
+            source_name="bench",
+            # Both images of an update, as the peer gives them.
+            before_images=BeforeImages.ALL,
+            created_by="bench",
+        ),
         source,
-        identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
-        checkpoint_position=Position(file, FIRST_OFFSET),
-        next_sequence=1,
-        stop=Position(file, size),
-        tables=TableFilter(["bench.*"]),
-        store=store,
-        source_name="bench",
-        # Both images of an update, as the peer gives them.
-        before_images=BeforeImages.ALL,
-        created_by="bench",
+        store,
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     images = sum(manifest.rows for manifest in extracted.manifests)

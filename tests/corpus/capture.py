@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
@@ -53,17 +53,19 @@ def stage(
     """Capture a whole log."""
     source = FileSource(log.files)
     extracted = extract(
+        ExtractRequest(
+            identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),
+            start=source.first_position,
+            sequence=1,
+            stop=log.end,
+            tables=TableFilter(tables),
+            source_name=SOURCE,
+            before_images=BeforeImages.ALL,
+            created_by="test",
+            read_catalog=read_catalog,
+        ),
         source,
-        identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),
-        checkpoint_position=source.first_position,
-        next_sequence=1,
-        stop=log.end,
-        tables=TableFilter(tables),
-        store=open_store(f"file://{folder}"),
-        source_name=SOURCE,
-        before_images=BeforeImages.ALL,
-        created_by="test",
-        read_catalog=read_catalog,
+        open_store(f"file://{folder}"),
     )
     return extracted.manifests
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.capture import Limits, TableFilter
+from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -20,6 +20,7 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.files.reader import FileSource
 from airflow_provider_binlog.transport.server.queries import (

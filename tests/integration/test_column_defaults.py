@@ -129,9 +129,7 @@ def test_a_default_of_the_past_is_known_from_the_range_before(database: Database
     database.execute("ALTER TABLE t MODIFY a INT DEFAULT 8")
 
     alone = capture(second)
-    behind = capture(
-        second, checkpoint_position=before.manifest.stop, next_sequence=2, store=before.store
-    )
+    behind = capture(second, start=before.manifest.stop, sequence=2, store=before.store)
 
     assert defaults(before) == {"a": SEVEN}
     assert defaults(alone) == {"a": None}

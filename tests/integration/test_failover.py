@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import (
@@ -165,18 +165,20 @@ class Capture(Ranges):
         assert start is not None
         with closing(log.source(standing, start)) as source:
             (manifest,) = extract(
+                ExtractRequest(
+                    identity=standing.identity,
+                    start=start,
+                    issued_by=saved.identity if saved else None,
+                    find_gtids=log.resolve,
+                    sequence=saved.sequence + 1 if saved else 1,
+                    stop=standing.log_end,
+                    tables=TableFilter(["shop.*"]),
+                    source_name="shop",
+                    before_images=BeforeImages.KEY_CHANGES,
+                    created_by="a test",
+                ),
                 source,
-                identity=standing.identity,
-                checkpoint_position=start,
-                checkpoint_identity=saved.identity if saved else None,
-                locate=log.resolve,
-                next_sequence=saved.sequence + 1 if saved else 1,
-                stop=standing.log_end,
-                tables=TableFilter(["shop.*"]),
-                store=self.store,
-                source_name="shop",
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
+                self.store,
             ).manifests
         if moves:
             new = Checkpoint.behind(manifest, saved_at="", saved_by="")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_catalog
@@ -63,18 +63,20 @@ class Pipeline:
         with closing(connect(server)) as connection:
             identity = identify(connection)
         extracted = extract(
+            ExtractRequest(
+                identity=identity,
+                start=self.at,
+                sequence=self.next_sequence,
+                stop=stop,
+                tables=TableFilter([f"{self.database.name}.*"]),
+                source_name=self.place.source,
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                read_catalog=self._read_catalog,
+                wants_defaults=True,
+            ),
             source,
-            store=self.place.store,
-            identity=identity,
-            checkpoint_position=self.at,
-            next_sequence=self.next_sequence,
-            stop=stop,
-            tables=TableFilter([f"{self.database.name}.*"]),
-            source_name=self.place.source,
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            read_catalog=self._read_catalog,
-            wants_defaults=True,
+            self.place.store,
         )
         self.manifests += extracted.manifests
         self.next_sequence += len(extracted.manifests)

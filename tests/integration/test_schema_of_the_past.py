@@ -18,7 +18,7 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
@@ -128,18 +128,20 @@ class Staging:
             identity = identify(connection)
         with closing(source):
             (manifest,) = extract(
+                ExtractRequest(
+                    identity=identity,
+                    start=logged.start,
+                    sequence=sequence,
+                    stop=logged.stop,
+                    tables=TableFilter([f"{logged.database}.{tables}"], exclude),
+                    source_name="past",
+                    before_images=BeforeImages.ALL,
+                    created_by="a test",
+                    read_catalog=ask_catalog,
+                    wants_defaults=True,
+                ),
                 source,
-                identity=identity,
-                checkpoint_position=logged.start,
-                next_sequence=sequence,
-                stop=logged.stop,
-                tables=TableFilter([f"{logged.database}.{tables}"], exclude),
-                store=self.store,
-                source_name="past",
-                before_images=BeforeImages.ALL,
-                created_by="a test",
-                read_catalog=ask_catalog,
-                wants_defaults=True,
+                self.store,
             ).manifests
         return manifest
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
@@ -169,17 +170,19 @@ class Ranges:
         at = self.staged[-1].stop if self.staged else start
         assert at is not None
         extracted = extract(
+            ExtractRequest(
+                identity=self.identity,
+                start=at,
+                sequence=len(self.staged) + 1,
+                stop=stop,
+                tables=TableFilter([f"{self.database.name}.*"]),
+                source_name="shop",
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                **options,
+            ),
             source,
-            identity=self.identity,
-            checkpoint_position=at,
-            next_sequence=len(self.staged) + 1,
-            stop=stop,
-            tables=TableFilter([f"{self.database.name}.*"]),
-            store=self.store,
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            **options,
+            self.store,
         )
         self.staged += extracted.manifests
         return extracted

@@ -8,9 +8,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.information_schema import read_catalog
@@ -124,19 +125,21 @@ def _write_and_capture(
             while at.place < stop.place:
                 try:
                     extracted = extract(
+                        ExtractRequest(
+                            identity=identity,
+                            start=at,
+                            sequence=sequence,
+                            stop=stop,
+                            tables=_captured(workload, refused),
+                            source_name=_SOURCE,
+                            before_images=before_images,
+                            created_by="oracle",
+                            limits=_LIMITS,
+                            read_catalog=partial(_read_catalog, server),
+                            wants_defaults=settings.image != "FULL",
+                        ),
                         source,
-                        identity=identity,
-                        checkpoint_position=at,
-                        next_sequence=sequence,
-                        stop=stop,
-                        tables=_captured(workload, refused),
-                        store=store,
-                        source_name=_SOURCE,
-                        before_images=before_images,
-                        created_by="oracle",
-                        limits=_LIMITS,
-                        read_catalog=partial(_read_catalog, server),
-                        wants_defaults=settings.image != "FULL",
+                        store,
                     )
                 except ServerSetupError as error:
                     # What was a column before a statement changed it, the log need not tell.

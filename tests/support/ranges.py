@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
@@ -90,15 +90,15 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
     store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
     defaults: dict[str, Any] = {
         "identity": identity,
-        "checkpoint_position": happened.start,
-        "next_sequence": 1,
+        "start": happened.start,
+        "sequence": 1,
         "stop": happened.stop,
         "tables": TableFilter([f"{happened.database.name}.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
     }
-    (manifest,) = extract(source, store=store, **(defaults | arguments)).manifests
+    (manifest,) = extract(ExtractRequest(**defaults | arguments), source, store).manifests
     return Staged(replace(manifest, created_at=""), store)
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.extract import extract
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
@@ -24,6 +23,7 @@ from airflow_provider_binlog.errors import (
     FormatError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.support import builder
@@ -368,18 +368,14 @@ def test_a_position_inside_an_event_has_no_gtids() -> None:
 def stage(files: Files, start: Position, stop: Position, store: Any, **arguments: Any) -> Any:
     defaults: dict[str, Any] = {
         "identity": IDENTITY,
-        "next_sequence": 1,
+        "sequence": 1,
         "tables": TableFilter(["*.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
     }
     return extract(
-        file_source(files),
-        checkpoint_position=start,
-        stop=stop,
-        store=store,
-        **(defaults | arguments),
+        ExtractRequest(start=start, stop=stop, **defaults | arguments), file_source(files), store
     )
 
 
@@ -424,16 +420,18 @@ def test_two_runs_at_once_agree() -> None:
             return file_source(files).blocks(start, stop)
 
     staged = extract(
+        ExtractRequest(
+            identity=IDENTITY,
+            start=start,
+            sequence=1,
+            stop=end_of(files),
+            tables=TableFilter(["*.*"]),
+            source_name="shop",
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="the slower one",
+        ),
         Racing(files, {}),
-        identity=IDENTITY,
-        checkpoint_position=start,
-        next_sequence=1,
-        stop=end_of(files),
-        tables=TableFilter(["*.*"]),
-        store=store,
-        source_name="shop",
-        before_images=BeforeImages.KEY_CHANGES,
-        created_by="the slower one",
+        store,
     )
 
     assert [each.created_by for each in staged.manifests] == ["the faster one", "the slower one"]

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.capture import part_maker
-from airflow_provider_binlog.capture.limits import Limits
 from airflow_provider_binlog.changes import ROW, BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -22,6 +21,7 @@ from airflow_provider_binlog.errors import (
     ServerSetupError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.staging.object_store import FsspecStore

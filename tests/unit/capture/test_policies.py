@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
@@ -148,17 +148,19 @@ def test_what_was_staged_under_another_policy_is_not_adopted() -> None:
 
     def run(policies: Policies) -> Any:
         return extract(
+            ExtractRequest(
+                identity=SourceIdentity(Flavor.MYSQL, "a-server", "binlog"),
+                start=Position("binlog.000001", FIRST_OFFSET),
+                sequence=1,
+                stop=end_of(files),
+                tables=TableFilter(["*.*"]),
+                source_name="shop",
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                policies=policies,
+            ),
             file_source(files),
-            identity=SourceIdentity(Flavor.MYSQL, "a-server", "binlog"),
-            checkpoint_position=Position("binlog.000001", FIRST_OFFSET),
-            next_sequence=1,
-            stop=end_of(files),
-            tables=TableFilter(["*.*"]),
-            store=store,
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            policies=policies,
+            store,
         )
 
     first = run(Policies(zero_dates=ZeroDates.TEXT))
