@@ -207,7 +207,7 @@ def _stage(
 
 
 def _check_end(at: Position, stop: Position, transactions: TransactionReader) -> None:
-    if at.place < stop.place and not _is_next_file(at, stop):
+    if at.coordinates < stop.coordinates and not _is_next_file(at, stop):
         raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
     if not transactions.at_boundary:
         raise ForeignPositionError("the range ends inside a transaction", stop=stop)
@@ -252,7 +252,7 @@ def prepared_between(source: BlockStream, begin: Position, end: Position) -> tup
     Raises:
         As `prepared_at`.
     """
-    if begin.place == end.place:
+    if begin.coordinates == end.coordinates:
         return ()
     two_phase = PreparedTransactions(
         lambda _: iter(()),
@@ -276,7 +276,7 @@ def _expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:
 def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
     """Yield the blocks up to `stop`, the last one cut there."""
     for block in blocks:
-        if Position(block.file, FIRST_OFFSET).place >= stop.place:
+        if Position(block.file, FIRST_OFFSET).coordinates >= stop.coordinates:
             return
         bounded = _cut(block, stop)
         if len(bounded):

@@ -137,7 +137,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
     before = log.maybe_load(sequence - 1) if sequence > 1 else None
     prepared = before.prepared if before else None
     while True:
-        while (found := log.adopt(sequence, identity, at)) is not None:
+        while (found := log.reuse(sequence, identity, at)) is not None:
             _check_reusable(found, request)
             staged.append(found)
             at, identity, prepared, before = found.stop, found.identity, found.prepared, found
@@ -146,7 +146,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
             at, identity = _find_on_promoted(at, request), request.identity
             if prepared:
                 prepared = take_over_prepared(stream, identity.flavor, at, prepared)
-        if at.place >= request.stop.place:
+        if at.coordinates >= request.stop.coordinates:
             return Extracted(tuple(staged), request.start, at)
         if at.gtid is None:
             at = replace(at, gtid=executed_at(stream, identity, at))
@@ -163,11 +163,11 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         # Another run may have committed this number meanwhile: then that manifest is reused, and
         # what follows it is staged next.
         with suppress(ConflictError):
-            log.seal(manifest)
+            log.commit(manifest)
 
 
 def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
-    """Return the position in the promoted replica's log where the former server's was left."""
+    """Return the position in the promoted replica's log where the previous server's was left."""
     if request.find_gtids is None or not at.gtid:
         raise ForeignPositionError(
             "the position was issued by another server, and cannot be found by GTID on this one",

@@ -137,13 +137,13 @@ class FileLog:
             raise ForeignPositionError("the files are of another log than the position", **found)
         if position.file not in self._names and position.file_number < first:
             raise PositionPurgedError("the files begin behind the position", **found)
-        if position.place > self._end.place:
+        if position.coordinates > self._end.coordinates:
             raise ForeignPositionError(
                 "the files end before the position: newer ones are missing, or they are of a log "
                 "that was reset",
                 **found,
             )
-        if position.file not in self._names and position.place < self._end.place:
+        if position.file not in self._names and position.coordinates < self._end.coordinates:
             raise PositionPurgedError("the file of the position is not there", **found)
 
     def _check_history(self, saved: Checkpoint, here: SourceIdentity) -> SourceIdentity:

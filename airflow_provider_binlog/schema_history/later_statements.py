@@ -53,14 +53,14 @@ def changes_between(
     Raises:
         UnsupportedError: Which tables a statement is about cannot be made out.
     """
-    if start.place >= stop.place:
+    if start.coordinates >= stop.coordinates:
         return
     expander, gtid = Expander(), _LastGtid()
     for logged in source.blocks(start, stop):
         for block in expander.expand(logged):
             for event in _statement_events(block):
                 offset = int(block.offset[event])
-                if Position(block.file, offset).place >= stop.place:
+                if Position(block.file, offset).coordinates >= stop.coordinates:
                     return
                 query = Query.parse(block.body(event), block.format)
                 if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(

@@ -165,7 +165,7 @@ class Past:
         if self._read_catalog is None:
             raise ServerSetupError("there is no server to ask for its catalogue")
         catalog = self._read_catalog(self._wants)
-        if catalog.position.place < self._tail_end.place:
+        if catalog.position.coordinates < self._tail_end.coordinates:
             raise ConnectionLostError(
                 "the server's log ends before the range does",
                 at=catalog.position,

@@ -133,16 +133,16 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
         Position(block.file, int(block.offset[index]))
         for block in source.blocks(happened.start, happened.stop)
         for index, kind in enumerate(block.type.tolist())
-        if kind in GROUP_STARTS and happened.start.place < (
-            Position(block.file, int(block.offset[index])).place
-        ) < happened.stop.place
+        if kind in GROUP_STARTS and happened.start.coordinates < (
+            Position(block.file, int(block.offset[index])).coordinates
+        ) < happened.stop.coordinates
     ]  # fmt: skip
 
     found: dict[str, list[Row]] = {}
     at = happened.start
     for start, stop in pairwise([happened.start, *boundaries, happened.stop]):
         piece = stage(source, replace(happened, start=at, stop=stop))
-        assert piece.manifest.start.place == start.place
+        assert piece.manifest.start.coordinates == start.coordinates
         for table in piece.manifest.tables:
             found.setdefault(table.table, []).extend(piece.rows(table))
         at = piece.manifest.stop

@@ -133,7 +133,7 @@ def test_the_log_ends_where_its_last_file_ends(connection: Connection, own_serve
     size = (own_server.data / "binlog.000002").stat().st_size
     assert end == Position("binlog.000002", size, None)
     fill(connection, 1)
-    assert questions.log_end(connection).place > end.place
+    assert questions.log_end(connection).coordinates > end.coordinates
 
 
 def test_the_files_of_the_log(connection: Connection, own_server: Server) -> None:

@@ -134,7 +134,7 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
         for position, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True)
         if kind in GROUP_STARTS
     ]
-    bounds = [each for each in bounds if each.place < happened.stop.place]
+    bounds = [each for each in bounds if each.coordinates < happened.stop.coordinates]
 
     ranges = Ranges(happened.database)
     for start, stop in pairwise([*bounds, happened.stop]):

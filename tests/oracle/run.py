@@ -122,7 +122,7 @@ def _write_and_capture(
             refused |= _relations(workload, refused)
             with closing(connect(server)) as connection:
                 stop = log_end(connection)
-            while at.place < stop.place:
+            while at.coordinates < stop.coordinates:
                 try:
                     extracted = extract(
                         ExtractRequest(

@@ -86,7 +86,7 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
             open_store(f"file://{folder}/staging"),
         )
         if extracted.manifests:
-            new = Checkpoint.behind(extracted.manifests[-1], saved_at=now, saved_by="soak")
+            new = Checkpoint.covering(extracted.manifests[-1], saved_at=now, saved_by="soak")
             advance(checkpoints, _KEY, expected=checkpoint, new=new)
         if final:
             return

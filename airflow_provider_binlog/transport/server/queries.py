@@ -230,7 +230,7 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
     sizes = dict(logs)
     oldest, newest = Position(logs[0].file, FIRST_OFFSET), Position(logs[-1].file, logs[-1].size)
     if position.file not in sizes:
-        if position.place > newest.place:
+        if position.coordinates > newest.coordinates:
             raise ForeignPositionError(
                 "the position lies behind the end of the log: "
                 "the log was reset, or the server restored",

@@ -75,7 +75,7 @@ def test_every_boundary_between_transactions_is_a_stop_and_no_other_place_is() -
     for offset in range(FIRST_OFFSET + 1, len(file.data) + 1):
         stop = Position(name, offset)
         if offset in boundaries:
-            assert capture(CutSource(files, {}), stop).stop.place == stop.place
+            assert capture(CutSource(files, {}), stop).stop.coordinates == stop.coordinates
             continue
         where = "inside a transaction" if offset in ends else "no event begins"
         with pytest.raises(ForeignPositionError, match=where):
@@ -94,7 +94,7 @@ def test_a_range_split_at_any_boundary_gives_the_same_rows_and_positions() -> No
 
     at, rows, counts = Position("binlog.000001", FIRST_OFFSET), 0, 0
     for stop in boundaries:
-        if stop.place <= at.place:
+        if stop.coordinates <= at.coordinates:
             continue
         part = capture(file_source(files), stop, start=at)
         assert part.start == at
@@ -402,7 +402,7 @@ def test_a_repeated_run_adopts_and_goes_on() -> None:
     assert [each.created_by for each in further.manifests] == ["one", "three"]
     assert [each.sequence for each in further.manifests] == [1, 2]
     assert further.manifests[1].start == first.manifests[0].stop
-    assert further.stop.place == end_of(files).place
+    assert further.stop.coordinates == end_of(files).coordinates
 
 
 def test_two_runs_at_once_agree() -> None:

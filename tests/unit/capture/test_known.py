@@ -106,8 +106,8 @@ def test_a_server_that_took_over_gives_the_rest_once(flavor: Flavor, data: st.Da
     store = new_store()
 
     staged: list[Manifest] = []
-    for stop in sorted({*stops, end_of(files)}, key=lambda each: each.place):
-        if stop.place > start.place:
+    for stop in sorted({*stops, end_of(files)}, key=lambda each: each.coordinates):
+        if stop.coordinates > start.coordinates:
             block_bytes = data.draw(st.integers(1, 600))
             manifest = capture(
                 file_source(files, block_bytes),

@@ -581,8 +581,8 @@ def test_any_log_cut_into_any_ranges_gives_the_same(
     staged: list[Manifest] = []
     at = BEGIN
 
-    for stop in sorted({*chosen, end_of(files)}, key=lambda each: each.place):
-        if stop.place > at.place:
+    for stop in sorted({*chosen, end_of(files)}, key=lambda each: each.coordinates):
+        if stop.coordinates > at.coordinates:
             staged.append(stage(files, store, flavor, stop, start=at, sequence=len(staged) + 1))
             at = staged[-1].stop
 

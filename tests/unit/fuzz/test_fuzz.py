@@ -17,7 +17,7 @@ SAVED = sorted(path for path in CRASHERS.glob("*/*") if path.is_file())
 
 
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_what_was_found_stays_fixed(path: Path) -> None:
+def test_a_former_crasher_stays_fixed(path: Path) -> None:
     with limited():
         execute(BY_NAME[path.parent.name], path.read_bytes())
 

@@ -143,7 +143,7 @@ def test_the_moment_of_asking_makes_no_difference() -> None:
     told: dict[Position, set[str]] = {}
     for stop in list(at)[1:]:
         for asked, columns in at.items():
-            if asked.place < stop.place:
+            if asked.coordinates < stop.coordinates:
                 continue
             manifest = capture(file_source(files), stop, read_catalog=reader(asked, t=columns))
             told.setdefault(stop, set()).add(repr(manifest.tables))

@@ -123,7 +123,7 @@ def test_a_part_without_rows_is_a_part() -> None:
     assert pq.read_table(pa.BufferReader(encode_part(table().slice(0, 0), SCHEMA))).num_rows == 0
 
 
-def test_a_failed_write_is_told() -> None:
+def test_a_failed_write_is_raised() -> None:
     class Down:
         def write(self, key: str, data: bytes) -> None:
             raise StoreUnavailableError("the store failed", key=key, size=len(data))
