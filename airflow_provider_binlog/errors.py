@@ -29,6 +29,9 @@ BinlogError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
+
 
 class BinlogError(Exception):
     """Base of all errors raised here.
@@ -162,3 +165,11 @@ class TargetConflictError(MergeError):
 
 MALFORMED = (AttributeError, FormatError, KeyError, RecursionError, TypeError, ValueError)
 """What reading a stored JSON document raises if it does not have the form that was written."""
+
+Refuse: TypeAlias = Callable[[BinlogError], None]
+"""Takes what is refused: raises it, or takes note of it and returns, and reading continues."""
+
+
+def raise_error(error: BinlogError) -> NoReturn:
+    """Refuse by raising; a `Refuse`."""
+    raise error

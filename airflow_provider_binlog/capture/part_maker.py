@@ -27,12 +27,12 @@ from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.log_range import LogRange
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -72,34 +72,36 @@ class PartMaker:
     """Collects rows events and writes parts.
 
     Attributes:
-        files: The range's files in order; `RowsColumns.file` counts them.
         parts: How many parts were written.
         rows: How many change rows they hold.
     """
 
-    def __init__(self, log_range: LogRange, store: ObjectStore, *, prefixes: list[str]) -> None:
+    def __init__(
+        self, log_range: LogRange, store: ObjectStore, *, files: list[str], prefixes: list[str]
+    ) -> None:
         """Begin with the first event of a range.
 
         Args:
             log_range: What is staged, and how.
             store: Where the parts go.
-            prefixes: What the prefixes of GTIDs are indexes of; more may be added to it meanwhile.
+            files: The range's files in order; more may be added to it meanwhile.
+            prefixes: What the prefixes of GTIDs are indexes of; likewise.
         """
-        self.files: list[str] = []
         self.parts = 0
         self.rows = 0
         self._range = log_range
         self._range_id = log_range.id
         self._limits = log_range.limits
         self._store = store
+        self._files = files
         self._prefixes = prefixes
         self._tables: dict[tuple[str, str], _Table] = {}
         # By table map, in the order of their first events: the order in which parts are written.
         self._shapes: dict[int, _Shape] = {}
         self._pending_bytes = 0
 
-    def add(self, block: EventBlock, columns: RowsColumns, table_maps: list[TableMap]) -> None:
-        """Take the captured rows events of a block, in log order; `table` indexes `table_maps`.
+    def add(self, captured: CapturedBlock) -> None:
+        """Take the captured rows events of a block.
 
         Raises:
             ServerSetupError: The log does not name a table's columns.
@@ -107,6 +109,8 @@ class PartMaker:
             FormatError: A row image breaks the format.
             StagingError: A part could not be written.
         """
+        block, table_maps = captured.block, captured.table_maps
+        columns = RowsColumns.of(captured)
         while len(columns):
             count = self._until_full(columns, table_maps)
             now = columns.choose(slice(count))
@@ -143,7 +147,7 @@ class PartMaker:
         shape = self._shapes[index]
         return shape.table.schemas[shape.schema]
 
-    def _until_full(self, columns: RowsColumns, table_maps: list[TableMap]) -> int:
+    def _until_full(self, columns: RowsColumns, table_maps: Sequence[TableMap]) -> int:
         """Return how many of the events go in before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
@@ -171,7 +175,7 @@ class PartMaker:
                 break
             self._write(shape)
 
-    def _shape(self, index: int, table_maps: list[TableMap]) -> _Shape:
+    def _shape(self, index: int, table_maps: Sequence[TableMap]) -> _Shape:
         shape = self._shapes.get(index)
         if shape is None:
             table_map = table_maps[index]
@@ -219,7 +223,7 @@ class PartMaker:
             event = error.context.pop("event", None)
             if isinstance(event, int):
                 error.context |= {
-                    "file": self.files[int(columns.file[event])],
+                    "file": self._files[int(columns.file[event])],
                     "offset": int(columns.position[event]),
                 }
             raise
@@ -233,7 +237,7 @@ class PartMaker:
             shape.layout,
             pieces,
             columns,
-            files=self.files,
+            files=self._files,
             prefixes=self._prefixes,
             image=np.concatenate([_number_images(shape, rows) for rows in pieces]),
         )

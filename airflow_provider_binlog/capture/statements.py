@@ -10,26 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.schema_history.ddl import (
     STATEMENT_SHOWN,
-    DdlReader,
     Described,
     describe,
     placed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
-    from airflow_provider_binlog.capture.pending import RowsColumns
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.manifest import Schema
     from airflow_provider_binlog.position import Flavor
 
@@ -60,29 +56,32 @@ class StatementReader:
         found: In the order of the log.
     """
 
-    def __init__(self, tables: TableFilter) -> None:
+    def __init__(self, tables: TableFilter, *, refuse: Refuse = raise_error) -> None:
+        """Begin a range; `refuse` takes the error of a statement that is not understood."""
         self.found: list[Statement] = []
         self._tables = tables
-        self._ddl = DdlReader()
+        self._refuse = refuse
         # By table: the statements behind which no rows of it have come yet.
         self._waiting: dict[tuple[str, str], list[_Waiting]] = {}
         self._indexes: dict[tuple[str, str], list[int]] = {}
         self._known = 0
 
-    def read(self, block: EventBlock, transactions: Transactions, file_index: int) -> None:
-        """Add those of the next block, of the file that has this index in the range.
+    def read(self, captured: CapturedBlock) -> None:
+        """Add those of the next block.
 
         Raises:
             UnsupportedError: A statement failed half-way, or which tables it is about cannot be
-                made out.
+                determined.
         """
-        for event, query in self._ddl.read(transactions):
-            position = int(block.offset[event])
-            with placed(block.file, position):
-                described = self._captured(query, block.format.flavor)
+        for row, file, offset, query in captured.statements:
+            try:
+                with placed(file, offset):
+                    described = self._captured(query, captured.block.format.flavor)
+            except UnsupportedError as error:
+                self._refuse(error)
+                continue
             if described is not None:
-                row = (file_index << ROW_FILE_SHIFT) + int(block.expanded_offset[event])
-                self._add(Statement(block.file, position, row, *described, text=query.sql))
+                self._add(Statement(file, offset, row, *described, text=query.sql))
 
     def _add(self, statement: Statement) -> None:
         for name in statement.tables:
@@ -94,33 +93,28 @@ class StatementReader:
         unknown = (None,) * len(statement.tables)
         self.found.append(replace(statement, fingerprints=unknown))
 
-    def see_rows(
-        self,
-        columns: RowsColumns,
-        table_maps: Sequence[TableMap],
-        schema_of: Callable[[int], Schema],
-    ) -> None:
-        """Note the shapes that the rows of a block have behind statements; call it after `read`.
+    def see_rows(self, captured: CapturedBlock, schema_of: Callable[[int], Schema]) -> None:
+        """Note the schemas that the rows of a block have after statements; call it after `read`.
 
         Args:
-            columns: The block's captured rows events.
-            table_maps: What their tables are indexes of.
-            schema_of: Tells the shape by that index.
+            captured: The block.
+            schema_of: Returns the schema by the index of a table map.
         """
+        table_maps = captured.table_maps
         for index in range(self._known, len(table_maps)):
             name = table_maps[index].database, table_maps[index].table
             self._indexes.setdefault(name, []).append(index)
         self._known = len(table_maps)
         if not self._waiting:
             return
-        row = (columns.file << ROW_FILE_SHIFT) + columns.place
+        row, table = captured.row, captured.table
         for name in list(self._waiting):
-            own = np.flatnonzero(np.isin(columns.table, self._indexes.get(name, [])))
+            own = np.flatnonzero(np.isin(table, self._indexes.get(name, [])))
             left = []
             for each in self._waiting[name]:
                 behind = own[(row[own] > each.row) & (row[own] < each.until)]
                 if len(behind):
-                    found = schema_of(int(columns.table[behind[0]])).fingerprint
+                    found = schema_of(int(table[behind[0]])).fingerprint
                     self._tell(each, found)
                 elif each.until == _NEVER:
                     left.append(each)

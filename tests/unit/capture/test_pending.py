@@ -39,7 +39,7 @@ def columns_of(block: EventBlock, chosen: list[int]) -> RowsColumns:
         table=event * 0,
         file=event * 0,
         position=block.offset[event],
-        place=block.expanded_offset[event],
+        row=block.expanded_offset[event],
         prefix=event * 0,
         number=event,
         commit_ts=event,
