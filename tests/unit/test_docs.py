@@ -69,9 +69,9 @@ def test_every_link_has_a_target(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_target_of_make_exists(page: str) -> None:
-    known = set(re.findall(r"^(\w+):", read("Makefile"), re.MULTILINE))
+    known = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
 
-    assert set(re.findall(r"(?:^|`)make ([a-z]+)", read(page), re.MULTILINE)) <= known
+    assert set(re.findall(r"(?:^|`)make ([a-z-]+)", read(page), re.MULTILINE)) <= known
 
 
 # ------------------------------------------------------------------- types

@@ -58,8 +58,8 @@ def events_of(log: Recorded) -> Iterator[tuple[str, int, int]]:
     """Yield file, position and type of each event."""
     source = FileSource(log.files)
     for block in source.blocks(source.first_position):
-        for place, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True):
-            yield block.file, place, kind
+        for offset, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True):
+            yield block.file, offset, kind
 
 
 def rows_of(log: Recorded, folder: Path) -> list[list[str | None]]:
@@ -115,8 +115,8 @@ def test_what_cannot_be_read_is_refused(log: Recorded, tmp_path: Path) -> None:
 @pytest.mark.parametrize("log", recorded(), ids=str)
 def test_the_events_are_those_that_the_server_lists(log: Recorded) -> None:
     found: dict[str, list[list[Any]]] = {file.name: [] for file in log.files}
-    for file, place, kind in events_of(log):
-        found[file].append([place, show_name(kind)])
+    for file, offset, kind in events_of(log):
+        found[file].append([offset, show_name(kind)])
 
     assert found == log.expected["events"]
 
@@ -135,7 +135,7 @@ def test_every_case_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("log", [log for log in READ if log.case.name == "addresses"], ids=str)
-def test_what_the_catalogue_calls_an_address_is_its_text(log: Recorded, tmp_path: Path) -> None:
+def test_an_inet_column_of_information_schema_is_its_text(log: Recorded, tmp_path: Path) -> None:
     kinds = {"id": "int", "a": "uuid", "b": "inet4", "c": "inet6"}
     columns = tuple(
         CatalogColumn(name, kind, nullable=name != "id") for name, kind in kinds.items()

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.demo import group
 
-# Starts a process in a session of its own, which hears no Ctrl-C; says its number; and waits, or
-# dies and leaves it running.
+# Starts a process in a session of its own that ignores SIGINT, prints its id, and waits, or exits
+# and leaves it running.
 PROGRAM = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-print(child.pid, flush=True)
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+print(child.pid, flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
