@@ -105,7 +105,7 @@ def _geometry(number: int) -> str:
 
 def _labelled(column: TableMapColumn) -> str:
     name = type_name(column.real_type).lower()
-    labels = column.enum_labels if column.real_type == ColumnType.ENUM else column.set_labels
+    labels = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
     if labels is None or column.collation is None:
         return name
     # The labels of a binary ENUM are bytes, most often text all the same.

@@ -44,7 +44,7 @@ TABLE = wire.table(
     wire.column(ColumnType.TIMESTAMP2, b"\x00"),
     wire.column(ColumnType.BLOB, b"\x02"),
     wire.column(ColumnType.DOUBLE, b"\x08"),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"new", b"paid", b"sent")),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"new", b"paid", b"sent")),
     key=[0],
 )
 JSON_TABLE = wire.table(

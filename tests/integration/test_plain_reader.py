@@ -218,7 +218,7 @@ def test_table_maps_describe_the_tables(log: Log) -> None:
     assert every.database == log.database
     assert [mysql_type(column) for column in every.columns] == TYPES
     assert [column.nullable for column in every.columns] == [False] + [True] * 22
-    assert every.columns[21].enum_labels == (b"s", "grün".encode("latin-1"))
+    assert every.columns[21].enum_values == (b"s", "grün".encode("latin-1"))
     assert every.primary_key == ((0, 0),)
     assert parts.primary_key == ((1, 0), (0, 7))
     assert log.tables["untransactional"].primary_key is None

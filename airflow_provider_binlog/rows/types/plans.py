@@ -228,7 +228,7 @@ def _prefix(column: TableMapColumn) -> int:
 
 def _label_plan(column: TableMapColumn, invalid_text: InvalidText, *, unnamed_ok: bool) -> Plan:
     is_enum = column.real_type == ColumnType.ENUM
-    logged = column.enum_labels if is_enum else column.set_labels
+    logged = column.enum_values if is_enum else column.set_members
     if logged is None or column.collation is None:
         if unnamed_ok:
             return labels.number_plan(column.pack_size)

@@ -207,7 +207,7 @@ SHAPE = wire.table(
     wire.varchar(300),
     wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02"),
     wire.column(ColumnType.BLOB, b"\x04"),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b")),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"b")),
     key=[0],
 )
 ROW = wire.image_of_bytes([b"\1\0\0\0", b"\2\0hi", b"\x80\0\0\0\7", b"\4\0\0\0text", b"\2"])
@@ -340,7 +340,7 @@ def test_no_rows_of_every_kind_of_column() -> None:
         *(wire.char(size, collation=wire.BINARY) for size in (0, 1, 8, 255)),
         wire.column(ColumnType.VARCHAR, b"\x28\x00", collation=None),  # text or bytes: who knows
         wire.varchar(40, collation=wire.BINARY),
-        wire.column(ColumnType.SET, b"\x01", set_labels=(b"a",)),
+        wire.column(ColumnType.SET, b"\x01", set_members=(b"a",)),
         wire.column(ColumnType.BIT, b"\x02\x01"),
         wire.column(ColumnType.NEWDECIMAL, b"\x41\x1e"),
     ]
