@@ -53,15 +53,15 @@ def capture_range(
     source: BlockStream,
     store: ObjectStore,
     *,
-    read_catalog: CatalogReader | None = None,
+    read_server_tables: CatalogReader | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
     """Write the parts of a range, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
-    hold. What the log leaves out of the tables' schemas is told from `read_catalog` and the range's
-    `former` manifest; see `schema_history/schemas.py`.
+    hold. What the log leaves out of the tables' schemas comes from `read_server_tables` and the
+    range's `former` manifest; see `schema_history/schemas.py`.
 
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
@@ -80,7 +80,7 @@ def capture_range(
         source,
         log_range.stop,
         captured=log_range.tables.matches,
-        read_catalog=read_catalog,
+        read_server_tables=read_server_tables,
         former=log_range.former,
         wants_defaults=log_range.wants_defaults,
     )

@@ -46,9 +46,8 @@ class ExtractRequest:
         created_by: Noted in the manifest.
         limits: Bounds of memory and files.
         policies: How zero dates and invalid byte sequences are staged.
-        read_catalog: Queries the server's information_schema, where the log lacks the names of a
-            table's columns, or those of their types that only MariaDB has. None: the log must
-            have them.
+        read_server_tables: Queries information_schema, where the log does not say how a table's
+            columns are called, or of which types of MariaDB they are. Without it the log must.
         wants_defaults: Whether that query includes the defaults of all columns: inserts may lack
             columns under another `binlog_row_image` than FULL.
         issued_by: The server that issued `start`, if that is not `identity`, which was promoted.
@@ -69,7 +68,7 @@ class ExtractRequest:
     created_by: str
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
-    read_catalog: CatalogReader | None = None
+    read_server_tables: CatalogReader | None = None
     wants_defaults: bool = False
     issued_by: SourceIdentity | None = None
     find_gtids: Callable[[str], Position] | None = None
@@ -156,7 +155,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
             request.range_from(at, sequence, prepared=prepared, former=before),
             stream,
             store,
-            read_catalog=request.read_catalog,
+            read_server_tables=request.read_server_tables,
             bytes_total=request.bytes_total,
             on_progress=request.on_progress,
         )

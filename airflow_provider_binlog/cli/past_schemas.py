@@ -121,7 +121,7 @@ class PastSchemas:
             self._log,
             end,
             captured=self._wanted,
-            read_catalog=self._log.read_catalog,
+            read_server_tables=self._log.read_server_tables,
             former=None,
         )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.transport.files.content import BinaryFile
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from airflow_provider_binlog.transport.stream.live import LiveSource
 
 
@@ -129,12 +129,12 @@ class ServerLog:
         with closing(self.settings.connect()) as connection:
             return questions.log_end(connection)
 
-    def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+    def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         """Ask the server for its catalogue; a `CatalogReader`."""
-        from airflow_provider_binlog.transport.server.information_schema import read_catalog
+        from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 
         with closing(self.settings.connect()) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     def first(self) -> Position:
         """Return where the oldest file that the server still has begins."""

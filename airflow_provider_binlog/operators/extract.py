@@ -188,7 +188,7 @@ class BinlogExtractOperator(BaseOperator):
                 created_by=run,
                 limits=limits,
                 policies=policies,
-                read_catalog=log.read_catalog,
+                read_server_tables=log.read_server_tables,
                 wants_defaults=log.lacks_columns(),
                 bytes_total=bytes_total,
                 on_progress=self._log_progress,

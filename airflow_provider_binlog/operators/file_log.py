@@ -93,7 +93,7 @@ class FileLog:
         return self._source(start)
 
     @property
-    def read_catalog(self) -> None:
+    def read_server_tables(self) -> None:
         """Files have no catalogue: what they leave out, nothing tells; see `Log`."""
         return
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
     from airflow_provider_binlog.transport.block_stream import BlockStream
     from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
 class Log(Protocol):
@@ -59,7 +59,7 @@ class Log(Protocol):
         """Open the log to be read from `start` on; the caller closes it."""
 
     @property
-    def read_catalog(self) -> CatalogReader | None:
+    def read_server_tables(self) -> CatalogReader | None:
         """What asks for the catalogue of the server behind the log; None where there is none."""
 
     def lacks_columns(self) -> bool:
@@ -113,7 +113,7 @@ class ServerLog:
         )
 
     @property
-    def read_catalog(self) -> CatalogReader | None:
+    def read_server_tables(self) -> CatalogReader | None:
         """Ask the server over a connection of its own; see `Log`."""
         return self._read_catalog
 
@@ -128,8 +128,8 @@ class ServerLog:
         """Ask the server for its foreign keys; see `Log`."""
         return foreign_keys.unlogged_foreign_keys(self._settings.connect, captured, logged)
 
-    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
-        from airflow_provider_binlog.transport.server.information_schema import read_catalog
+    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+        from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 
         with closing(self._settings.connect()) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)

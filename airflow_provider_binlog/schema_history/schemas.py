@@ -67,12 +67,12 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.schema_history.shapes import Shape
     from airflow_provider_binlog.transport.block_stream import BlockStream
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 TableName: TypeAlias = tuple[str, str]
 
-CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "Catalog"]
-"""Reads the catalogue: `transport.catalog.read_catalog` over a connection of its own."""
+CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "ServerTables"]
+"""Reads the catalogue: `transport.catalog.read_server_tables` over a connection of its own."""
 
 # In place of a completed table's index: it takes the catalogue, or might gain by it.
 _NEEDS, _GAINS = -1, -2
@@ -108,7 +108,7 @@ class Past:
         stop: Position,
         *,
         captured: Callable[[str, str], bool],
-        read_catalog: CatalogReader | None,
+        read_server_tables: CatalogReader | None,
         former: Manifest | None,
         wants_defaults: bool = False,
     ) -> None:
@@ -118,7 +118,7 @@ class Past:
             source: Where the log is read.
             stop: Where the range ends.
             captured: Whether a table, named by database and name, is captured.
-            read_catalog: None where there is no server to ask: then the log must say it all.
+            read_server_tables: None where there is no server to ask: then the log must say it all.
             former: The manifest of the range before, if there is one.
             wants_defaults: Whether the defaults of all tables' columns are asked for.
         """
@@ -127,10 +127,10 @@ class Past:
         self.wants_defaults = wants_defaults
         self._source = source
         self._captured = captured
-        self._read_catalog = read_catalog
+        self._read_catalog = read_server_tables
         self._former = {} if former is None else _last_shapes(former)
         self._others: set[TableName] = set()
-        self._catalog: Catalog | None = None
+        self._catalog: ServerTables | None = None
         self._tail: list[LoggedChange] = []
         self._tail_end = stop
 
@@ -166,7 +166,7 @@ class Past:
     def _wants(self, database: str, table: str) -> bool:
         return (database, table) in self._others or self._captured(database, table)
 
-    def _look(self) -> Catalog:
+    def _look(self) -> ServerTables:
         """Read the catalogue, and the log up to the place for which it holds."""
         if self._read_catalog is None:
             raise ServerSetupError("there is no server to ask for its catalogue")
@@ -219,7 +219,7 @@ def _related(
     return related, relevant
 
 
-def _last_of(catalog: Catalog, name: TableName) -> Backwards:
+def _last_of(catalog: ServerTables, name: TableName) -> Backwards:
     table = catalog.tables.get(name)
     if table is not None:
         return (shape_of_catalog(table),)

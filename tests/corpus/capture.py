@@ -48,7 +48,7 @@ def stage(
     folder: Path,
     tables: Sequence[str] = ("corpus.t",),
     *,
-    read_catalog: CatalogReader | None = None,
+    read_server_tables: CatalogReader | None = None,
 ) -> tuple[Manifest, ...]:
     """Capture a whole log."""
     source = FileSource(log.files)
@@ -62,7 +62,7 @@ def stage(
             source_name=SOURCE,
             before_images=BeforeImages.ALL,
             created_by="test",
-            read_catalog=read_catalog,
+            read_server_tables=read_server_tables,
         ),
         source,
         open_store(f"file://{folder}"),
@@ -71,10 +71,10 @@ def stage(
 
 
 def capture(
-    log: Recorded, folder: Path, *, read_catalog: CatalogReader | None = None
+    log: Recorded, folder: Path, *, read_server_tables: CatalogReader | None = None
 ) -> list[Change]:
     """Return the changes of all tables of a log, in their order."""
-    return read_changes(stage(log, folder, ["*.*"], read_catalog=read_catalog), folder)
+    return read_changes(stage(log, folder, ["*.*"], read_server_tables=read_server_tables), folder)
 
 
 def read_changes(manifests: Sequence[Manifest], folder: Path) -> list[Change]:

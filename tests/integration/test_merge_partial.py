@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.demo.compare import compare, read_tables, select
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
 
@@ -72,7 +72,7 @@ class Pipeline:
                 source_name=self.place.source,
                 before_images=BeforeImages.KEY_CHANGES,
                 created_by="a test",
-                read_catalog=self._read_catalog,
+                read_server_tables=self._read_catalog,
                 wants_defaults=True,
             ),
             source,
@@ -92,9 +92,9 @@ class Pipeline:
                 lake = session.table(target).toArrow().to_pydict()
                 assert not list(compare(table, select(connection, table), lake))
 
-    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(self.database.server)) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     def _end(self) -> Position:
         with closing(connect(self.database.server)) as connection:

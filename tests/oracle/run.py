@@ -14,7 +14,7 @@ from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import LiveSource
 from tests.fixtures.mysql import connect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.oracle.settings import Settings
     from tests.services.servers import Server
 
@@ -135,7 +135,7 @@ def _write_and_capture(
                             before_images=before_images,
                             created_by="oracle",
                             limits=_LIMITS,
-                            read_catalog=partial(_read_catalog, server),
+                            read_server_tables=partial(_read_catalog, server),
                             wants_defaults=settings.image != "FULL",
                         ),
                         source,
@@ -176,9 +176,9 @@ def _names(workload: Workload, refused: Collection[str]) -> set[str]:
     return {name for each in workload.tables if each.label in refused for name in each.names}
 
 
-def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> Catalog:
+def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerTables:
     with closing(connect(server)) as connection:
-        return read_catalog(connection, wanted)
+        return read_server_tables(connection, wanted)
 
 
 def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:

@@ -19,7 +19,7 @@ from airflow_provider_binlog.position import Flavor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.transport.server.information_schema import CatalogColumn
+    from airflow_provider_binlog.transport.server.information_schema import ServerColumn
     from airflow_provider_binlog.transport.server.version import Server
 
 NULL = ColumnDefault(None)
@@ -39,7 +39,7 @@ _YEARS = range(1901, 2156)
 
 
 def read_default(
-    column: CatalogColumn, printed: str | None, extra: str, of: Server
+    column: ServerColumn, printed: str | None, extra: str, of: Server
 ) -> ColumnDefault | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
@@ -66,7 +66,7 @@ def read_default(
     return None if value is None else ColumnDefault(value)
 
 
-def _unquoted(column: CatalogColumn, printed: str) -> str | None:
+def _unquoted(column: ServerColumn, printed: str) -> str | None:
     """Return a literal of SQL; None for an expression, and for one with a backslash."""
     match = _QUOTED.fullmatch(printed)
     if match is not None:
@@ -74,7 +74,7 @@ def _unquoted(column: CatalogColumn, printed: str) -> str | None:
     return printed if column.data_type in _BARE else None
 
 
-def _integer(column: CatalogColumn, literal: str) -> str | None:
+def _integer(column: ServerColumn, literal: str) -> str | None:
     if not _INTEGER.fullmatch(literal):
         return None
     number, bits = int(literal), _BITS[column.data_type]
@@ -82,7 +82,7 @@ def _integer(column: CatalogColumn, literal: str) -> str | None:
     return str(number) if least <= number < least + (1 << bits) else None
 
 
-def _decimal(column: CatalogColumn, literal: str) -> str | None:
+def _decimal(column: ServerColumn, literal: str) -> str | None:
     match = _DECIMAL.fullmatch(literal)
     if match is None or column.precision is None or column.scale is None:
         return None
@@ -95,43 +95,43 @@ def _decimal(column: CatalogColumn, literal: str) -> str | None:
     return sign + (whole or "0") + (f".{padded}" if column.scale else "")
 
 
-def _text(column: CatalogColumn, literal: str) -> str | None:
+def _text(column: ServerColumn, literal: str) -> str | None:
     if "?" in literal or column.charset in (None, "binary"):
         return None
     # As it is stored: the spaces at its end are not.
     return literal.rstrip(" ") if column.data_type == "char" else literal
 
 
-def _enum(column: CatalogColumn, literal: str) -> str | None:
+def _enum(column: ServerColumn, literal: str) -> str | None:
     return literal if literal in (column.labels or ()) and "?" not in literal else None
 
 
-def _set(column: CatalogColumn, literal: str) -> str | None:
+def _set(column: ServerColumn, literal: str) -> str | None:
     known = "?" not in literal and set(literal.split(",")) <= {*(column.labels or ())}
     return literal if known or (not literal and column.labels) else None
 
 
-def _year(_: CatalogColumn, literal: str) -> str | None:
+def _year(_: ServerColumn, literal: str) -> str | None:
     return literal if _YEAR.fullmatch(literal) and int(literal) in _YEARS else None
 
 
-def _date(_: CatalogColumn, literal: str) -> str | None:
+def _date(_: ServerColumn, literal: str) -> str | None:
     return literal if _DATE.fullmatch(literal) and _is_real(date.fromisoformat, literal) else None
 
 
-def _datetime(column: CatalogColumn, literal: str) -> str | None:
+def _datetime(column: ServerColumn, literal: str) -> str | None:
     match = _DATETIME.fullmatch(literal)
     if match is None or not _is_real(datetime.fromisoformat, match[1]):
         return None
     return _with_fraction(column, match[1], match[2] or "")
 
 
-def _time(column: CatalogColumn, literal: str) -> str | None:
+def _time(column: ServerColumn, literal: str) -> str | None:
     match = _TIME.fullmatch(literal)
     return None if match is None else _with_fraction(column, match[1], match[2] or "")
 
 
-def _with_fraction(column: CatalogColumn, whole: str, fraction: str) -> str | None:
+def _with_fraction(column: ServerColumn, whole: str, fraction: str) -> str | None:
     digits = column.fsp
     if digits is None or len(fraction) > digits:
         return None
@@ -147,7 +147,7 @@ def _is_real(read: Callable[[str], object], text: str) -> bool:
     return True
 
 
-_READERS: dict[str, Callable[[CatalogColumn, str], str | None]] = {
+_READERS: dict[str, Callable[[ServerColumn, str], str | None]] = {
     **dict.fromkeys(_BITS, _integer),
     "decimal": _decimal,
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _text),

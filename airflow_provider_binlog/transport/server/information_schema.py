@@ -51,7 +51,7 @@ _LABELLED = frozenset({"enum", "set"})
 
 
 @dataclass(frozen=True)
-class CatalogColumn:
+class ServerColumn:
     """A column as `information_schema.COLUMNS` has it.
 
     Attributes:
@@ -85,7 +85,7 @@ class CatalogColumn:
 
 
 @dataclass(frozen=True)
-class CatalogTable:
+class ServerTable:
     """A table.
 
     Attributes:
@@ -96,14 +96,14 @@ class CatalogTable:
         others: Whether there are unique keys beside it.
     """
 
-    columns: tuple[CatalogColumn, ...]
+    columns: tuple[ServerColumn, ...]
     key: tuple[tuple[str, int], ...]
     primary: bool
     others: bool
 
 
 @dataclass(frozen=True)
-class Catalog:
+class ServerTables:
     """Tables as they are behind everything before a place in the log, and before all behind it.
 
     Attributes:
@@ -114,11 +114,11 @@ class Catalog:
     """
 
     position: Position
-    tables: dict[TableName, CatalogTable]
+    tables: dict[TableName, ServerTable]
     versioned: frozenset[TableName] = frozenset()
 
 
-def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> Catalog:
+def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool]) -> ServerTables:
     """Return what the catalogue says of the tables that are wanted.
 
     Nobody can alter them meanwhile; readers and writers are not disturbed.
@@ -150,7 +150,7 @@ def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> 
         position = log_end(connection)
         tables = _read_tables(connection, held & kinds.keys())
         versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
-        return Catalog(position, tables, versioned)
+        return ServerTables(position, tables, versioned)
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def _hold(connection: Connection, name: TableName) -> bool:
 
 def _read_tables(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, CatalogTable]:
+) -> dict[TableName, ServerTable]:
     columns, keys = _columns(connection, names), _keys(connection, names)
     return {
         name: _table(connection, name, columns[name], keys.get(name, []))
@@ -220,14 +220,14 @@ def _read_tables(
 
 
 def _table(
-    connection: Connection, name: TableName, columns: list[CatalogColumn], keys: list[Row]
-) -> CatalogTable:
+    connection: Connection, name: TableName, columns: list[ServerColumn], keys: list[Row]
+) -> ServerTable:
     primary = [row for row in keys if row["key_name"] == "PRIMARY"]
     others = len(primary) < len(keys)
     if primary:
-        return CatalogTable(tuple(columns), _key(primary), primary=True, others=others)
+        return ServerTable(tuple(columns), _key(primary), primary=True, others=others)
     key = _first_unique(connection, name) if others else ()
-    return CatalogTable(tuple(columns), key, primary=False, others=others)
+    return ServerTable(tuple(columns), key, primary=False, others=others)
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
@@ -258,7 +258,7 @@ def _is_hidden(rows: list[Row]) -> bool:
 
 def _columns(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, list[CatalogColumn]]:
+) -> dict[TableName, list[ServerColumn]]:
     rows = _of_tables(
         connection,
         names,
@@ -270,19 +270,19 @@ def _columns(
         " FROM information_schema.COLUMNS",
         order="ORDINAL_POSITION",
     )
-    found: dict[TableName, list[CatalogColumn]] = defaultdict(list)
+    found: dict[TableName, list[ServerColumn]] = defaultdict(list)
     of = server(connection)
     for row in rows:
         found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
     return found
 
 
-def _column(row: Row) -> CatalogColumn:
+def _column(row: Row) -> ServerColumn:
     data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
     extra = str(row["extra"] or "").upper()
     labels = _labels(column_type) if data_type in _LABELLED else None
     behind = "" if data_type in _LABELLED else column_type.lower()
-    return CatalogColumn(
+    return ServerColumn(
         name=str(row["name"]),
         data_type=data_type,
         nullable=row["nullable"] == "YES",
@@ -298,7 +298,7 @@ def _column(row: Row) -> CatalogColumn:
     )
 
 
-def _with_default(column: CatalogColumn, row: Row, of: Server) -> CatalogColumn:
+def _with_default(column: ServerColumn, row: Row, of: Server) -> ServerColumn:
     printed = None if row["printed"] is None else str(row["printed"])
     return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
 

@@ -100,7 +100,7 @@ def capture(
     **arguments: Any,
 ) -> Manifest:
     """Return the manifest of a range; what is not given is what it is by default."""
-    outside = ("read_catalog", "bytes_total", "on_progress")
+    outside = ("read_server_tables", "bytes_total", "on_progress")
     options = {name: arguments.pop(name) for name in outside if name in arguments}
     start = arguments.pop("start", Position("binlog.000001", FIRST_OFFSET))
     log_range = a_range(start, stop, flavor=flavor, **arguments)

@@ -12,9 +12,9 @@ from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.files.reader import FileSource
 from airflow_provider_binlog.transport.server.information_schema import (
-    Catalog,
-    CatalogColumn,
-    CatalogTable,
+    ServerColumn,
+    ServerTable,
+    ServerTables,
 )
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
@@ -137,13 +137,11 @@ def test_every_case_is_recorded() -> None:
 @pytest.mark.parametrize("log", [log for log in READ if log.case.name == "addresses"], ids=str)
 def test_an_inet_column_of_information_schema_is_its_text(log: Recorded, tmp_path: Path) -> None:
     kinds = {"id": "int", "a": "uuid", "b": "inet4", "c": "inet6"}
-    columns = tuple(
-        CatalogColumn(name, kind, nullable=name != "id") for name, kind in kinds.items()
-    )
-    table = CatalogTable(columns, key=(("id", 0),), primary=True, others=False)
-    catalog = Catalog(log.end, {("corpus", "t"): table})
+    columns = tuple(ServerColumn(name, kind, nullable=name != "id") for name, kind in kinds.items())
+    table = ServerTable(columns, key=(("id", 0),), primary=True, others=False)
+    catalog = ServerTables(log.end, {("corpus", "t"): table})
 
-    changes = capture(log, tmp_path, read_catalog=lambda _: catalog)
+    changes = capture(log, tmp_path, read_server_tables=lambda _: catalog)
 
     literals = {f"'{change.values[name]}'" for change in changes for name in "abc"} - {"'None'"}
     assert literals == set(re.findall("'[^']*'", " ".join(log.case.statements)))
