@@ -46,8 +46,9 @@ class ExtractRequest:
         created_by: Noted in the manifest.
         limits: Bounds of memory and files.
         policies: How zero dates and invalid byte sequences are staged.
-        read_server_tables: Queries information_schema, where the log does not say how a table's
-            columns are called, or of which types of MariaDB they are. Without it the log must.
+        read_server_tables: Queries the server's information_schema, where the log lacks the names
+            of a table's columns, or those of their types that only MariaDB has. None: the log
+            must have them.
         wants_defaults: Whether that query includes the defaults of all columns: inserts may lack
             columns under another `binlog_row_image` than FULL.
         issued_by: The server that issued `start`, if that is not `identity`, which was promoted.

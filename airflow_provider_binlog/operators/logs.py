@@ -120,7 +120,7 @@ class ServerLog:
     def lacks_columns(self) -> bool:
         """Ask the server for its `binlog_row_image`; see `Log`."""
         with closing(self._settings.connect()) as connection:
-            return server.settings(connection).get("binlog_row_image", "FULL") != "FULL"
+            return server.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]

@@ -145,8 +145,8 @@ def test_the_files_of_the_log(connection: Connection, own_server: Server) -> Non
     assert questions.first_position(connection) == Position("binlog.000001", FIRST_OFFSET)
 
 
-def test_settings(connection: Connection) -> None:
-    found = questions.settings(connection)
+def test_global_variables(connection: Connection) -> None:
+    found = questions.global_variables(connection)
 
     assert found["binlog_row_metadata"] == "FULL"
     assert found["log_bin"] == "ON"

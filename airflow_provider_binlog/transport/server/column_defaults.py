@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.transport.server.information_schema import ServerColumn
-    from airflow_provider_binlog.transport.server.version import Server
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
 NULL = ColumnDefault(None)
 
@@ -39,7 +39,7 @@ _YEARS = range(1901, 2156)
 
 
 def read_default(
-    column: ServerColumn, printed: str | None, extra: str, of: Server
+    column: ServerColumn, printed: str | None, extra: str, of: ServerVersion
 ) -> ColumnDefault | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 

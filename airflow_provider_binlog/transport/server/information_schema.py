@@ -22,7 +22,7 @@ from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import ask
-from airflow_provider_binlog.transport.server.version import server
+from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import ColumnDefault
     from airflow_provider_binlog.transport.server.result_sets import Row
-    from airflow_provider_binlog.transport.server.version import Server
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
     Connection = pymysql.Connection[Any]
 
@@ -157,7 +157,7 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
 def _transaction(connection: Connection) -> Iterator[None]:
     ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
     ask(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    of = server(connection)
+    of = server_version(connection)
     if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
         # The key that the server made up is a column like any other in the log.
         ask(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -271,7 +271,7 @@ def _columns(
         order="ORDINAL_POSITION",
     )
     found: dict[TableName, list[ServerColumn]] = defaultdict(list)
-    of = server(connection)
+    of = server_version(connection)
     for row in rows:
         found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
     return found
@@ -298,7 +298,7 @@ def _column(row: Row) -> ServerColumn:
     )
 
 
-def _with_default(column: ServerColumn, row: Row, of: Server) -> ServerColumn:
+def _with_default(column: ServerColumn, row: Row, of: ServerVersion) -> ServerColumn:
     printed = None if row["printed"] is None else str(row["printed"])
     return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
 
