@@ -202,10 +202,12 @@ def run_rows(data: bytes) -> None:
     mapped, *parts = seeds.unpack(data) or [b""]
     events = rows_events([part for part in parts if len(part) >= HEADER_SIZE])
     for file_format in seeds.formats():
-        for policies, unnamed_ok in READINGS:
+        for policies, allow_missing_metadata in READINGS:
             try:
                 table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
-                layout = compile_layout(table, policies=policies, unnamed_ok=unnamed_ok)
+                layout = compile_layout(
+                    table, policies=policies, allow_missing_metadata=allow_missing_metadata
+                )
             except BinlogError as error:
                 told(error)
                 continue

@@ -344,7 +344,7 @@ def test_no_rows_of_every_kind_of_column() -> None:
         wire.column(ColumnType.BIT, b"\x02\x01"),
         wire.column(ColumnType.NEWDECIMAL, b"\x41\x1e"),
     ]
-    layout = compile_layout(wire.table(*columns), unnamed_ok=True)
+    layout = compile_layout(wire.table(*columns), allow_missing_metadata=True)
     nothing = wire.rows_events(wire.event(INSERT, len(columns), b""))
 
     for events in (nothing, nothing.slice(0, 0)):

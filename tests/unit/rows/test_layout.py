@@ -144,7 +144,7 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
         [7, None, b"\xff\x00", 0, 2**63],
         [None, None, None, None, None],
     ]
-    layout = compile_layout(shape, unnamed_ok=True)
+    layout = compile_layout(shape, allow_missing_metadata=True)
     events = [wire.event(EventType.WRITE_ROWS, 5, wire.image(shape, row)) for row in rows]
     with patch.object(decode_module, "GROUP_BYTES", group_bytes):
         decoded = decode(layout, wire.rows_events(*events))
