@@ -75,6 +75,10 @@ class EventBlock:
             next_offset=int(self.offset[last]) if last < len(self) else self.next_offset,
         )
 
+    def where(self, index: int) -> dict[str, object]:
+        """Return the context of an error in an event: its file and offset."""
+        return {"file": self.file, "offset": int(self.offset[index])}
+
     def event(self, index: int) -> memoryview:
         """Return one event, header and checksum included: a view that keeps the block alive."""
         begin = int(self.start[index])

@@ -38,7 +38,8 @@ from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX, Framer
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.blocks.type_masks import IS_COMPRESSED, type_mask
+from airflow_provider_binlog.errors import FormatError, error_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,10 +81,7 @@ for _octet, _width in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
     _LENENC_WIDTH[_octet] += _width
     _LENENC_MASK[_octet] = (1 << 8 * _width) - 1
 
-_IS_ALIEN = np.zeros(256, dtype=bool)
-_IS_ALIEN[[int(each) for each in _NEVER_INSIDE]] = True
-_IS_COMPRESSED = np.zeros(256, dtype=bool)
-_IS_COMPRESSED[[int(each) for each in COMPRESSED]] = True
+_IS_NEVER_INSIDE = type_mask(_NEVER_INSIDE)
 _PLAIN_FORM = {int(code): bytes((form,)) for code, form in PLAIN_FORMS.items()}
 
 
@@ -163,7 +161,7 @@ class Expander:
         if block.file != self._file:
             self._file, self._gained = block.file, 0
         self._count(block.type)
-        found = np.flatnonzero(_IS_COMPRESSED[block.type])
+        found = np.flatnonzero(IS_COMPRESSED[block.type])
         if not len(found):
             yield self._shifted(block)
         elif block.type[found[0]] == EventType.TRANSACTION_PAYLOAD:
@@ -224,11 +222,8 @@ class Expander:
         body = block.body(event)
         if block.type[event] != EventType.TRANSACTION_PAYLOAD:
             _fail(block, event, "compressed by MySQL and by MariaDB in one log")
-        try:
+        with error_context(**_where(block, event)):
             payload = TransactionPayload.parse(body)
-        except BinlogError as error:
-            error.context |= _where(block, event)
-            raise
         packed = body[payload.offset :]
         if payload.size is not None and payload.size > self._bytes_max(packed):
             _fail(block, event, _BOMB, size=payload.size)
@@ -335,7 +330,7 @@ class Expander:
         self, block: EventBlock, outer: npt.NDArray[np.int64], types: npt.NDArray[np.uint8]
     ) -> None:
         """Refuse what never stands in a compressed transaction, and count the rest."""
-        alien = _IS_ALIEN[types]
+        alien = _IS_NEVER_INSIDE[types]
         if alien.any():
             index = int(np.argmax(alien))
             _fail(
@@ -368,13 +363,10 @@ class Expander:
         code = int(block.type[event])
         if code not in _PLAIN_FORM:
             _fail(block, event, "compressed by MySQL and by MariaDB in one log")
-        try:
+        with error_context(**_where(block, event)):
             head, rest = plain_body(
                 code, block.body(event), block.format, bytes_max=EVENT_BYTES_MAX
             )
-        except BinlogError as error:
-            error.context |= _where(block, event)
-            raise
         header = block.event(event)[:HEADER_SIZE]
         size = (HEADER_SIZE + len(head) + len(rest)).to_bytes(4, "little")
         form = _PLAIN_FORM[code]
@@ -521,11 +513,7 @@ def _columns(frames: Frames) -> _Columns:
 
 
 def _where(block: EventBlock, event: int) -> dict[str, object]:
-    return {
-        "file": block.file,
-        "offset": int(block.offset[event]),
-        "event": event_name(int(block.type[event])),
-    }
+    return {**block.where(event), "event": event_name(int(block.type[event]))}
 
 
 def _fail(block: EventBlock, event: int, message: str, **context: object) -> NoReturn:

@@ -231,11 +231,7 @@ def checked_block(
 
 
 def _where(block: EventBlock, index: int) -> dict[str, object]:
-    return {
-        "file": block.file,
-        "offset": int(block.offset[index]),
-        "event": event_name(int(block.type[index])),
-    }
+    return {**block.where(index), "event": event_name(int(block.type[index]))}
 
 
 def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:

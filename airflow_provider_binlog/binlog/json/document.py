@@ -179,7 +179,7 @@ def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
             key = data[begin : begin + size]
             left -= size
             if begin + size > len(data):
-                raise FormatError("a key lies outside of its JSON object", offset=begin)
+                raise FormatError("a key lies outside of its JSON object", at=begin)
         at = entries + (1 + width) * index
         value = _value(data, at, width)
         if value.type not in INLINED[width]:
@@ -198,7 +198,7 @@ def _value(data: memoryview, at: int, width: int) -> Value:
         return Value(type_code, slot[: FIXED_SIZES[type_code]])
     begin = int.from_bytes(slot, "little")
     if begin > len(data):
-        raise FormatError("a value lies outside of its JSON container", offset=begin)
+        raise FormatError("a value lies outside of its JSON container", at=begin)
     size = _size(type_code, data[begin:])
     return Value(type_code, data[begin : begin + size])
 

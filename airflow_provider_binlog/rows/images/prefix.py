@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.images.presence import ColumnSets, read_sets
 
@@ -35,8 +36,7 @@ INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, DELETE = range(4)
 
 # By type code: the change that an event's first image is, and the one that its second is.
 _NO_ROWS = 255
-_HAS_EXTRA = np.zeros(256, dtype=np.bool_)
-_HAS_EXTRA[[*_VERSION_2, _PARTIAL]] = True
+_HAS_EXTRA = type_mask([*_VERSION_2, _PARTIAL])
 _CHANGES = np.full((256, 2), _NO_ROWS, dtype=np.uint8)
 for _insert, _update, _delete in (_VERSION_1, _VERSION_2):
     _CHANGES[_insert] = INSERT

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,13 +24,13 @@ from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
 from airflow_provider_binlog.errors import (
-    BinlogError,
     ConfigurationError,
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
     TruncatedError,
     UnsupportedError,
+    error_context,
 )
 from airflow_provider_binlog.position import (
     FIRST_OFFSET,
@@ -154,7 +154,7 @@ class _File:
     def __init__(self, file: BinaryFile, name: str, block_bytes: int) -> None:
         self._name = name
         self._block_bytes = block_bytes
-        with self._named():
+        with error_context(file=self._name):
             self._content = open_content(file)
             self._head = bytearray()
             self.server_id, self.description, self._is_relay_log = self._read_head()
@@ -235,12 +235,9 @@ class _File:
             return
         begin = int(frames.start[index])
         event = data.data[begin : begin + int(frames.header["size"][index])]
-        try:
+        with error_context(file=self._name, offset=offset):
             description = FormatDescription.parse(event)
             verify_checksum(event, description)
-        except BinlogError as error:
-            error.context |= {"file": self._name, "offset": offset}
-            raise
         self.description = description
 
     def _read_head(self) -> tuple[int, FormatDescription, bool]:
@@ -302,14 +299,6 @@ class _File:
         where = {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
         error.context |= where
         return error
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except BinlogError as error:
-            error.context.setdefault("file", self._name)
-            raise
 
 
 def _clear_in_use(view: memoryview) -> None:

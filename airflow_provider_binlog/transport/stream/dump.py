@@ -11,7 +11,6 @@ send_format_description_event; mariadb, sql/sql_repl.cc, send_format_descriptor_
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from airflow_provider_binlog.binlog.events.format_description import (
 from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.framing import checked_block
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import events_from
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
@@ -104,7 +103,7 @@ class Dump:
         while True:
             packets = self._read()
             for index in range(len(packets.start)):
-                with self._placed():
+                with error_context(**self._where()):
                     begins = self._pass(packets, index)
                 if begins:
                     return Position(self._place.file, self._place.offset)
@@ -137,7 +136,7 @@ class Dump:
             for index in np.flatnonzero(_steers(packets.header)).tolist():
                 if index > first:
                     yield packets, first, index
-                with self._placed():
+                with error_context(**self._where()):
                     of_the_log = self._steer(packets, index)
                 first = index if of_the_log else index + 1
             if len(packets.start) > first:
@@ -154,18 +153,8 @@ class Dump:
         raise from_reply(code, text, **self._where())
 
     def _read(self) -> Packets:
-        with self._placed():
+        with error_context(**self._where()):
             return self._packets.read()
-
-    @contextmanager
-    def _placed(self) -> Iterator[None]:
-        """Tell an error from inside where the stream stands."""
-        try:
-            yield
-        except BinlogError as error:
-            for name, value in self._where().items():
-                error.context.setdefault(name, value)
-            raise
 
     def _where(self) -> dict[str, Any]:
         if not self._place.file:
