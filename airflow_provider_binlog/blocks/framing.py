@@ -1,7 +1,5 @@
 """The events of a block of file bytes: where they begin, and their headers as columns, checked.
 
-Tested against `binlog/framing.py`, which finds one event after another.
-
 Source: mysql-server, sql/binlog_reader.cc, Binlog_event_data_istream; sql/log_event.cc,
 Log_event::write_header.
 """

@@ -18,7 +18,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.support.json_documents import document
 from tests.unit.rows import wire
 

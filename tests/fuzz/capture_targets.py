@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture import TableFilter
@@ -26,6 +25,7 @@ from airflow_provider_binlog.transport.files.reader import FileSource
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
 from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.reference.events import read_file
 
 Result = TypeVar("Result")
 Named = list[tuple[int, str | None, int]]

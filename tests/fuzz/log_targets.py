@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.framing import MAGIC, read_file
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_binlog.binlog.magic import MAGIC
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
@@ -23,13 +23,14 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
 from airflow_provider_binlog.transport.files.reader import FileSource
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.reference.events import read_file
+from tests.reference.rows import decode_plainly
 from tests.unit.blocks import wire
 
 FILE = "binlog.000001"

@@ -18,12 +18,12 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.framing import Event, read_file
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
+from tests.reference.events import Event, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

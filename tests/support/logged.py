@@ -15,8 +15,8 @@ from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
 from airflow_provider_binlog.transport.files.reader import FileSource
+from tests.reference.rows import decode_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable

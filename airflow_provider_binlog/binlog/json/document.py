@@ -135,27 +135,6 @@ def open_value(value: Value) -> Node:
     return opened
 
 
-def parse(document: bytes | memoryview) -> Node:
-    """Return a document with every container opened.
-
-    Raises:
-        FormatError: The document breaks the format.
-    """
-    return _open_all(read(document), 1)
-
-
-def _open_all(value: Value, depth: int) -> Node:
-    opened = open_value(value)
-    if isinstance(opened, Value):
-        return opened
-    _check_depth(depth)
-    if isinstance(opened, list):
-        return [_open_all(each, depth + 1) for each in opened if isinstance(each, Value)]
-    return {
-        key: _open_all(each, depth + 1) for key, each in opened.items() if isinstance(each, Value)
-    }
-
-
 def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
     """Yield the key and the value of each member, as they stand; keys of elements are empty.
 

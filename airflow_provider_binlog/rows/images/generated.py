@@ -24,8 +24,6 @@ from airflow_provider_binlog.rows.images.prefix import INSERT
 from airflow_provider_binlog.rows.images.presence import bits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     from airflow_provider_binlog.rows.images.prefix import Heads
@@ -61,12 +59,6 @@ def refuse_unlogged(layout: RowLayout, heads: Heads, sets: ColumnSets) -> None:
             "11.8.9 leaves them out of updates even so: leave the table out",
             event=int(lacks.argmax()),
         )
-
-
-def shows_generated(layout: RowLayout, before: Sequence[bool], after: Sequence[bool]) -> bool:
-    """Whether an update whose images hold these columns lacks one that must be generated."""
-    held = np.array([before, after])
-    return bool(_shows_generated(layout, held, np.array([0]), np.array([1]))[0])
 
 
 def _shows_generated(

@@ -28,7 +28,7 @@ from airflow_provider_binlog.binlog.events.format_description import (
     CHECKSUM_SIZE,
     FormatDescription,
 )
-from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
+from airflow_provider_binlog.binlog.footer import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.errors import FormatError, error_context

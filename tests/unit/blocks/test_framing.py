@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.framing import frames
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, checked_block
 from airflow_provider_binlog.errors import ChecksumError, FormatError
+from tests.reference.events import frames
 from tests.unit.blocks.wire import BODIES, CHECKED, LOGS, UNCHECKED, event, log
 
 FILE = "binlog.000007"

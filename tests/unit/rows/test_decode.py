@@ -21,7 +21,7 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode, decode_piec
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.images import keys, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.tables import kinds
 

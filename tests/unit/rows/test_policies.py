@@ -20,9 +20,9 @@ from airflow_provider_binlog.errors import BinlogError, FormatError, Unsupported
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
 from airflow_provider_binlog.rows.types.text import replace_invalid
 from airflow_provider_binlog.rows.values import Bytes
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column, read
 from tests.unit.rows.tables import kinds

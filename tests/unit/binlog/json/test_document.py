@@ -17,11 +17,11 @@ from airflow_provider_binlog.binlog.json.document import (
     Value,
     encode,
     open_value,
-    parse,
     read,
     to_text,
 )
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from tests.reference.json import parse
 from tests.support.json_documents import (
     EXAMPLE,
     EXAMPLE_WIRE,

@@ -1,4 +1,4 @@
-"""How `rows/reference.py` reads one value: plain code, a case per type.
+"""How `rows.py` beside this module reads one value: plain code, a case per type.
 
 Source: as in the modules of the column families.
 """
@@ -207,7 +207,7 @@ class _Moment:
 
     def datetime(self) -> datetime:
         try:
-            return datetime(  # noqa: DTZ001 - a DATETIME has no zone
+            return datetime(
                 *(self.year, self.month, self.day, self.hour, self.minute, self.second, self.micros)
             )
         except ValueError:
