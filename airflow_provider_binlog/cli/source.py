@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.transport.files.content import BinaryFile
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
-    from airflow_provider_binlog.transport.stream.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 
 class Log(BlockStream, Protocol):
@@ -156,12 +156,12 @@ class ServerLog:
         self._source.close()
 
     @cached_property
-    def _source(self) -> LiveSource:
+    def _source(self) -> ServerBlockStream:
         # One for all iterators: it gives no two of them the same server id at a time.
-        from airflow_provider_binlog.transport.stream.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
         settings = self.settings
-        return LiveSource(
+        return ServerBlockStream(
             settings.connect,
             flavor=self.flavor(),
             server_id=settings.server_id,
@@ -191,10 +191,10 @@ class FileLog:
 
     def flavor(self) -> Flavor:
         """Read the beginning of the first file."""
-        from airflow_provider_binlog.transport.files.reader import FileSource
+        from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
         file = self.files[0]
-        source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
+        source = FileBlockStream([_ANY_NAME], open_file=lambda _: file.open())
         return source.identity(_ANY_NAME).flavor
 
     def first(self) -> Position:
@@ -237,9 +237,9 @@ _ANY_NAME = "file.000001"
 
 def _read_file(file: LogFile, offset: int) -> Iterator[EventBlock]:
     """Yield the events of one file: a source by itself, since its name may have no number."""
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
-    source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
+    source = FileBlockStream([_ANY_NAME], open_file=lambda _: file.open())
     try:
         for block in source.blocks(Position(_ANY_NAME, offset)):
             yield replace(block, file=file.name)
@@ -318,9 +318,9 @@ def _reach(location: str) -> tuple[Any, str]:
 
 def _check(paths: Sequence[str], ignored: Sequence[str]) -> None:
     """Refuse a folder in which a file is missing, and say what in it is not read."""
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
-    FileSource(paths)
+    FileBlockStream(paths)
     if ignored:
         sys.stderr.write(f"note: passed over: {', '.join(ignored)}\n")
 

@@ -28,7 +28,7 @@ from airflow_provider_binlog.hooks.start import maybe_gtids, read_position
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class FileLog:
         """Return None: how long a compressed file is, only its end tells."""
         return None
 
-    def source(self, standing: Standing, start: Position) -> FileSource:  # noqa: ARG002
+    def source(self, standing: Standing, start: Position) -> FileBlockStream:  # noqa: ARG002
         """Return the files from that of `start` on; see `Log`."""
         return self._source(start)
 
@@ -111,9 +111,9 @@ class FileLog:
 
     @cached_property
     def _end(self) -> Position:
-        return find_log_end(FileSource(self._files.paths[-1:], open_file=self._files.open))
+        return find_log_end(FileBlockStream(self._files.paths[-1:], open_file=self._files.open))
 
-    def _source(self, start: Position) -> FileSource:
+    def _source(self, start: Position) -> FileBlockStream:
         """Return the files from a position on, and those in front of them up to a gap.
 
         Raises:
@@ -124,7 +124,7 @@ class FileLog:
         # What was prepared long ago, and is committed behind the position, is read again.
         while first and numbers[first - 1] == numbers[first] - 1:
             first -= 1
-        return FileSource(self._files.paths[first:], open_file=self._files.open)
+        return FileBlockStream(self._files.paths[first:], open_file=self._files.open)
 
     def _file_of(self, position: Position) -> str:
         """Return the name of a position's file; the last one's where it stands behind that."""

@@ -102,10 +102,10 @@ class ServerLog:
     def source(self, standing: Standing, start: Position) -> BlockStream:  # noqa: ARG002  of Log
         """Read as a replica does; see `Log`."""
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.transport.stream.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
         settings, flavor = self._settings, standing.identity.flavor
-        return LiveSource(
+        return ServerBlockStream(
             settings.connect,
             flavor=flavor,
             server_id=settings.server_id,

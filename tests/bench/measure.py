@@ -26,13 +26,13 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
     """
     from airflow_provider_binlog.capture import part_maker
     from airflow_provider_binlog.staging.part_writer import WrittenPart
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
 
     part_maker.__dict__["write_part"] = not_written
-    source = FileSource([Path(folder, file)])
+    source = FileBlockStream([Path(folder, file)])
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         _capture(source, file=file, size=size, staging=first)
         return _capture(source, file=file, size=size, staging=second)
@@ -43,9 +43,9 @@ def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
     import pymysql
 
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.stream.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
-    source = LiveSource(
+    source = ServerBlockStream(
         lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),
         flavor=Flavor.MYSQL,
     )

@@ -13,7 +13,7 @@ from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def stage(
     read_server_tables: CatalogReader | None = None,
 ) -> tuple[Manifest, ...]:
     """Capture a whole log."""
-    source = FileSource(log.files)
+    source = FileBlockStream(log.files)
     extracted = extract(
         ExtractRequest(
             identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),

@@ -21,7 +21,7 @@ from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, St
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
 from tests.fuzz.targets import Target, Wrong, shown, told
@@ -165,8 +165,8 @@ class _MemoryStore:
         return len(self.objects[key])
 
 
-def _source(data: bytes, block_bytes: int) -> FileSource:
-    return FileSource([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
+def _source(data: bytes, block_bytes: int) -> FileBlockStream:
+    return FileBlockStream([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
 
 
 def _attempt(work: Callable[[], Result]) -> Result | BinlogError:

@@ -23,7 +23,7 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
@@ -118,7 +118,7 @@ def stream(events: list[bytes]) -> bytes:
 
 def read_blocks(data: bytes, block_bytes: int) -> Events | BinlogError:
     """Return the events of a file, or why it cannot be read."""
-    source = FileSource([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
+    source = FileBlockStream([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
     return _collect(lambda: _events(source.blocks(Position(FILE, FIRST_OFFSET))))
 
 

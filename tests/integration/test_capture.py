@@ -22,7 +22,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
     check_position,
     gtid_at,
@@ -206,7 +206,7 @@ def test_files_of_which_one_was_cut_between_transactions_are_refused(
         paths[-1].write_bytes(content[:last] if name == first else content)
 
     with pytest.raises(TruncatedError, match="transactions are missing"):
-        stage(FileSource(paths), happened)
+        stage(FileBlockStream(paths), happened)
 
 
 # ------------------------------------------------------------------- what is refused

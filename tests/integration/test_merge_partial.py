@@ -13,7 +13,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
 from tests.integration.test_column_defaults import KNOWN
@@ -59,7 +59,7 @@ class Pipeline:
         """Capture and merge what happened since the last time; compare."""
         server, stop = self.database.server, self._end()
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
+        source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)
         with closing(connect(server)) as connection:
             identity = identify(connection)
         extracted = extract(

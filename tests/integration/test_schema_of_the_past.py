@@ -25,7 +25,7 @@ from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
 
@@ -123,7 +123,7 @@ class Staging:
                 return read_server_tables(connection, wanted)
 
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
+        source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)
         with closing(connect(server, ssl_disabled=True)) as connection:
             identity = identify(connection)
         with closing(source):

@@ -16,7 +16,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
 from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
@@ -116,7 +116,7 @@ def _write_and_capture(
     before_images = Random(seed).choice(list(BeforeImages))
     at, sequence = start, 1
     refused: dict[str, str] = {}
-    with closing(LiveSource(connect_, flavor=identity.flavor)) as source:
+    with closing(ServerBlockStream(connect_, flavor=identity.flavor)) as source:
         for _ in range(ranges):
             workload.run(statements // ranges)
             refused |= _relations(workload, refused)

@@ -24,7 +24,7 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.soak.workload import DATABASE
 
 SOURCE = "soak"
@@ -60,7 +60,7 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
         )
 
     checkpoints = FolderStore(folder)
-    source = LiveSource(connect, flavor=flavor)
+    source = ServerBlockStream(connect, flavor=flavor)
     (folder / "ready").touch()
     while True:
         last = folder / "last"

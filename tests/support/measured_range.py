@@ -15,7 +15,7 @@ from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 if TYPE_CHECKING:
     from tests.support.ranges import Range
@@ -46,7 +46,7 @@ def main(argument: str) -> None:
     """Stage what is asked for."""
     asked = json.loads(argument)
     flavor = Flavor(asked["flavor"])
-    source = LiveSource(
+    source = ServerBlockStream(
         lambda: pymysql.connect(
             host="127.0.0.1", port=asked["port"], user="root", ssl_disabled=True
         ),

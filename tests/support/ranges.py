@@ -17,12 +17,12 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
     identify,
     log_end,
 )
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
 
@@ -75,13 +75,13 @@ def happen(database: Database, *statements: str) -> Range:
     return Range(database, start, end_of(database.server))
 
 
-def live(server: Server, **options: Any) -> LiveSource:
+def live(server: Server, **options: Any) -> ServerBlockStream:
     flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-    return LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
+    return ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
 
 
-def files(server: Server, **options: Any) -> FileSource:
-    return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
+def files(server: Server, **options: Any) -> FileBlockStream:
+    return FileBlockStream(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
 
 
 def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:

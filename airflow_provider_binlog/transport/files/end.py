@@ -29,14 +29,14 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
 _QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 # They neither begin nor end a transaction.
 _INSIDE = (ROWS | COMPRESSED | {EventType.TABLE_MAP}) - _QUERIES - {EventType.TRANSACTION_PAYLOAD}
 
 
-def find_log_end(source: FileSource) -> Position:
+def find_log_end(source: FileBlockStream) -> Position:
     """Return where the log of some files ends; reads the last one of them.
 
     Raises:

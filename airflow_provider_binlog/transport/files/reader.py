@@ -62,7 +62,7 @@ def open_local(path: str) -> BinaryFile:
     return open(path, "rb", buffering=0)  # noqa: PTH123
 
 
-class FileSource:
+class FileBlockStream:
     """The events of one log's files, which lie in the given places."""
 
     def __init__(

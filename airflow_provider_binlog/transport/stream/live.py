@@ -40,7 +40,7 @@ _SERVER_ID_COUNT = (1 << 31) - 1
 _DUMP_OFFSET_END = 1 << 32
 
 
-class LiveSource:
+class ServerBlockStream:
     """The log of a server, over connections that `connect` opens.
 
     Every iterator has a connection of its own, and closes it: a server sends the log until its end,

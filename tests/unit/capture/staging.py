@@ -13,7 +13,7 @@ from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
@@ -71,9 +71,9 @@ class StreamSource(CutSource):
         return Dump(PacketReader(receive, block_bytes=self._block_bytes)).blocks(start)
 
 
-def file_source(files: Files, block_bytes: int = 1 << 22) -> FileSource:
+def file_source(files: Files, block_bytes: int = 1 << 22) -> FileBlockStream:
     """Return a source that reads files, in pieces of so many bytes."""
-    return FileSource(
+    return FileBlockStream(
         list(files),
         open_file=lambda name: io.BytesIO(bytes(files[name])),
         block_bytes=block_bytes,

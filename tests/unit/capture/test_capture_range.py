@@ -25,7 +25,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
@@ -227,7 +227,7 @@ def test_places_behind_4_gib_are_counted_on(tmp_path: Path) -> None:
     store = new_store()
     start, stop = Position(path.name, begin), Position(path.name, end)
 
-    manifest = capture(FileSource([path]), stop, start=start, store=store)
+    manifest = capture(FileBlockStream([path]), stop, start=start, store=store)
 
     assert begin < 1 << 32 < end
     assert manifest.stop.offset == end

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_name
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerColumn,
     ServerTable,
@@ -56,7 +56,7 @@ EVENTS = {
 
 def events_of(log: Recorded) -> Iterator[tuple[str, int, int]]:
     """Yield file, position and type of each event."""
-    source = FileSource(log.files)
+    source = FileBlockStream(log.files)
     for block in source.blocks(source.first_position):
         for offset, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True):
             yield block.file, offset, kind
