@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 GROUP_BYTES = 4_000_000
 
@@ -142,7 +142,7 @@ def _decode_group(
     base, stop = int(events.start[0]), int(events.end[-1])
     if not (np.diff(events.start) > 0).all() or (events.end < events.start).any():
         raise FormatError("events are not in log order")
-    # A place behind the last event, so that a cursor held there has run over every end.
+    # A offset behind the last event, so that a cursor held there has run over every end.
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
     heads = parse_heads(memory, start, end, events.type, len(layout.columns))
@@ -171,8 +171,8 @@ class _Piece:
 
     memory: Memory
     heads: Heads
-    start: Places
-    end: Places
+    start: Int64Array
+    end: Int64Array
     first: int
 
 
@@ -188,7 +188,7 @@ def _least_image(layout: RowLayout, heads: Heads) -> int:
 
 
 def _slices(
-    layout: RowLayout, heads: Heads, sizes: Places, rows_max: int
+    layout: RowLayout, heads: Heads, sizes: Int64Array, rows_max: int
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of events of these sizes, each of `rows_max` rows at most, or of one event."""
     upto = np.cumsum(sizes)

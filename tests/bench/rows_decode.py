@@ -216,7 +216,7 @@ def columns(layout: RowLayout, events: RowsEvents) -> None:
     for name, seconds in taken.items():
         print(f"  {name:34} {seconds / count * 1e9:6.1f} ns")
     rest = total - sum(taken.values())
-    print(f"  {'heads, walk, places, joining':34} {rest / count * 1e9:6.1f} ns")
+    print(f"  {'headers, walk, offsets, joining':34} {rest / count * 1e9:6.1f} ns")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.images.presence import ColumnSets, read_sets
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 _POST_HEADER = 19 + 6 + 2
 _TWO_BYTE_WIDTH = 0xFC
@@ -60,7 +60,7 @@ class Heads:
             under log_bin_use_v1_row_events.
     """
 
-    images: Places
+    images: Int64Array
     changes: npt.NDArray[np.uint8]
     sets: ColumnSets | None
     partial: npt.NDArray[np.bool_] | None
@@ -87,7 +87,7 @@ class Heads:
 
 
 def parse_heads(
-    memory: Memory, start: Places, end: Places, types: npt.NDArray[np.uint8], width: int
+    memory: Memory, start: Int64Array, end: Int64Array, types: npt.NDArray[np.uint8], width: int
 ) -> Heads:
     """Read the heads of rows events of a table of `width` columns.
 
@@ -133,8 +133,8 @@ def _refuse(wrong: npt.NDArray[np.bool_], error: Exception) -> None:
         raise type(error)(*error.args, event=int(wrong.argmax()))  # type: ignore[call-arg]
 
 
-def _behind_width(memory: Memory, at: Places, width: int) -> Places:
-    """Return the places behind the number of columns, which must be `width`."""
+def _behind_width(memory: Memory, at: Int64Array, width: int) -> Int64Array:
+    """Return the offsets behind the number of columns, which must be `width`."""
     first = memory.u1.take(at)
     long = first == _TWO_BYTE_WIDTH
     _refuse((first > _ONE_BYTE_WIDTH_MAX) & ~long, FormatError("not a number of columns"))
@@ -146,7 +146,7 @@ def _behind_width(memory: Memory, at: Places, width: int) -> Places:
     return at + np.where(long, 3, 1)
 
 
-def _all_present(memory: Memory, at: Places, width: int) -> npt.NDArray[np.bool_]:
+def _all_present(memory: Memory, at: Int64Array, width: int) -> npt.NDArray[np.bool_]:
     """Return where all bits of the bitmap are set; those above `width` may be either."""
     present = np.ones(len(at), dtype=np.bool_)
     for first in range(0, width, 64):

@@ -73,8 +73,8 @@ def _gather(values: Values, bytes_max: int) -> Bytes:
         raise TypeError("values of fixed width have no lengths")
     data = values.memory.u1.data
     plain, left = [], OFFSET_MAX
-    for place, length in zip(values.place.tolist(), values.length.tolist(), strict=True):
-        plain.append(decompress(data[place : place + length], bytes_max))
+    for offset, length in zip(values.offset.tolist(), values.length.tolist(), strict=True):
+        plain.append(decompress(data[offset : offset + length], bytes_max))
         left -= len(plain[-1])
         if left < 0:
             raise pa.ArrowCapacityError("values are too large for one array")

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.memory import Int64Array
 from airflow_provider_binlog.rows.types import temporal_text
 from airflow_provider_binlog.rows.types.integers import read_unsigned
 from airflow_provider_binlog.rows.types.temporals import (
@@ -36,7 +37,6 @@ from airflow_provider_binlog.rows.types.temporals import (
     TIMESTAMP,
     Instants,
     Moments,
-    Numbers,
     instants_array,
     moments_array,
 )
@@ -85,7 +85,7 @@ def _checked(fsp: int) -> int:
 
 
 def _big_endian(values: Values, size: int) -> npt.NDArray[np.uint64]:
-    return values.memory.big_endian(values.place) >> np.uint64(8 * (8 - size))
+    return values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
 
 
 def _time(values: Values, *, fsp: int) -> Array:
@@ -93,7 +93,7 @@ def _time(values: Values, *, fsp: int) -> Array:
         stored = _big_endian(values, TIME_BYTES[fsp]).view(np.int64)
         micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
         return array_of(pa.int64(), micros, values.null)
-    number = (values.memory.u4[values.place] << np.uint32(8)).view(np.int32) >> 8
+    number = (values.memory.u4[values.offset] << np.uint32(8)).view(np.int32) >> 8
     clock = np.abs(number.astype(np.int64))
     seconds = (clock // 10_000 * 60 + clock // 100 % 100) * 60 + clock % 100
     total = np.where(number < 0, -seconds, seconds) * _MICROSECONDS
@@ -120,7 +120,7 @@ def _read_moments(values: Values, fsp: int) -> Moments:
     return _moments(whole.view(np.int64), (13, 32, 24, 60, 60), micros)
 
 
-def _moments(number: Numbers, bases: Sequence[int], micros: Numbers | int) -> Moments:
+def _moments(number: Int64Array, bases: Sequence[int], micros: Int64Array | int) -> Moments:
     """Return what numbers in a mixed base say, the year as large as it may be."""
     parts = []
     for base in reversed(bases):
@@ -140,7 +140,7 @@ def _timestamp_text(values: Values, *, fsp: int) -> Array:
 
 def _read_instants(values: Values, fsp: int) -> Instants:
     if not fsp:
-        return Instants(values.memory.u4[values.place].astype(np.int64), 0)
+        return Instants(values.memory.u4[values.offset].astype(np.int64), 0)
     size = TIMESTAMP_BYTES[fsp]
     stored = _big_endian(values, size).view(np.int64)
     bits = 8 * (size - 4)

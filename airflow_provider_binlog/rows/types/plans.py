@@ -253,6 +253,6 @@ def _labels(logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText
         return labels.Labels(array, comma=encode_ascii(",", charset))
     if invalid_text is InvalidText.REPLACE:
         encoded, changed = text.replace_invalid(stored, charset)
-        places = tuple(changed.nonzero()[0].tolist())
-        return labels.Labels(encoded.array(pa.string(), None), places)
+        indexes = tuple(changed.nonzero()[0].tolist())
+        return labels.Labels(encoded.array(pa.string(), None), indexes)
     return labels.Labels(text.to_utf8(stored, charset).array(pa.string(), None))
