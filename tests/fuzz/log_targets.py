@@ -109,8 +109,8 @@ def seal(events: list[bytes], position: int) -> list[bytes]:
 def stream(events: list[bytes]) -> bytes:
     """Return a log's events as a server sends them."""
     rotate = FIRST_OFFSET.to_bytes(8, "little") + FILE.encode()
-    head = wire.event(rotate, position=None, type_code=EventType.ROTATE, flags=ARTIFICIAL)
-    return wire.stream([head, *events])
+    header = wire.event(rotate, position=None, type_code=EventType.ROTATE, flags=ARTIFICIAL)
+    return wire.stream([header, *events])
 
 
 # ------------------------------------------------------------------------------ whole files

@@ -97,7 +97,7 @@ def decode_plainly(
     )
 
 
-def _decode_event(  # noqa: C901, PLR0917 - from an event's head to its last row
+def _decode_event(  # noqa: C901, PLR0917 - from an event's header to its last row
     layout: RowLayout,
     event: bytes,
     type_code: int,

@@ -140,14 +140,14 @@ def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
 
     Raises:
         FormatError: An offset leads outside of the container, or values overlap.
-        TruncatedError: The container ends inside its head.
+        TruncatedError: The container ends inside its header.
     """
     data = memoryview(container.data)
     width = 4 if container.type in LARGE else 2
     count = int.from_bytes(data[:width], "little")
     key_entry = width + 2 if container.type in OBJECTS else 0
     entries = 2 * width + key_entry * count
-    # What head, keys and values take cannot be more than there is: no byte is read twice.
+    # What header, keys and values take cannot be more than there is: no byte is read twice.
     left = len(data) - entries - (1 + width) * count
     for index in range(count if left >= 0 else 0):
         key = data[:0]
@@ -190,7 +190,7 @@ def _size(type_code: int, data: memoryview) -> int:
             raise TruncatedError("a JSON value ends early", wanted=2 * width, left=len(data))
         size = int.from_bytes(data[width : 2 * width], "little")
         if size < 2 * width:
-            raise FormatError("a JSON container smaller than its head", size=size)
+            raise FormatError("a JSON container smaller than its header", size=size)
     elif type_code in FIXED_SIZES:
         size = FIXED_SIZES[type_code]
     elif type_code == JsonType.STRING:
@@ -312,10 +312,10 @@ def _container(
 
 
 def _total_size(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> int:
-    head = 2 * width + (1 + width) * len(values)
+    header = 2 * width + (1 + width) * len(values)
     if keys is not None:
-        head += sum(width + 2 + len(key) for key in keys)
-    return head + sum(len(each.data) for each in values if each.type not in INLINED[width])
+        header += sum(width + 2 + len(key) for key in keys)
+    return header + sum(len(each.data) for each in values if each.type not in INLINED[width])
 
 
 def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> bytes:

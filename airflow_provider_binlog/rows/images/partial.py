@@ -23,8 +23,8 @@ from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.images.generated import refuse_unlogged
+from airflow_provider_binlog.rows.images.headers import UPDATE_POSTIMAGE
 from airflow_provider_binlog.rows.images.keys import differs, pairs_of
-from airflow_provider_binlog.rows.images.prefix import UPDATE_POSTIMAGE
 from airflow_provider_binlog.rows.images.presence import (
     ColumnSets,
     Options,
@@ -39,7 +39,7 @@ from airflow_provider_binlog.rows.values import OFFSET_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.rows.images.prefix import Heads
+    from airflow_provider_binlog.rows.images.headers import RowsHeaders
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
@@ -57,11 +57,13 @@ class SomeColumns:
         change: uint8; what each image is.
     """
 
-    def __init__(self, layout: RowLayout, memory: Memory, heads: Heads, end: Int64Array) -> None:
+    def __init__(
+        self, layout: RowLayout, memory: Memory, headers: RowsHeaders, end: Int64Array
+    ) -> None:
         self._layout = layout
         width = len(layout.columns)
-        self._sets = heads.sets or ColumnSets.whole(width, len(heads.images))
-        refuse_unlogged(layout, heads, self._sets)
+        self._sets = headers.sets or ColumnSets.whole(width, len(headers.images))
+        refuse_unlogged(layout, headers, self._sets)
         # The route's columns, as the layout counts them.
         self._columns = columns_of(self._sets.union)
         self._index_of = {column: index for index, column in enumerate(self._columns)}
@@ -74,13 +76,13 @@ class SomeColumns:
         plans = [layout.columns[column].plan for column in self._columns]
         route = layout.route if len(plans) == width else compile_route(plans)
         presence = None
-        if heads.partial is not None or not self._held.all() or heads.nothing.any():
+        if headers.partial is not None or not self._held.all() or headers.nothing.any():
             options = None
-            if heads.partial is not None:
-                options = Options(heads.partial, (len(self._json) + 7) // 8)
-            presence = Presence.of(self._sets.number, self._held, heads.nothing, options)
-        self.images = locate(route, memory, heads.images, end, presence)
-        self.change = heads.changes[self.images.event, self.images.number & 1]
+            if headers.partial is not None:
+                options = Options(headers.partial, (len(self._json) + 7) // 8)
+            presence = Presence.of(self._sets.number, self._held, headers.nothing, options)
+        self.images = locate(route, memory, headers.images, end, presence)
+        self.change = headers.changes[self.images.event, self.images.number & 1]
 
     def key_changed(self, before: Int64Array) -> npt.NDArray[np.bool_]:
         """Return for each update whether its key changes; `before` are its before-images.

@@ -217,7 +217,7 @@ class Presence:
         return cursor + self.null_bytes[number]
 
     def reader(self, event: int) -> Callable[[memoryview, int, int], tuple[int, int, int]]:
-        """Return what reads the head of each image of one event.
+        """Return what reads the header of each image of one event.
 
         It takes the bytes, the offset of an image and its number in the event, and returns the
         offset of its values, which columns are NULL or absent as bits, and the offset of the bits

@@ -28,7 +28,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import Int64Array
 from airflow_provider_binlog.rows.types import temporal_text
 from airflow_provider_binlog.rows.types.integers import read_unsigned
 from airflow_provider_binlog.rows.types.temporals import (
@@ -44,6 +43,8 @@ from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
 DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import Int64Array
 from airflow_provider_binlog.rows.types.temporals import (
     YEAR_MAX,
     Instants,
@@ -31,6 +30,8 @@ from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 _DATE = "####-##-##"
 _DATETIME = "####-##-## ##:##:##"

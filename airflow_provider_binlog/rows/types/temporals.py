@@ -16,14 +16,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import Int64Array
 from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 FSP_MAX = 6
 YEAR_MAX = 9999

@@ -320,8 +320,8 @@ def test_rows_are_placed_in_their_event() -> None:
     decoded = decode(layout, wire.rows_events(event, event))
 
     assert decoded.event.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    head = len(event) - 4 * len(ROW)
-    assert decoded.offset.tolist() == [head + number * len(ROW) for number in range(4)] * 2
+    header = len(event) - 4 * len(ROW)
+    assert decoded.offset.tolist() == [header + number * len(ROW) for number in range(4)] * 2
 
 
 def test_no_events_give_empty_columns() -> None:

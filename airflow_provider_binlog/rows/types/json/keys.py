@@ -5,7 +5,7 @@ The text of a key holds what may come before and after it:
     ", "name": "     a quote is left off where no string comes before it, or none after
 
 Most objects of a column have the same keys. So one object is looked into, and all that have the
-same bytes in their heads and keys get its texts; then another one, as long as that pays. The keys
+same bytes in their headers and keys get its texts; then another one, as long as that pays. The keys
 of the others are told apart by Arrow.
 
 Source: mysql-server, sql-common/json_binary.cc, serialize_json_object.
@@ -36,7 +36,7 @@ NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
 _ROUND_SHARE = 4
 """One object is looked into for others as long as one in so many is like it."""
 _COMPARED_WORDS_MAX = 256
-"""Objects whose heads and keys have more words of 8 bytes are not compared."""
+"""Objects whose headers and keys have more words of 8 bytes are not compared."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Objects:
         width: Bytes of an offset.
         base: Where each one begins.
         count: Its members.
-        size: Its bytes, of which the head has as many as its members take.
+        size: Its bytes, of which the header has as many as its members take.
     """
 
     width: int
@@ -141,12 +141,12 @@ def _alike(
     """Return which objects have the same keys as the first, whose keys are here."""
     width, count, base = objects.width, int(objects.count[0]), int(objects.base[0])
     low, high = int(begin.min()) - base, int((begin + length).max()) - base
-    head = range(2 * width, 2 * width + count * (width + 2), 8)
+    header = range(2 * width, 2 * width + count * (width + 2), 8)
     keys = range(low, high, 8)
-    if len(head) + len(keys) > _COMPARED_WORDS_MAX:
+    if len(header) + len(keys) > _COMPARED_WORDS_MAX:
         return np.zeros(len(objects.base), dtype=np.bool_)
-    words = np.array([*head, *keys])
-    left = np.array([*(head.stop - at for at in head), *(high - at for at in keys)])
+    words = np.array([*header, *keys])
+    left = np.array([*(header.stop - at for at in header), *(high - at for at in keys)])
     comparable = (objects.count == count) & (objects.size >= high)
     # Where an object is too small, its own beginning is read instead.
     offsets = (objects.base * comparable)[np.newaxis, :] + words[:, np.newaxis]

@@ -80,7 +80,7 @@ class Level:
     Attributes:
         type: JSON types.
         offset: Where each value begins; a string behind its length.
-        size: Bytes of a string, of an opaque value with its head, of a container.
+        size: Bytes of a string, of an opaque value with its header, of a container.
         text: Number of the key's text, or of the text before an element.
         containers: Those among the values, by type.
         present: How many values of each type there are.
@@ -252,7 +252,7 @@ def _open_kind(
     count = _word(memory, kind)[base].astype(np.int64)
     room = size - 2 * width - (key_entry + 1 + width) * count
     if (size < 2 * width).any() or (room < 0).any():
-        raise FormatError("a JSON container smaller than its head")
+        raise FormatError("a JSON container smaller than its header")
     upto = np.zeros(len(base) + 1, dtype=np.int64)
     np.cumsum(count, out=upto[1:])
     if upto[-1] > values_max:

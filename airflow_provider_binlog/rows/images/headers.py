@@ -46,8 +46,8 @@ _CHANGES[_PARTIAL] = UPDATE_PREIMAGE, UPDATE_POSTIMAGE
 
 
 @dataclass(frozen=True)
-class Heads:
-    """What the heads of some rows events say, one entry per event.
+class RowsHeaders:
+    """The headers of some rows events, one entry per event.
 
     Attributes:
         images: Where the first row image begins.
@@ -67,10 +67,10 @@ class Heads:
     nothing: npt.NDArray[np.bool_]
     version_1: npt.NDArray[np.bool_]
 
-    def slice(self, first: int, last: int) -> Heads:
-        """Return the heads of the events from `first` up to `last`, exclusive."""
+    def slice(self, first: int, last: int) -> RowsHeaders:
+        """Return the headers of the events from `first` up to `last`, exclusive."""
         part = slice(first, last)
-        return Heads(
+        return RowsHeaders(
             self.images[part],
             self.changes[part],
             None if self.sets is None else ColumnSets(self.sets.sets, self.sets.number[:, part]),
@@ -86,18 +86,18 @@ class Heads:
         return paired
 
 
-def parse_heads(
+def parse_headers(
     memory: Memory, start: Int64Array, end: Int64Array, types: npt.NDArray[np.uint8], width: int
-) -> Heads:
-    """Read the heads of rows events of a table of `width` columns.
+) -> RowsHeaders:
+    """Read the headers of rows events of a table of `width` columns.
 
     Raises:
-        TruncatedError: An event ends inside its head.
+        TruncatedError: An event ends inside its header.
         FormatError: An event is no rows event, or of a table of another width.
     """
     changes = _CHANGES[types]
     _refuse(changes[:, 0] == _NO_ROWS, FormatError("not a rows event that is decoded"))
-    truncated = TruncatedError("a rows event ends inside its head")
+    truncated = TruncatedError("a rows event ends inside its header")
     at = start + _POST_HEADER
     _refuse(at + 2 > end, truncated)
     has_extra = _HAS_EXTRA[types]
@@ -122,7 +122,7 @@ def parse_heads(
         empty = np.array([not each for each in sets.sets])[sets.number].any(axis=0)
         nothing = empty & (images == end) & (changes[:, 0] == INSERT)
         _refuse(empty & ~nothing, FormatError("row images without any column"))
-    return Heads(
+    return RowsHeaders(
         images, changes, sets, partial if partial.any() else None, nothing, version_1=~has_extra
     )
 
