@@ -29,7 +29,8 @@ BinlogError
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, TypeAlias
 
 
@@ -173,3 +174,13 @@ Refuse: TypeAlias = Callable[[BinlogError], None]
 def raise_error(error: BinlogError) -> NoReturn:
     """Refuse by raising; a `Refuse`."""
     raise error
+
+
+@contextmanager
+def error_context(**context: object) -> Iterator[None]:
+    """Add context to every `BinlogError` that passes; what the error itself says is kept."""
+    try:
+        yield
+    except BinlogError as error:
+        error.context |= {**context, **error.context}
+        raise

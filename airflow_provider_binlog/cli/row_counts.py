@@ -127,7 +127,7 @@ class RowCounts:
 def _table(table_map: TableMap, refusal: TableRefusal | None) -> _Table:
     table = _Table(f"{table_map.database}.{table_map.table}")
     try:
-        table.layout = compile_layout(table_map, unnamed_ok=refusal is not None)
+        table.layout = compile_layout(table_map, allow_missing_metadata=refusal is not None)
         check_names(table.layout)
     except BinlogError as error:
         table.error = error

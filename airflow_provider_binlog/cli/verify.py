@@ -49,7 +49,7 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
         chosen.log,
         chosen.stop or chosen.start,
         captured=captured.matches,
-        read_catalog=None if server is None else server.read_catalog,
+        read_server_tables=None if server is None else server.read_server_tables,
         former=None,
     )
     verifier = read_with_facts(lambda facts: _read(chosen, Verifier(chosen, captured, past, facts)))

@@ -123,7 +123,7 @@ class Past:
             wants_defaults: Whether the defaults of all tables' columns are asked for.
         """
         self.failure: BinlogError | None = None
-        self.can_tell = self.can_gain = read_catalog is not None
+        self.can_tell = self.can_gain = read_server_tables is not None
         self.wants_defaults = wants_defaults
         self._source = source
         self._captured = captured
