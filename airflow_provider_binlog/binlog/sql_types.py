@@ -107,7 +107,7 @@ def _geometry(number: int) -> str:
 
 
 def _values(column: TableMapColumn) -> tuple[str, ...] | None:
-    values = column.enum_labels if column.real_type == ColumnType.ENUM else column.set_labels
+    values = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
     if values is None or column.collation is None:
         return None
     # The values of a binary ENUM are bytes, most often text all the same.
