@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.schema import Default, UnknownDefault
 from airflow_provider_binlog.sql.definitions import Definition, initial_default, read_definition
 from airflow_provider_binlog.sql.lexer import (
     Reader,
@@ -28,6 +27,7 @@ from airflow_provider_binlog.sql.table_options import TABLE_OPTIONS, ends_list, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from airflow_provider_binlog.schema import Default, UnknownDefault
     from airflow_provider_binlog.sql.session import Session
 
 FIRST = ""

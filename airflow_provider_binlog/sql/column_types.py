@@ -215,22 +215,23 @@ def _long(reader: Reader) -> str:
 
 def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlType | None:
     first = numbers[0] if numbers else None
-    if data_type in INTEGERS or data_type in ("year", "date", "json"):
-        return SqlType(data_type, unsigned=name == "SERIAL")
-    if data_type == "decimal":
-        digits = _DECIMAL_DIGITS if not first else first
-        return SqlType(data_type, digits, numbers[1] if len(numbers) > 1 else 0)
-    if data_type in FLOATS:
-        return _digits(data_type, numbers)
-    if data_type in TEMPORALS:
-        return SqlType(data_type, fsp=first or 0)
-    if data_type in ("bit", "char", "binary"):
-        return SqlType(data_type, 1 if first is None else first)
     if data_type in ("text", "blob") and first:
         return _sized(data_type, first)
-    if data_type in ("varchar", "varbinary", "vector"):
-        return SqlType(data_type, first)
-    return SqlType(data_type)
+    if data_type in FLOATS:
+        return _digits(data_type, numbers)
+    found = SqlType(data_type)
+    if data_type == "decimal":
+        scale = numbers[1] if len(numbers) > 1 else 0
+        found = SqlType(data_type, first or _DECIMAL_DIGITS, scale)
+    elif data_type in TEMPORALS:
+        found = SqlType(data_type, fsp=first or 0)
+    elif data_type in ("bit", "char", "binary"):
+        found = SqlType(data_type, 1 if first is None else first)
+    elif data_type in ("varchar", "varbinary", "vector"):
+        found = SqlType(data_type, first)
+    elif name == "SERIAL":
+        found = SqlType(data_type, unsigned=True)
+    return found
 
 
 def _digits(name: str, numbers: tuple[int, ...]) -> SqlType:

@@ -144,13 +144,7 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
     """
     try:
         readings = split_words(sql, session)
-        heads = {_read_head(Reader(words), session.database) for words in readings}
-        if len(heads) != 1:
-            raise UnsupportedError(
-                "a statement that reads in more than one way, or in none: start after it, with a "
-                "new snapshot of the tables, and report it"
-            )
-        head = heads.pop()
+        head = _only({_read_head(Reader(words), session.database) for words in readings})
         if head is None:
             return None
         changes = {tuple(_changes(head, Reader(words), session)) for words in readings}
@@ -165,6 +159,15 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
 
 
 # ------------------------------------------------------------------- type and tables
+
+
+def _only(heads: set[_Head | None]) -> _Head | None:
+    if len(heads) != 1:
+        raise UnsupportedError(
+            "a statement that reads in more than one way, or in none: start after it, with a new "
+            "snapshot of the tables, and report it"
+        )
+    return heads.pop()
 
 
 def _skip_settings(words: Reader) -> bool:

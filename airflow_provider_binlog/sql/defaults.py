@@ -19,6 +19,7 @@ from airflow_provider_binlog.sql.column_types import (
     BYTES,
     FLOATS,
     INTEGERS,
+    NUMBERS,
     STRINGS,
     TEXTS,
     SqlType,
@@ -79,28 +80,29 @@ def read_default(of: SqlType, literal: Literal, session: Session) -> Default | U
 
 def implicit_default(of: SqlType, session: Session) -> Default | UnknownDefault:
     """Return what a column of this type holds that is NOT NULL and has no DEFAULT clause."""
-    if of.name == "json":
-        mysql = session.flavor is Flavor.MYSQL
-        return Default("null" if mysql else "")
-    if of.name in FLOATS or of.name == "decimal" or of.name in INTEGERS:
-        return Default(f"0.{'0' * of.scale}" if of.scale else "0")
-    if of.name == "binary":
-        return UnknownDefault("no length") if of.length is None else Default("00" * of.length)
-    if of.name == "bit":
-        return Default("00" * _bit_bytes(of))
-    if of.name == "enum":
-        return Default(of.values[0]) if of.values else UnknownDefault("its values are not known")
-    if of.name == "time":
-        return Default("00:00:00" + (f".{'0' * of.fsp}" if of.fsp else ""))
     value = _IMPLICIT.get(of.name)
+    if of.name == "json":
+        value = "null" if session.flavor is Flavor.MYSQL else ""
+    elif of.name in NUMBERS and of.scale:
+        value = f"0.{'0' * of.scale}"
+    elif of.name == "binary" and of.length is not None:
+        value = "00" * of.length
+    elif of.name == "bit":
+        value = "00" * _bit_bytes(of)
+    elif of.name == "enum" and of.values:
+        value = of.values[0]
+    elif of.name == "time" and of.fsp:
+        value = f"00:00:00.{'0' * of.fsp}"
     if value is None:
-        return UnknownDefault(f"the implicit default of {of.name}")
+        return UnknownDefault(f"it is NOT NULL without a default, of type {of.name}")
     return Default(value)
 
 
 _IMPLICIT = {
+    **dict.fromkeys(NUMBERS, "0"),
     **dict.fromkeys((*STRINGS, *TEXTS, *BLOBS, "varbinary", "set"), ""),
     "year": "0000",
+    "time": "00:00:00",
     "inet4": "0.0.0.0",  # noqa: S104
     "inet6": "::",
     "uuid": "00000000-0000-0000-0000-000000000000",

@@ -83,7 +83,6 @@ _ATTRIBUTES = frozenset(
         *("UNIQUE", "VIRTUAL", "VISIBLE", "WITH", "WITHOUT"),
     }
 )
-_COMPUTED = "it is generated"
 
 
 def read_definition(words: Sequence[Word], session: Session) -> Definition:
@@ -103,7 +102,7 @@ def read_definition(words: Sequence[Word], session: Session) -> Definition:
         reader.next()
     found = _Attributes(nullable=False if serial else None, auto_increment=serial, unique=serial)
     while reader.peek() != Word(""):
-        _attribute(reader, found, session)
+        _attribute(reader, found)
     if of is not None and found.charset is None:
         found.charset = of.charset
     return Definition(
@@ -137,56 +136,71 @@ def _typed(of: SqlType, found: _Attributes) -> SqlType:
     return replace(of, compressed=found.compressed)
 
 
-def _attribute(reader: Reader, found: _Attributes, session: Session) -> None:
+def _attribute(reader: Reader, found: _Attributes) -> None:
     """Read one attribute, or pass one word that is none."""
-    brackets = reader.peek() == Word("(")
-    word = None if brackets else reader.next()
+    if reader.skip_brackets() is not None:
+        return
+    word = reader.next()
     text = "" if word is None else keyword(word)
-    if brackets:
-        reader.skip_brackets()
-    elif text in ("UNSIGNED", "ZEROFILL"):
-        found.unsigned = True
+    if text in _FLAGS:
+        name, value = _FLAGS[text]
+        setattr(found, name, value)
     elif text == "NOT":
         if reader.take("NULL"):
             found.nullable = False
-    elif text == "NULL":
-        found.nullable = True
     elif text == "DEFAULT":
         found.default = _default(reader)
-    elif text in ("GENERATED", "AS"):
-        found.generated = True
-    elif text in ("PRIMARY", "KEY", "UNIQUE"):
-        _key(text, reader, found)
     elif text == "SERIAL":  # SERIAL DEFAULT VALUE
         reader.take_all("DEFAULT", "VALUE")
         found.nullable, found.auto_increment, found.unique = False, True, True
     elif text == "REFERENCES":
         _references(reader)
-    else:
-        _plain_attribute(text, reader, found)
+    elif not _text_attribute(text, reader, found):
+        _skip_operand(text, reader)
+    if text in ("PRIMARY", "UNIQUE"):
+        reader.take("KEY")
 
 
-def _plain_attribute(text: str, reader: Reader, found: _Attributes) -> None:
-    if text == "AUTO_INCREMENT":
-        found.auto_increment = True
-    elif text == "INVISIBLE":
-        found.visible = False
-    elif text == "COMPRESSED":
-        found.compressed = True
-    elif text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
+_FLAGS: dict[str, tuple[str, bool | str]] = {
+    "NULL": ("nullable", True),
+    "UNSIGNED": ("unsigned", True),
+    "ZEROFILL": ("unsigned", True),
+    "AS": ("generated", True),
+    "GENERATED": ("generated", True),
+    "AUTO_INCREMENT": ("auto_increment", True),
+    "INVISIBLE": ("visible", False),
+    "COMPRESSED": ("compressed", True),
+    "PRIMARY": ("primary", True),
+    "KEY": ("primary", True),
+    "UNIQUE": ("unique", True),
+    "ASCII": ("charset", "latin1"),
+    "UNICODE": ("charset", "ucs2"),
+}
+
+
+_WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
+
+
+def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
+    """Read a character set or a collation; False if it is none."""
+    if text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
         found.charset = _name(reader)
-    elif text == "COLLATE":
-        collation = _name(reader)
-        if collation and found.charset is None:
-            found.charset = collation.partition("_")[0]
-    elif text == "ON":
+        return True
+    if text != "COLLATE":
+        return False
+    collation = _name(reader)
+    if collation and found.charset is None:
+        found.charset = collation.partition("_")[0]
+    return True
+
+
+def _skip_operand(text: str, reader: Reader) -> None:
+    """Move past what follows an attribute that does not matter here."""
+    if text == "ON":
         reader.take_all("UPDATE", "DELETE")
         reader.next()
-    elif text in ("COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "CONSTRAINT"):
-        if not reader.take("CHECK"):
-            reader.next()
-    elif text in ("ASCII", "UNICODE"):
-        found.charset = "latin1" if text == "ASCII" else "ucs2"
+    elif text in _WITH_OPERAND and not reader.take("CHECK"):
+        reader.next()
 
 
 def _name(reader: Reader) -> str | None:
@@ -196,16 +210,6 @@ def _name(reader: Reader) -> str | None:
     if word is None or word.quote == "'" or not word.text.isascii():
         return None
     return word.text.lower()
-
-
-def _key(text: str, reader: Reader, found: _Attributes) -> None:
-    if text == "UNIQUE":
-        reader.take("KEY")
-        found.unique = True
-        return
-    if text == "PRIMARY":
-        reader.take("KEY")
-    found.primary = True
 
 
 def _references(reader: Reader) -> None:
@@ -253,21 +257,28 @@ def initial_default(
         nullable: Whether it may hold NULL; None where the definition decides.
     """
     of, default = definition.type, definition.default
-    if definition.generated:
-        return UnknownDefault(_COMPUTED)
-    if definition.auto_increment:
-        return UnknownDefault("the server numbers its values")
+    reason = _unknown(definition, session, nullable)
+    if reason is not None:
+        return UnknownDefault(reason)
     if nullable is None:
         nullable = definition.nullable
-    is_timestamp = of is not None and of.name == "timestamp"
-    if is_timestamp and nullable is None and not session.explicit_timestamps:
-        return UnknownDefault("explicit_defaults_for_timestamp is not known to be ON")
     if default is None and nullable is not False:
         return NULL
     if of is None:
         return UnknownDefault("its type is not known here")
-    if default is None:
-        return implicit_default(of, session)
-    if default.kind is LiteralKind.NULL and nullable is False:
+    if default is None or (default.kind is LiteralKind.NULL and nullable is False):
         return implicit_default(of, session)
     return read_default(of, default, session)
+
+
+def _unknown(definition: Definition, session: Session, nullable: bool | None) -> str | None:  # noqa: FBT001
+    """Return why the value is not certain, whatever the default."""
+    if definition.generated:
+        return "it is generated"
+    if definition.auto_increment:
+        return "the server numbers its values"
+    is_timestamp = definition.type is not None and definition.type.name == "timestamp"
+    says_null = nullable is not None or definition.nullable is not None
+    if is_timestamp and not says_null and not session.explicit_timestamps:
+        return "explicit_defaults_for_timestamp is not known to be ON"
+    return None

@@ -54,6 +54,12 @@ _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _HEX = re.compile(r"[0-9A-Fa-f]*", re.ASCII)
 _BITS = re.compile(r"[01]*")
 _PREFIXED = re.compile(r"0x([0-9A-Fa-f]+)|0b([01]+)", re.ASCII)
+_STRINGS = ("'", '"')
+_WORDS = {
+    "NULL": NULL_LITERAL,
+    "TRUE": Literal(LiteralKind.NUMBER, "1"),
+    "FALSE": Literal(LiteralKind.NUMBER, "0"),
+}
 _TYPED = ("DATE", "TIME", "TIMESTAMP")
 _SHOWN = 40
 
@@ -71,39 +77,37 @@ def read_literal(words: Sequence[Word]) -> Literal:
 
 
 def _read(reader: Reader) -> Literal | None:
-    first = reader.peek()
-    if first.quote in ("'", '"'):
-        return _string(reader, None)
+    first, second = reader.peek(), reader.peek(1)
     word = keyword(first)
-    if word == "NULL":
-        reader.next()
-        return NULL_LITERAL
-    if word in ("TRUE", "FALSE"):
-        reader.next()
-        return Literal(LiteralKind.NUMBER, "1" if word == "TRUE" else "0")
-    if word in ("X", "B") and reader.peek(1).quote == "'":
-        reader.next()
-        return _bytes(word, reader)
-    if word in _TYPED and reader.peek(1).quote in ("'", '"'):
-        reader.next()
+    if first.quote in _STRINGS:
         return _string(reader, None)
-    if word == "N" and reader.peek(1).quote == "'":
+    if second.quote in _STRINGS and word:
         reader.next()
-        return _string(reader, "utf8mb3")
-    if word.startswith("_") and reader.peek(1).quote in ("'", '"'):
+        return _prefixed_string(word, reader)
+    if word in _WORDS:
         reader.next()
-        return _string(reader, word[1:].lower())
-    prefixed = _PREFIXED.fullmatch(first.text)
+        return _WORDS[word]
+    prefixed = None if first.quote else _PREFIXED.fullmatch(first.text)
     if prefixed is not None:
         reader.next()
         return _hex(prefixed[1]) if prefixed[1] else _bits(prefixed[2])
     return _number(reader)
 
 
+def _prefixed_string(prefix: str, reader: Reader) -> Literal | None:
+    """Read a string after `x`, `b`, `N`, `_latin1` or `DATE`."""
+    if prefix in ("X", "B"):
+        return _bytes(prefix, reader)
+    if prefix in _TYPED:
+        return _string(reader, None)
+    introducer = "utf8mb3" if prefix == "N" else prefix[1:].lower()
+    return _string(reader, introducer) if prefix == "N" or prefix[0] == "_" else None
+
+
 def _string(reader: Reader, introducer: str | None) -> Literal:
     """Read a string, and those that follow it: they are one."""
     text = ""
-    while reader.peek().quote in ("'", '"'):
+    while reader.peek().quote in _STRINGS:
         text += reader.peek().text
         reader.next()
     return Literal(LiteralKind.STRING, text, introducer=introducer)

@@ -17,6 +17,7 @@ ORACLE = 1 << 9
 NO_BACKSLASH_ESCAPES = 1 << 20
 STRICT_TRANS_TABLES = 1 << 21
 STRICT_ALL_TABLES = 1 << 22
+PAD_CHAR_TO_FULL_LENGTH = 1 << 31
 EMPTY_STRING_IS_NULL = 1 << 32
 """Of MariaDB; another mode of MySQL has the same bit."""
 

@@ -68,7 +68,7 @@ def row_loss(chunk: Sequence[Word]) -> str | None:
     texts = [keyword(word) for word in chunk]
     if texts and texts[0] in TABLE_OPTIONS:
         return foreign_rows(chunk)
-    return _ROWS.get((*texts, "", "")[:2])
+    return _ROWS.get((texts[0], texts[1])) if len(texts) > 1 else None
 
 
 def foreign_rows(options: Sequence[Word]) -> str | None:
