@@ -118,7 +118,7 @@ def _stage(
     history = Tables(
         log_range.known,
         captured=log_range.tables.matches,
-        server=log_range.identity.server,
+        identity=log_range.identity,
         sequence=log_range.sequence,
     )
     segments = SegmentReader(history, log_range.policies)

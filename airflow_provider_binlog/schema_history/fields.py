@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import (
     AddField,
     AlterField,
@@ -25,9 +26,10 @@ from airflow_provider_binlog.sql.alterations import (
     DropPrimaryKey,
     SetDefault,
 )
-from airflow_provider_binlog.sql.column_types import ENUMS, parse_type
+from airflow_provider_binlog.sql.column_types import ENUMS, SqlType, parse_type
 from airflow_provider_binlog.sql.defaults import read_default
 from airflow_provider_binlog.sql.definitions import initial_default
+from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,11 +37,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Action, TableState, UnknownDefault
     from airflow_provider_binlog.schema_history.shapes import Shape
     from airflow_provider_binlog.sql.alterations import Alteration
-    from airflow_provider_binlog.sql.column_types import SqlType
+    from airflow_provider_binlog.sql.definitions import Definition
     from airflow_provider_binlog.sql.session import Session
 
-_RETYPED = "changed the type of a column, and values with it"
-_COMPUTED = "changed how the values of a column are computed"
+# With rows between two statements it would be known, and each be compared with the one before it.
+_CHARSET_BEFORE = "its character set before is not known, and no row was logged since it changed"
 
 
 def fields_after(
@@ -72,7 +74,7 @@ def fields_after(
         known = old.get(column.field)
         if known is None:
             last_field_id += 1
-            field = _added(last_field_id, added[column.name.casefold()])
+            field = _added(last_field_id, added[column.name.casefold()], session)
         else:
             field = _altered(known, column.name, alterations, session)
         if column.name.casefold() in keyed:
@@ -81,8 +83,8 @@ def fields_after(
     return tuple(fields)
 
 
-def _added(number: int, column: AddColumn) -> Field:
-    of, initial = column.definition.type, column.initial_default
+def _added(number: int, column: AddColumn, session: Session) -> Field:
+    of, initial = _written(column.definition, session), column.initial_default
     return Field(
         id=number,
         name=column.name,
@@ -92,8 +94,16 @@ def _added(number: int, column: AddColumn) -> Field:
         charset=None if of is None else of.charset,
         initial_default=initial,
         write_default=_known(initial),
-        charset_assumed=_has_charset(of) and of is not None and of.charset is None,
+        charset_assumed=of is not None and _has_charset(of) and of.charset is None,
     )
+
+
+def _written(definition: Definition, session: Session) -> SqlType | None:
+    """Return the type that a definition writes, as the log shows it."""
+    of = definition.type
+    if of is not None and of.name == "json" and session.flavor is Flavor.MARIADB:
+        return SqlType("longtext", charset="utf8mb4")
+    return of
 
 
 def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
@@ -110,7 +120,7 @@ def _altered(field: Field, name: str, alterations: Sequence[Alteration], session
 
 
 def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
-    definition, of = change.definition, change.definition.type
+    definition, of = change.definition, _written(change.definition, session)
     changed = replace(
         field,
         mysql_type=None if of is None else str(of),
@@ -150,8 +160,8 @@ def _known(default: Default | UnknownDefault) -> Default | None:
     return default if isinstance(default, Default) else None
 
 
-def _has_charset(of: SqlType | None) -> bool:
-    return of is not None and (of.is_text or of.name in ENUMS)
+def _has_charset(of: SqlType) -> bool:
+    return of.is_text or of.name in ENUMS
 
 
 def sql_type(field: Field) -> SqlType | None:
@@ -181,7 +191,7 @@ def key_after(
 
 
 def actions_of(
-    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration]
+    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
 ) -> Iterator[Action]:
     """Yield what a statement does to a table's fields.
 
@@ -189,6 +199,7 @@ def actions_of(
         state: The table before the statement.
         fields: Its fields after it.
         alterations: What the statement says.
+        session: That ran it.
     """
     before = () if state.schema is None else state.schema.fields
     now = {field.id: field for field in fields}
@@ -204,6 +215,9 @@ def actions_of(
     for field in fields:
         if field.id not in old:
             yield AddField(state.id, field.id, field.name)
+    # A table that was created without rows, and got none since, has no values to change.
+    if state.created is None or state.logged is not None:
+        yield from _rewrites(state, fields, alterations, session)
 
 
 def _actions_of_field(
@@ -211,32 +225,41 @@ def _actions_of_field(
 ) -> Iterator[Action]:
     if after.name != before.name:
         yield RenameField(state.id, before.id, before.name, after.name)
-    computed = change is not None and change.definition.generated
     moved = change is not None and change.after is not None
-    retyped = _typed(after) != _typed(before)
-    if retyped or moved or after.nullable != before.nullable:
+    retyped = _typed(after) != _typed(before) or after.nullable != before.nullable
+    if retyped or moved:
         yield AlterField(state.id, after.id, after.name, before.mysql_type, after.mysql_type)
-    # A table that was created without rows, and got none since, has no values to change.
-    if state.created is not None and state.logged is None:
-        return
-    if computed:
-        yield RewriteRows(state.id, _COMPUTED, after.id)
-    elif retyped and _rewrites(before, after):
-        yield RewriteRows(state.id, _RETYPED, after.id)
 
 
-def _rewrites(before: Field, after: Field) -> bool:
-    """Whether a statement's change of type may change values.
+def _rewrites(
+    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
+) -> Iterator[Action]:
+    """Yield which fields may have other values after a statement."""
+    now = {field.id for field in fields}
+    for field in () if state.schema is None else state.schema.fields:
+        reason = _reason(field, alterations, session) if field.id in now else None
+        if reason is not None:
+            yield RewriteRows(state.id, f"changed column {field.name}: {reason}", field.id)
 
-    Which character set a column has that was given none since its last rows, only rows show: they
-    are compared with the one from before. With another statement in between that would miss what
-    the first one did.
-    """
-    if before.charset_assumed and not after.charset_assumed:
-        return True
-    return rewrites(before, after)
 
-
-def rewrites(before: Field, after: Field) -> bool:
-    """Whether values may be others after a change from one type to another."""
-    return (before.mysql_type, before.charset) != (after.mysql_type, after.charset)
+def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
+    of, name = sql_type(field), field.name.casefold()
+    nullable = None if field.mysql_type is None else field.nullable
+    for each in alterations:
+        reason = None
+        if isinstance(each, ChangeColumn) and each.old.casefold() == name:
+            definition = each.definition
+            reason = rewrites_column(of, definition, session, nullable=nullable)
+            named = definition.type is not None and definition.type.charset is not None
+            if field.charset_assumed and named:
+                reason = reason or _CHARSET_BEFORE
+        elif isinstance(each, ConvertCharset):
+            reason = rewrites_charset(of, each.charset)
+            if field.charset_assumed and of is not None and _has_charset(of):
+                reason = reason or _CHARSET_BEFORE
+        elif isinstance(each, AddPrimaryKey) and nullable is not False and not session.is_strict:
+            in_key = name in (column.casefold() for column, _ in each.columns)
+            reason = "NULL became another value" if in_key else None
+        if reason is not None:
+            return reason
+    return None

@@ -28,7 +28,7 @@ from airflow_provider_binlog.schema_history.fields import (
     actions_of,
     fields_after,
     key_after,
-    rewrites,
+    sql_type,
 )
 from airflow_provider_binlog.schema_history.shapes import NO_SHAPE, alter
 from airflow_provider_binlog.sql import alterations as sql
@@ -40,13 +40,15 @@ from airflow_provider_binlog.sql.alterations import (
     Opaque,
     RenameColumn,
 )
+from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.type_changes import rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import Action, TableState
     from airflow_provider_binlog.sql.alterations import Alteration
-    from airflow_provider_binlog.sql.session import Session
 
 _NOTHING = Schema(0, (), ())
 _NOT_FOUND = "does not fit the table: an earlier one is not in the log, or was not understood"
@@ -56,7 +58,7 @@ _NOT_FOUND = "does not fit the table: an earlier one is not in the log, or was n
 
 
 def confirm(
-    state: TableState, fields: Sequence[Field], key: tuple[int, ...]
+    state: TableState, fields: Sequence[Field], key: tuple[int, ...], flavor: Flavor
 ) -> tuple[TableState, Schema, tuple[Action, ...]]:
     """Return the table as its rows show it, with its schema, and what no statement has said of it.
 
@@ -64,6 +66,7 @@ def confirm(
         state: As statements and earlier rows left it.
         fields: Its columns by the TABLE_MAP, their ids counting from 1 in the table's order.
         key: Ids of those of the primary key, in key order.
+        flavor: Of the server.
     """
     matched = _Matched(state, fields)
     key = tuple(matched.fields[index - 1].id for index in key)
@@ -71,7 +74,7 @@ def confirm(
     if before is not None and (before.fields, before.key) == (matched.fields, key):
         confirmed = state if state.is_confirmed else replace(state, logged=before.id)
         return confirmed, before, ()
-    actions = list(matched.actions())
+    actions = list(matched.actions(flavor))
     if matched.seen and before is not None and before.key != key:
         actions.append(SetKey(state.id, key))
     schema = Schema(_next_id(state), matched.fields, key)
@@ -114,7 +117,7 @@ class _Matched:
         self._new.append(field)
         return field
 
-    def actions(self) -> Iterator[Action]:
+    def actions(self, flavor: Flavor) -> Iterator[Action]:
         table = self._table.id
         kept = {field.id for _, field in self._known}
         if self.seen:
@@ -124,25 +127,26 @@ class _Matched:
         # A table that was created without rows had no values by then.
         if self.seen or self._table.created is None:
             for known, field in self._known:
-                yield from _confirmed(table, known, field)
+                yield from _confirmed(table, known, field, flavor)
         if self.seen:
             for field in self._new:
                 yield AddField(table, field.id, field.name)
 
 
-def _confirmed(table: str, known: Field, field: Field) -> Iterator[Action]:
+def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterator[Action]:
     """Yield what rows say of a field: nothing if they show what is expected."""
     if known.name != field.name:
         yield RenameField(table, field.id, known.name, field.name)
     if known.charset_assumed and known.charset is None:
         known = replace(known, charset=field.charset)
-    before, after = (known.mysql_type, known.charset), (field.mysql_type, field.charset)
-    if known.mysql_type is None or before == after:
+    after = field.mysql_type
+    if known.mysql_type is None or (known.mysql_type, known.charset) == (after, field.charset):
         return
     if known.arrow_type is not None:
-        yield AlterField(table, field.id, field.name, known.mysql_type, field.mysql_type)
-    if rewrites(known, field):
-        yield RewriteRows(table, "changed the type of a column, and is not in the log", field.id)
+        yield AlterField(table, field.id, field.name, known.mysql_type, after)
+    reason = rewrites(sql_type(known), sql_type(field), Session(flavor))
+    if reason is not None:
+        yield RewriteRows(table, f"changed column {field.name} to {after}: {reason}", field.id)
 
 
 # ------------------------------------------------------------------- statements
@@ -189,7 +193,7 @@ def follow(
         shape, before.fields, alterations, session, last_field_id=named.last_field_id
     )
     key = key_after(fields, before.key, alterations)
-    actions = tuple(actions_of(named, fields, alterations))
+    actions = tuple(actions_of(named, fields, alterations, session))
     if key != before.key:
         actions = (*actions, SetKey(state.id, key))
     if rewritten:

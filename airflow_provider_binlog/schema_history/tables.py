@@ -32,6 +32,7 @@ from airflow_provider_binlog.sql.ddl import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
     from airflow_provider_binlog.sql.ddl import TableChange
     from airflow_provider_binlog.sql.session import Session
@@ -101,7 +102,7 @@ class Tables:
         known: Known,
         *,
         captured: Callable[[str, str], bool],
-        server: str,
+        identity: SourceIdentity,
         sequence: int,
     ) -> None:
         """Begin at the start of a range.
@@ -109,13 +110,13 @@ class Tables:
         Args:
             known: What was known before.
             captured: Whether a table, by database and name, is captured.
-            server: Of the log: part of every new table id.
+            identity: Of the server that wrote the log: part of every new table id.
             sequence: Number of the range's manifest.
         """
         self.touched: dict[TableId, Touched] = {}
         self._known = known
         self._captured = captured
-        self._server = server
+        self._identity = identity
         self._sequence = sequence
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
@@ -134,7 +135,9 @@ class Tables:
             fields: As `identity.confirm` takes them.
             key: The same.
         """
-        state, schema, actions = confirm(self._ensure(name, place), fields, key)
+        state, schema, actions = confirm(
+            self._ensure(name, place), fields, key, self._identity.flavor
+        )
         self._set(state)
         return state.id, schema, actions
 
@@ -246,7 +249,7 @@ class Tables:
         return known if isinstance(known, TableState) else self._new(name, place)
 
     def _new(self, name: TableName, place: Place) -> TableState:
-        return TableState(new_table_id(self._server, place.file, place.offset, name), name)
+        return TableState(new_table_id(self._identity.server, place.file, place.offset, name), name)
 
     def _find(self, name: TableName) -> TableState | NoTable | None:
         if name not in self._names:
