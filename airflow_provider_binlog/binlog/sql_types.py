@@ -5,6 +5,7 @@ Source: mysql-server, sql/field.cc, Field::sql_type of each type.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.charsets import (
@@ -14,6 +15,7 @@ from airflow_provider_binlog.binlog.charsets import (
     decode_text,
 )
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType, type_name
+from airflow_provider_binlog.sql.column_types import SqlType
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
@@ -40,7 +42,7 @@ _OLD_TEMPORALS = {
     ColumnType.TIMESTAMP: "timestamp",
 }
 _FLOAT_BYTES = 4
-_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 _TEMPORALS = {
     ColumnType.TIME2: "time",
     ColumnType.DATETIME2: "datetime",
@@ -63,73 +65,66 @@ def mysql_type(column: TableMapColumn) -> str:
     """Return the column's type as SQL writes it: `decimal(10,2)`, `bigint unsigned`, `varchar(40)`.
 
     What the TABLE_MAP leaves out is left out: `tinyint` for a BOOLEAN, no length for a VARCHAR of
-    unknown character set, no labels for an ENUM whose labels were not logged.
+    unknown character set, no values for an ENUM whose values were not logged.
     """
+    return str(_sql_type(column))
+
+
+def _sql_type(column: TableMapColumn) -> SqlType:
     kind = column.real_type
     if kind in _NUMBERS:
-        return _NUMBERS[ColumnType(kind)] + (" unsigned" if column.unsigned else "")
+        return SqlType(_NUMBERS[ColumnType(kind)], unsigned=bool(column.unsigned))
     if kind in _PLAIN:
-        return _PLAIN[ColumnType(kind)]
-    if kind in _LABELLED:
-        return _labelled(column)
+        return SqlType(_PLAIN[ColumnType(kind)])
+    if kind in _ENUMS:
+        return SqlType(type_name(kind).lower(), values=_values(column))
     if column.data_type in ("uuid", "inet4", "inet6"):
-        return column.data_type
+        return SqlType(column.data_type)
     if kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING:
-        return _string(column)
+        compressed = kind in (ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED)
+        return replace(_string(column), compressed=compressed)
     return _with_parameters(column)
 
 
-def _with_parameters(column: TableMapColumn) -> str:
+def _with_parameters(column: TableMapColumn) -> SqlType:
     kind = column.real_type
-    name = type_name(kind).lower()
     if kind == ColumnType.NEWDECIMAL:
-        sign = " unsigned" if column.unsigned else ""
-        name = f"decimal({column.precision},{column.scale}){sign}"
-    elif kind in _TEMPORALS:
-        name = _TEMPORALS[ColumnType(kind)] + (f"({column.fsp})" if column.fsp else "")
-    elif kind in _OLD_TEMPORALS:
-        digits = column.datetime_precision
-        name = _OLD_TEMPORALS[ColumnType(kind)] + (f"({digits})" if digits else "")
-    elif kind == ColumnType.BIT:
-        name = f"bit({column.bits})"
-    elif kind == ColumnType.VECTOR and column.vector_dimension is not None:
-        name = f"vector({column.vector_dimension})"
-    elif kind == ColumnType.GEOMETRY:
-        name = _geometry(column.geometry_type or 0)
-    return name
+        return SqlType("decimal", column.precision, column.scale, unsigned=bool(column.unsigned))
+    if kind in _TEMPORALS:
+        return SqlType(_TEMPORALS[ColumnType(kind)], fsp=column.fsp)
+    if kind in _OLD_TEMPORALS:
+        return SqlType(_OLD_TEMPORALS[ColumnType(kind)], fsp=column.datetime_precision or 0)
+    if kind == ColumnType.BIT:
+        return SqlType("bit", column.bits)
+    if kind == ColumnType.GEOMETRY:
+        return SqlType(_geometry(column.geometry_type or 0))
+    dimension = column.vector_dimension if kind == ColumnType.VECTOR else None
+    return SqlType(type_name(kind).lower(), dimension)
 
 
 def _geometry(number: int) -> str:
     return _GEOMETRIES[number] if number < len(_GEOMETRIES) else "geometry"
 
 
-def _labelled(column: TableMapColumn) -> str:
-    name = type_name(column.real_type).lower()
-    labels = column.enum_labels if column.real_type == ColumnType.ENUM else column.set_labels
-    if labels is None or column.collation is None:
-        return name
-    # The labels of a binary ENUM are bytes, most often text all the same.
+def _values(column: TableMapColumn) -> tuple[str, ...] | None:
+    values = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
+    if values is None or column.collation is None:
+        return None
+    # The values of a binary ENUM are bytes, most often text all the same.
     binary = column.collation == BINARY_COLLATION
     charset = "utf8mb4" if binary else charset_of(column.collation)
-    quoted = (
-        "'" + decode_text(label, charset, errors="replace").replace("'", "''") + "'"
-        for label in labels
-    )
-    return f"{name}({','.join(quoted)})"
+    return tuple(decode_text(each, charset, errors="replace") for each in values)
 
 
-def _string(column: TableMapColumn) -> str:
-    """Name a text or binary type: which of the two it is, the collation alone tells."""
+def _string(column: TableMapColumn) -> SqlType:
+    """Return a text or binary type: which of the two it is, the collation alone says."""
     binary = column.collation == BINARY_COLLATION
     if column.real_type in BLOBS:
-        name = _BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text")
-    elif column.data_type == "vector":
-        name = f"vector({column.bytes_max // _FLOAT_BYTES})"
-    else:
-        fixed = column.real_type == ColumnType.STRING
-        name = ("binary" if fixed else "varbinary") if binary else ("char" if fixed else "varchar")
-        if column.collation is not None:
-            size = bytes_per_character(charset_of(column.collation))
-            name = f"{name}({column.bytes_max // size})"
-    compressed = column.real_type in (ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED)
-    return f"{name} compressed" if compressed else name
+        return SqlType(_BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text"))
+    if column.data_type == "vector":
+        return SqlType("vector", column.bytes_max // _FLOAT_BYTES)
+    fixed = column.real_type == ColumnType.STRING
+    name = ("binary" if fixed else "varbinary") if binary else ("char" if fixed else "varchar")
+    if column.collation is None:
+        return SqlType(name)
+    return SqlType(name, column.bytes_max // bytes_per_character(charset_of(column.collation)))

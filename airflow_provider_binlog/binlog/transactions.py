@@ -27,12 +27,13 @@ from airflow_provider_binlog.binlog.events.control import Incident
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
-from airflow_provider_binlog.binlog.statements import StatementKind, classify, xid_of
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.binlog.header import EventHeader
+    from airflow_provider_binlog.position import Flavor
 
 _STATEMENT_FORMAT = (
     "a session logged the text of a statement instead of the rows that it changed:"
@@ -151,7 +152,7 @@ class Scanned:
         end: How the group ends, with this event or, if CUT, before it.
         gtid: The group's first event, where this is it.
         query: The statement, of QUERY.
-        kind: What that statement is.
+        statement_type: What that statement is.
         xid: Name of the XA transaction, where the group ends prepared, or completes one.
     """
 
@@ -159,7 +160,7 @@ class Scanned:
     end: GroupEnd | None = None
     gtid: GtidEvent | MariadbGtid | None = None
     query: Query | None = None
-    kind: StatementKind | None = None
+    statement_type: StatementType | None = None
     xid: str | None = None
 
 
@@ -174,14 +175,14 @@ _FILE_BOUNDS = frozenset({EventType.FORMAT_DESCRIPTION, EventType.STOP, EventTyp
 _ENDS = frozenset({EventType.XID, EventType.XA_PREPARE})
 _CHANGES = ROWS | {EventType.TABLE_MAP}
 _STATEMENT_ENDS = {
-    StatementKind.COMMIT: GroupEnd.COMMITTED,
-    StatementKind.XA_COMMIT: GroupEnd.COMMITTED,
-    StatementKind.ROLLBACK: GroupEnd.ROLLED_BACK,
-    StatementKind.XA_ROLLBACK: GroupEnd.ROLLED_BACK,
+    StatementType.COMMIT: GroupEnd.COMMITTED,
+    StatementType.XA_COMMIT: GroupEnd.COMMITTED,
+    StatementType.ROLLBACK: GroupEnd.ROLLED_BACK,
+    StatementType.XA_ROLLBACK: GroupEnd.ROLLED_BACK,
 }
 _ALONE_ENDS = {
-    StatementKind.XA_COMMIT: GroupEnd.XA_COMMITTED,
-    StatementKind.XA_ROLLBACK: GroupEnd.XA_ROLLED_BACK,
+    StatementType.XA_COMMIT: GroupEnd.XA_COMMITTED,
+    StatementType.XA_ROLLBACK: GroupEnd.XA_ROLLED_BACK,
 }
 
 
@@ -201,6 +202,10 @@ class TransactionScanner:
         """Whether the next event begins a transaction, or belongs to none."""
         return self._state is _State.OUTSIDE
 
+    def reset(self) -> None:
+        """Begin again at a transaction boundary."""
+        self._state = _State.OUTSIDE
+
     def feed(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
@@ -218,7 +223,7 @@ class TransactionScanner:
         if code in _FILE_BOUNDS and not header.artificial:
             return self._file_bound()
         if code == EventType.QUERY:
-            return self._statement(header, Query.parse(body, file_format))
+            return self._statement(header, Query.parse(body, file_format), file_format.flavor)
         if code in _CHANGES or code in _ENDS:
             self._must_be_open(header)
         if code in _ENDS:
@@ -265,9 +270,9 @@ class TransactionScanner:
         self._state = _State.OUTSIDE
         return Scanned(Place.OUTSIDE, GroupEnd.CUT if cut else None)
 
-    def _statement(self, header: EventHeader, query: Query) -> Scanned:
-        kind = classify(query.sql)
-        if kind in (StatementKind.DML, StatementKind.UNKNOWN):
+    def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
+        statement_type = classify(query.sql, query.session(flavor))
+        if statement_type in (StatementType.DML, StatementType.UNKNOWN):
             refuse_statement(query, log_pos=header.log_pos)
         if self._state is _State.OUTSIDE:
             raise FormatError(
@@ -276,28 +281,28 @@ class TransactionScanner:
                 statement=query.sql[:200],
             )
         if self._state is _State.OPEN:
-            end = _STATEMENT_ENDS.get(kind)
+            end = _STATEMENT_ENDS.get(statement_type)
             if end is None:
-                return Scanned(Place.INSIDE, query=query, kind=kind)
-            return self._end(end, query=query, kind=kind)
-        opens = kind in (StatementKind.BEGIN, StatementKind.XA_START)
+                return Scanned(Place.INSIDE, query=query, statement_type=statement_type)
+            return self._end(end, query=query, statement_type=statement_type)
+        opens = statement_type in (StatementType.BEGIN, StatementType.XA_START)
         if opens and self._state is _State.BEGUN:
             self._state = _State.OPEN
-            return Scanned(Place.INSIDE, query=query, kind=kind)
-        end = _ALONE_ENDS.get(kind, GroupEnd.STATEMENT)
-        xid = xid_of(query.sql) if kind in _ALONE_ENDS else None
-        return self._end(end, query=query, kind=kind, xid=xid)
+            return Scanned(Place.INSIDE, query=query, statement_type=statement_type)
+        end = _ALONE_ENDS.get(statement_type, GroupEnd.STATEMENT)
+        xid = xid_of(query.sql) if statement_type in _ALONE_ENDS else None
+        return self._end(end, query=query, statement_type=statement_type, xid=xid)
 
     def _end(
         self,
         end: GroupEnd,
         *,
         query: Query | None = None,
-        kind: StatementKind | None = None,
+        statement_type: StatementType | None = None,
         xid: str | None = None,
     ) -> Scanned:
         self._state = _State.OUTSIDE
-        return Scanned(Place.END, end, query=query, kind=kind, xid=xid)
+        return Scanned(Place.END, end, query=query, statement_type=statement_type, xid=xid)
 
     def _must_be_open(self, header: EventHeader) -> None:
         if self._state is not _State.OPEN:

@@ -19,7 +19,6 @@ import numpy as np
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.capture.table_filter import TableFilter
@@ -32,6 +31,7 @@ from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 
 if TYPE_CHECKING:
     import argparse
@@ -116,7 +116,7 @@ class RowReader:
                 if group is not None:
                     yield from self._print(block, group)
                 error.context.pop("log_pos", None)
-                error.context.update(file=block.file, offset=int(block.position[index]))
+                error.context.update(file=block.file, offset=int(block.offset[index]))
                 raise
             if table is None:
                 continue
@@ -148,7 +148,7 @@ class RowReader:
                 if isinstance(seen.gtid, MariadbGtid)
                 else seen.gtid.commit_timestamp_us
             )
-        elif seen.query is not None and seen.kind is StatementKind.XA_START:
+        elif seen.query is not None and seen.statement_type is StatementType.XA_START:
             self._xid = xid_of(seen.query.sql)
         elif header.type == EventType.TABLE_MAP:
             self._tables.see(block, index)
@@ -171,7 +171,7 @@ class RowReader:
         except BinlogError as error:
             event = error.context.pop("event", 0)
             at = chosen[event if isinstance(event, int) else 0]
-            error.context.update(file=block.file, offset=int(block.position[at]))
+            error.context.update(file=block.file, offset=int(block.offset[at]))
             raise
         names = [column.name for column in layout.columns]
         held = [set(each) for each in rows.images]
@@ -181,8 +181,8 @@ class RowReader:
         ]
         base = self._files.index(block.file) << ROW_FILE_SHIFT
         commits = format_moments(group.commits, 6)
-        positions = block.position[chosen].tolist()
-        rising = block.place[chosen].tolist()
+        positions = block.offset[chosen].tolist()
+        rising = block.expanded_offset[chosen].tolist()
         found = (rows.event, rows.change, rows.offset, rows.image)
         places = zip(*(each.tolist() for each in found), strict=True)
         for place, values in zip(places, zip(*columns, strict=True), strict=True):

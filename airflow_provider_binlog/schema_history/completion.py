@@ -5,7 +5,6 @@ Source: as facts.py.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +19,7 @@ from airflow_provider_binlog.schema_history.facts import (
 )
 from airflow_provider_binlog.schema_history.history import Lost
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, same
+from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.schema_history.history import Backwards
-    from airflow_provider_binlog.transport.server.information_schema import CatalogTable
+    from airflow_provider_binlog.transport.server.information_schema import ServerTable
 
 
 class Unclear(NamedTuple):
@@ -169,7 +169,7 @@ def _key(table_map: TableMap, shape: Shape) -> tuple[tuple[int, int], ...] | Unc
 # ------------------------------------------------------------------- shapes from elsewhere
 
 
-def shape_of_catalog(table: CatalogTable) -> Shape:
+def shape_of_catalog(table: ServerTable) -> Shape:
     """Return a table's shape as the catalogue has it."""
     columns = tuple(
         ShapeColumn(
@@ -194,15 +194,6 @@ def shape_of_catalog(table: CatalogTable) -> Shape:
     return Shape(columns, Key(table.key, primary=table.primary, others=table.others))
 
 
-_MYSQL_TYPE = re.compile(r"(\w+)(?:\((.*)\))?(.*)", re.DOTALL)
-_LABEL = re.compile(r"'((?:[^']|'')*)'(?:,|\Z)", re.DOTALL)
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_OWN_FORM = frozenset({"inet4", "inet6", "uuid", "vector"})
-_NUMBERS = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"}
-)
-
-
 def shape_of_schema(schema: Schema) -> Shape:
     """Return a table's shape as its schema has it.
 
@@ -217,21 +208,17 @@ def shape_of_schema(schema: Schema) -> Shape:
 
 
 def _staged_facts(column: Field) -> Facts:
-    match = _MYSQL_TYPE.fullmatch(column.mysql_type or "")
-    if match is None or column.arrow_type is None:
+    of = parse_type(column.mysql_type or "")
+    if of is None or column.arrow_type is None:
         return Facts(default=column.write_default)
-    data_type, inside, behind = match[1].lower(), match[2], match[3]
-    labels = None
-    if data_type in ("enum", "set") and inside is not None:
-        labels = tuple(each.replace("''", "'") for each in _LABEL.findall(inside))
     charset = column.charset
-    if charset is None and (data_type in _BYTES | _OWN_FORM or labels is not None):
+    if charset is None and (of.name in BYTES | OWN_FORM or of.values is not None):
         charset = "binary"
     return Facts(
-        data_type=data_type,
+        data_type=of.name,
         nullable=column.nullable,
-        unsigned="unsigned" in behind if data_type in _NUMBERS else None,
+        unsigned=of.unsigned if of.name in NUMBERS else None,
         charset=charset,
-        labels=labels,
+        labels=of.values,
         default=column.write_default,
     )

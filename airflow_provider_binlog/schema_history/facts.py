@@ -27,10 +27,12 @@ from airflow_provider_binlog.binlog.column_types import (
 )
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
     from airflow_provider_binlog.schema import Default
+    from airflow_provider_binlog.sql.definitions import Definition
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 """Types of MariaDB that the log writes as BINARY or VARBINARY."""
@@ -74,6 +76,27 @@ class Facts:
 
 
 UNKNOWN = Facts()
+
+
+def facts_of(definition: Definition) -> Facts:
+    """Return what a column's definition says of it for certain.
+
+    The name of a type of text is not: its character set, or its length, may turn it into another.
+    """
+    of = definition.type
+    if of is None:
+        return Facts(generated=definition.generated, visible=definition.visible)
+    charset: str | None = BINARY
+    if of.name not in BYTES | OWN_FORM:
+        charset = of.charset if of.charset in COLLATIONS else None
+    return Facts(
+        data_type=None if of.is_text else of.name,
+        unsigned=of.unsigned if of.name in NUMBERS else None,
+        charset=charset,
+        labels=of.values,
+        generated=definition.generated,
+        visible=definition.visible,
+    )
 
 
 _CHAR = frozenset({ColumnType.STRING})
@@ -201,7 +224,7 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     if _has_charset(logged) and logged.collation is None and facts.charset is not None:
         added["collation"] = _collation(facts.charset)
     if kind in _LABELLED and facts.labels is not None and facts.charset is not None:
-        field = "enum_labels" if kind == ColumnType.ENUM else "set_labels"
+        field = "enum_values" if kind == ColumnType.ENUM else "set_members"
         if getattr(logged, field) is None:
             added[field] = _encode_labels(facts.labels, facts.charset)
     if kind == ColumnType.GEOMETRY and logged.geometry_type is None:
@@ -240,8 +263,8 @@ def missing(
         ("name", True, column.name),
         ("sign", kind in NUMERIC, column.unsigned),
         ("character set", _has_charset(column), column.collation),
-        ("labels", kind == ColumnType.ENUM, column.enum_labels),
-        ("labels", kind == ColumnType.SET, column.set_labels),
+        ("labels", kind == ColumnType.ENUM, column.enum_values),
+        ("labels", kind == ColumnType.SET, column.set_members),
         ("kind of geometry", kind == ColumnType.GEOMETRY, column.geometry_type),
     )
     for what, applies, value in needed:

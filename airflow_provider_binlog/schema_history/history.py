@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.alterations import AddPrimaryKey
 from airflow_provider_binlog.schema_history.shapes import (
     CANDIDATES_MAX,
     NO_SHAPE,
@@ -22,7 +21,8 @@ from airflow_provider_binlog.schema_history.shapes import (
     alter,
     pasts,
 )
-from airflow_provider_binlog.schema_history.table_changes import (
+from airflow_provider_binlog.sql.alterations import AddPrimaryKey
+from airflow_provider_binlog.sql.ddl import (
     Altered,
     Created,
     DroppedDatabase,

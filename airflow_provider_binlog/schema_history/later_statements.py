@@ -13,38 +13,46 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind, classify
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.schema_history.alterations import Opaque
-from airflow_provider_binlog.schema_history.ddl import describe, placed
-from airflow_provider_binlog.schema_history.table_changes import Altered, TableChange, read_changes
+from airflow_provider_binlog.schema_history.ddl_reader import placed
+from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
+from airflow_provider_binlog.sql.ddl import Altered, TableChange, Truncated, read_ddl
+from airflow_provider_binlog.sql.statement_types import StatementType, classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
     """Return what a logged statement did, even where it failed half-way.
 
     Raises:
-        UnsupportedError: Which tables it is about cannot be made out.
+        UnsupportedError: Which tables it is about cannot be determined.
     """
-    if not query.error:
-        return read_changes(query, flavor)
-    # What it did before it failed is not in the log.
-    described = describe(query, flavor)
-    failed = Opaque(f"error {query.error}")
-    return tuple(Altered(name, (failed,)) for name in described.tables) if described else ()
+    ddl = read_ddl(query.sql, query.session(flavor))
+    if ddl is None:
+        return ()
+    if query.error:
+        # What it did before it failed is not in the log.
+        failed = Opaque(f"error {query.error}")
+        return tuple(Altered(name, (failed,)) for name in ddl.tables)
+    return tuple(each for each in ddl.changes if not _changes_rows_alone(each))
+
+
+def _changes_rows_alone(change: TableChange) -> bool:
+    if isinstance(change, Altered):
+        return all(isinstance(each, RewriteRows) for each in change.alterations)
+    return isinstance(change, Truncated)
 
 
 def changes_between(
-    source: BinlogSource, start: Position, stop: Position
+    source: BlockStream, start: Position, stop: Position
 ) -> Iterator[tuple[int, str, TableChange]]:
     """Yield what the statements between two places did, with offset and file of each.
 
@@ -53,19 +61,20 @@ def changes_between(
     Raises:
         UnsupportedError: Which tables a statement is about cannot be made out.
     """
-    if start.place >= stop.place:
+    if start.coordinates >= stop.coordinates:
         return
     expander, gtid = Expander(), _LastGtid()
     for logged in source.blocks(start, stop):
         for block in expander.expand(logged):
             for event in _statement_events(block):
-                offset = int(block.position[event])
-                if Position(block.file, offset).place >= stop.place:
+                offset = int(block.offset[event])
+                if Position(block.file, offset).coordinates >= stop.coordinates:
                     return
                 query = Query.parse(block.body(event), block.format)
-                if classify(query.sql) is not StatementKind.DDL or gtid.alters_nothing(
-                    block, event
-                ):
+                session = query.session(block.format.flavor)
+                if classify(query.sql, session) is not StatementType.DDL:
+                    continue
+                if gtid.alters_nothing(block, event):
                     continue
                 with placed(block.file, offset):
                     changes = changes_of(query, block.format.flavor)

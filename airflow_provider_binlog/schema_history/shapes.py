@@ -14,25 +14,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.alterations import (
+from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts, facts_of
+from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
     AddPrimaryKey,
     ChangeColumn,
-    ChangeDefault,
     ChangeIndexes,
     ConvertCharset,
     DropColumn,
     DropPrimaryKey,
     Opaque,
     RenameColumn,
+    SetDefault,
 )
-from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_provider_binlog.schema_history.alterations import Alteration
+    from airflow_provider_binlog.sql.alterations import Alteration
 
 _MADE_UP = "my_row_id"
 """The column that MySQL adds under `sql_generate_invisible_primary_key`."""
@@ -175,7 +175,7 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
 def _changed(column: ShapeColumn, change: _Change | None) -> ShapeColumn | None:
     """Return what becomes of a column; None where it goes."""
     if isinstance(change, ChangeColumn):
-        return ShapeColumn(change.name, change.facts, field=column.field)
+        return ShapeColumn(change.name, facts_of(change.definition), field=column.field)
     if isinstance(change, RenameColumn):
         return column._replace(name=change.name)
     return column if change is None else None
@@ -187,7 +187,7 @@ def _add(
     name = each.name.casefold()
     if each.optional and name in own:
         return name not in changes
-    return _place(columns, ShapeColumn(each.name, each.facts), each.after)
+    return _place(columns, ShapeColumn(each.name, facts_of(each.definition)), each.after)
 
 
 def _move(columns: list[ShapeColumn], each: ChangeColumn) -> bool:
@@ -235,7 +235,7 @@ def _without_defaults(
     changed = {
         name.casefold()
         for each in alterations
-        if isinstance(each, ChangeDefault)
+        if isinstance(each, SetDefault)
         for name in (each.name, _renamed(each.name, alterations), _former(each.name, alterations))
     }
     return [

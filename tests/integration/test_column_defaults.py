@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Account
 from tests.support.ranges import happen, live, stage
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.manifest import Schema
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
     from tests.support.ranges import Range, Staged
@@ -57,12 +57,12 @@ def mariadb(mariadb118: Server, create_database: Callable[[Server], Database]) -
 
 
 def capture(happened: Range, *, account: Server | Account | None = None, **options: Any) -> Staged:
-    def ask(wanted: Callable[[str, str], bool]) -> Catalog:
+    def ask(wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(account or happened.server, ssl_disabled=True)) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     with closing(live(happened.server)) as source:
-        arguments = {"read_catalog": ask, "wants_defaults": True} | options
+        arguments = {"read_server_tables": ask, "wants_defaults": True} | options
         return stage(source, happened, **arguments)
 
 
@@ -128,9 +128,7 @@ def test_a_default_of_the_past_is_known_from_the_range_before(database: Database
     database.execute("ALTER TABLE t MODIFY a INT DEFAULT 8")
 
     alone = capture(second)
-    behind = capture(
-        second, checkpoint_position=before.manifest.stop, next_sequence=2, store=before.store
-    )
+    behind = capture(second, start=before.manifest.stop, sequence=2, store=before.store)
 
     assert defaults(before) == {"a": SEVEN}
     assert defaults(alone) == {"a": None}
@@ -150,10 +148,10 @@ def test_mysql_is_asked_only_where_images_lack_columns(
     database = create_database(mysql97)
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT 7)")
 
-    def never(_: Callable[[str, str], bool]) -> Catalog:
+    def never(_: Callable[[str, str], bool]) -> ServerTables:
         raise AssertionError("nothing is to be asked")
 
-    staged = capture(inserted(database), read_catalog=never, wants_defaults=False)
+    staged = capture(inserted(database), read_server_tables=never, wants_defaults=False)
 
     assert defaults(staged) == {"a": None}
 

@@ -72,6 +72,7 @@ fields = st.builds(
     charset=st.none() | text,
     initial_default=st.none() | defaults | st.builds(UnknownDefault, text),
     write_default=st.none() | defaults,
+    charset_assumed=st.booleans(),
 )
 schemas = st.builds(
     Schema,

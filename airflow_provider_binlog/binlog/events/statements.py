@@ -18,12 +18,15 @@ from airflow_provider_binlog.binlog.charsets import (
 )
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.session import Session
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.position import Flavor
 
 _SQL_MODE = 1
 _CHARSET = 4  # client, connection, server
+_EXPLICIT_TIMESTAMPS = 16
 _DDL_XID = 17
 _FIXED_STATUS_SIZE = {
     0: 4,  # FLAGS2
@@ -33,7 +36,6 @@ _FIXED_STATUS_SIZE = {
     9: 8,  # TABLE_MAP_FOR_UPDATE
     10: 4,  # MASTER_DATA_WRITTEN
     13: 3,  # MICROSECONDS
-    16: 1,  # EXPLICIT_DEFAULTS_TS
     18: 2,  # DEFAULT_COLLATION_FOR_UTF8MB4
     19: 1,  # SQL_REQUIRE_PRIMARY_KEY
     20: 1,  # DEFAULT_TABLE_ENCRYPTION
@@ -69,6 +71,8 @@ class Query:
         sql: The statement.
         sql_mode: The session's, as bits; None where the event does not say.
         ddl_xid: The number of the transaction that a DDL statement of MySQL was.
+        explicit_timestamps: `explicit_defaults_for_timestamp`; None where the event does not say.
+        connection_collation: Of string literals; None where the event does not say.
     """
 
     thread_id: int
@@ -78,6 +82,19 @@ class Query:
     sql: str
     sql_mode: int | None = None
     ddl_xid: int | None = None
+    explicit_timestamps: bool | None = None
+    connection_collation: int | None = None
+
+    def session(self, flavor: Flavor) -> Session:
+        """Return what decides the meaning of the statement."""
+        return Session(
+            flavor,
+            database=self.database,
+            sql_mode=self.sql_mode,
+            explicit_timestamps=self.explicit_timestamps,
+            connection_charset=_charset_or_none(self.connection_collation),
+            client_charset=_charset_or_none(self.client_collation),
+        )
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Query:
@@ -93,25 +110,49 @@ class Query:
         error = fixed.uint(2)
         status = rest.take(fixed.uint(2))
         database = decode_identifier(rest.terminated(database_size))
-        collation, sql_mode, ddl_xid = _read_status(Buffer(status))
-        sql = _decode_sql(rest.rest(), collation)
-        return cls(thread_id, database, error, collation, sql, sql_mode, ddl_xid)
+        known = _read_status(Buffer(status))
+        sql = _decode_sql(rest.rest(), known.client_collation)
+        return cls(
+            thread_id,
+            database,
+            error,
+            known.client_collation,
+            sql,
+            known.sql_mode,
+            known.ddl_xid,
+            known.explicit_timestamps,
+            known.connection_collation,
+        )
 
 
-def _read_status(status: Buffer) -> tuple[int | None, int | None, int | None]:
-    """Return the first of the three collations of CHARSET, SQL_MODE and DDL_LOGGED_WITH_XID."""
-    collation = sql_mode = ddl_xid = None
+@dataclass(slots=True)
+class _Status:
+    """The status variables that are read; None where there is none."""
+
+    client_collation: int | None = None
+    connection_collation: int | None = None
+    sql_mode: int | None = None
+    ddl_xid: int | None = None
+    explicit_timestamps: bool | None = None
+
+
+def _read_status(status: Buffer) -> _Status:
+    known = _Status()
     while status.remaining:
         code = status.uint(1)
         if code == _CHARSET:
-            collation, _ = status.uint(2), status.take(4)
+            known.client_collation = status.uint(2)
+            known.connection_collation = status.uint(2)
+            status.take(2)
         elif code == _SQL_MODE:
-            sql_mode = status.uint(8)
+            known.sql_mode = status.uint(8)
+        elif code == _EXPLICIT_TIMESTAMPS:
+            known.explicit_timestamps = bool(status.uint(1))
         elif code == _DDL_XID:
-            ddl_xid = status.uint(8)
+            known.ddl_xid = status.uint(8)
         elif not _pass_over(status, code):
             break
-    return collation, sql_mode, ddl_xid
+    return known
 
 
 def _pass_over(status: Buffer, code: int) -> bool:
@@ -138,11 +179,15 @@ def _pass_over(status: Buffer, code: int) -> bool:
     return True
 
 
-def _decode_sql(text: memoryview, collation: int | None) -> str:
+def _charset_or_none(collation: int | None) -> str | None:
     try:
-        charset = "utf8mb4" if collation is None else charset_of(collation)
+        return None if collation is None else charset_of(collation)
     except UnsupportedError:
-        charset = "utf8mb4"
+        return None
+
+
+def _decode_sql(text: memoryview, collation: int | None) -> str:
+    charset = _charset_or_none(collation) or "utf8mb4"
     return decode_text(text, "utf8mb4" if charset == BINARY else charset, errors="replace")
 
 

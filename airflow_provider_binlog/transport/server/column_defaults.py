@@ -1,7 +1,7 @@
-"""Defaults of columns as catalogues print them: the value that they leave, or that it is not clear.
+"""Defaults of columns as information_schema prints them, or that they are not certain.
 
 MySQL prints a literal bare, and marks an expression in EXTRA; MariaDB prints SQL. Both print in
-utf8mb3: what it does not hold has become a `?`.
+utf8mb3: a character that it does not hold is printed as `?`.
 
 Source: mysql-server, sql/dd/dd_table.cc, prepare_default_value_string; mariadb, sql/sql_show.cc,
 get_field_default_value; what MySQL 9.7 and MariaDB 10.11 and 11.8 print.
@@ -9,36 +9,30 @@ get_field_default_value; what MySQL 9.7 and MariaDB 10.11 and 11.8 print.
 
 from __future__ import annotations
 
-import re
-from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.sql import defaults
+from airflow_provider_binlog.sql.column_types import ENUMS, INTEGERS, STRINGS, TEXTS, SqlType
+from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
+from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_provider_binlog.transport.server.information_schema import CatalogColumn
-    from airflow_provider_binlog.transport.server.version import Server
-
+    from airflow_provider_binlog.transport.server.information_schema import ServerColumn
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
 # Before, MariaDB printed literals bare, and expressions no differently.
 _PRINTS_SQL = (10, 2, 7)
 
-_QUOTED = re.compile(r"'((?:[^'\\]|'')*)'", re.DOTALL)
-_INTEGER = re.compile(r"-?[0-9]{1,20}")
-_DECIMAL = re.compile(r"(-?)([0-9]{1,65})(?:\.([0-9]{1,38}))?")
-_YEAR = re.compile(r"[0-9]{4}")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATETIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?")
-_TIME = re.compile(r"(-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9])(?:\.([0-9]+))?")
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_YEARS = range(1901, 2156)
+_NUMBERS = frozenset({*INTEGERS, "decimal", "year"})
+_TEXTS = frozenset({*STRINGS, *TEXTS, *ENUMS})
+_READ = _NUMBERS | _TEXTS | {"date", "datetime", "time"}
 
 
 def read_default(
-    column: CatalogColumn, printed: str | None, extra: str, of: Server
+    column: ServerColumn, printed: str | None, extra: str, of: ServerVersion
 ) -> Default | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
@@ -50,111 +44,49 @@ def read_default(
     """
     if column.generated or "DEFAULT_GENERATED" in extra.upper():
         return None
+    session = Session(
+        of.flavor,
+        sql_mode=STRICT_ALL_TABLES,
+        connection_charset="utf8mb4",
+        client_charset="utf8mb4",
+    )
     if of.flavor is Flavor.MARIADB:
         if of.version < _PRINTS_SQL or printed is None:
             return None
-        if printed.upper() == "NULL":
-            return NULL if column.nullable else None
-        literal = _unquoted(column, printed)
+        literal = _literal(printed, session)
     elif printed is None:
-        return NULL if column.nullable else None
+        literal = Literal(LiteralKind.NULL)
     else:
-        literal = printed
-    read = _READERS.get(column.data_type)
-    value = None if read is None or literal is None else read(column, literal)
-    return None if value is None else Default(value)
-
-
-def _unquoted(column: CatalogColumn, printed: str) -> str | None:
-    """Return a literal of SQL; None for an expression, and for one with a backslash."""
-    match = _QUOTED.fullmatch(printed)
-    if match is not None:
-        return match[1].replace("''", "'")
-    return printed if column.data_type in _BARE else None
-
-
-def _integer(column: CatalogColumn, literal: str) -> str | None:
-    if not _INTEGER.fullmatch(literal):
+        is_number = column.data_type in _NUMBERS
+        literal = Literal(LiteralKind.NUMBER if is_number else LiteralKind.STRING, printed)
+    if literal.kind is LiteralKind.NULL:
+        return NULL if column.nullable else None
+    if column.data_type not in _READ or (
+        column.data_type in _TEXTS and not _is_exact(column, literal)
+    ):
         return None
-    number, bits = int(literal), _BITS[column.data_type]
-    least = 0 if column.unsigned else -(1 << bits - 1)
-    return str(number) if least <= number < least + (1 << bits) else None
+    found = defaults.read_default(_type(column), literal, session)
+    return found if isinstance(found, Default) else None
 
 
-def _decimal(column: CatalogColumn, literal: str) -> str | None:
-    match = _DECIMAL.fullmatch(literal)
-    if match is None or column.precision is None or column.scale is None:
-        return None
-    sign, whole, fraction = match[1], match[2].lstrip("0"), match[3] or ""
-    if len(whole) > column.precision - column.scale or len(fraction) > column.scale:
-        return None
-    padded = fraction.ljust(column.scale, "0")
-    if not (whole + padded).strip("0"):
-        sign = ""
-    return sign + (whole or "0") + (f".{padded}" if column.scale else "")
+def _literal(printed: str, session: Session) -> Literal:
+    readings = [] if "\\" in printed else split_words(printed, session)
+    return read_literal(readings[0]) if readings else Literal(LiteralKind.EXPRESSION)
 
 
-def _text(column: CatalogColumn, literal: str) -> str | None:
-    if "?" in literal or column.charset in (None, "binary"):
-        return None
-    # As it is stored: the spaces at its end are not.
-    return literal.rstrip(" ") if column.data_type == "char" else literal
+def _is_exact(column: ServerColumn, literal: Literal) -> bool:
+    is_text = literal.kind is LiteralKind.STRING and column.charset not in (None, "binary")
+    return is_text and "?" not in literal.text
 
 
-def _enum(column: CatalogColumn, literal: str) -> str | None:
-    return literal if literal in (column.labels or ()) and "?" not in literal else None
-
-
-def _set(column: CatalogColumn, literal: str) -> str | None:
-    known = "?" not in literal and set(literal.split(",")) <= {*(column.labels or ())}
-    return literal if known or (not literal and column.labels) else None
-
-
-def _year(_: CatalogColumn, literal: str) -> str | None:
-    return literal if _YEAR.fullmatch(literal) and int(literal) in _YEARS else None
-
-
-def _date(_: CatalogColumn, literal: str) -> str | None:
-    return literal if _DATE.fullmatch(literal) and _is_real(date.fromisoformat, literal) else None
-
-
-def _datetime(column: CatalogColumn, literal: str) -> str | None:
-    match = _DATETIME.fullmatch(literal)
-    if match is None or not _is_real(datetime.fromisoformat, match[1]):
-        return None
-    return _with_fraction(column, match[1], match[2] or "")
-
-
-def _time(column: CatalogColumn, literal: str) -> str | None:
-    match = _TIME.fullmatch(literal)
-    return None if match is None else _with_fraction(column, match[1], match[2] or "")
-
-
-def _with_fraction(column: CatalogColumn, whole: str, fraction: str) -> str | None:
-    digits = column.fsp
-    if digits is None or len(fraction) > digits:
-        return None
-    return f"{whole}.{fraction.ljust(digits, '0')}" if digits else whole
-
-
-def _is_real(read: Callable[[str], object], text: str) -> bool:
-    """Whether it is none of the zero dates, which are staged as other values, or as none."""
-    try:
-        read(text)
-    except ValueError:
-        return False
-    return True
-
-
-_READERS: dict[str, Callable[[CatalogColumn, str], str | None]] = {
-    **dict.fromkeys(_BITS, _integer),
-    "decimal": _decimal,
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _text),
-    "enum": _enum,
-    "set": _set,
-    "year": _year,
-    "date": _date,
-    "datetime": _datetime,
-    "time": _time,
-}
-_BARE = frozenset({*_BITS, "decimal", "year"})
+def _type(column: ServerColumn) -> SqlType:
+    is_decimal = column.data_type == "decimal"
+    return SqlType(
+        column.data_type,
+        column.precision if is_decimal else None,
+        column.scale if is_decimal else None,
+        column.fsp or 0,
+        column.unsigned,
+        column.charset,
+        column.labels,
+    )

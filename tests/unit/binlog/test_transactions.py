@@ -7,7 +7,6 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import COMPRESSED, IGNORABLE, EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.statements import StatementKind
 from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,
@@ -19,6 +18,7 @@ from airflow_provider_binlog.binlog.transactions import (
     refuse,
 )
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.support import builder
 
 MYSQL = builder.parsed_format()
@@ -146,7 +146,7 @@ def test_an_xa_transaction_in_one_phase_is_committed() -> None:
 def test_rolling_back_to_a_savepoint_is_told() -> None:
     scanned = scan([GTID, BEGIN, ROWS, query("ROLLBACK TO `s`"), XID])
 
-    assert scanned[3].kind is StatementKind.ROLLBACK_TO
+    assert scanned[3].statement_type is StatementType.ROLLBACK_TO
 
 
 def test_between_groups_there_is_the_file() -> None:

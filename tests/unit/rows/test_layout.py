@@ -30,7 +30,7 @@ NAMED = wire.table(
     wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02", name="total", collation=None),
     wire.column(ColumnType.BLOB, b"\x02", collation=wire.BINARY, name="scan"),
     wire.column(ColumnType.TIMESTAMP2, b"\x03", name="paid_at", collation=None),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b"), collation=8, name="state"),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"b"), collation=8, name="state"),
     key=[1, 0],
 )
 
@@ -107,7 +107,7 @@ def test_temporals_from_before_5_6(kind: ColumnType) -> None:
         wire.column(ColumnType.LONG, unsigned=None),
         wire.column(ColumnType.BLOB, b"\x02", collation=None),
         replace(wire.varchar(20), collation=None),
-        wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a",), collation=None),
+        wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a",), collation=None),
     ],
 )
 def test_what_the_log_leaves_out_names_the_setting(column: TableMapColumn) -> None:
@@ -141,7 +141,7 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
         [7, None, b"\xff\x00", 0, 2**63],
         [None, None, None, None, None],
     ]
-    layout = compile_layout(shape, unnamed_ok=True)
+    layout = compile_layout(shape, allow_missing_metadata=True)
     events = [wire.event(EventType.WRITE_ROWS, 5, wire.image(shape, row)) for row in rows]
     with patch.object(decode_module, "GROUP_BYTES", group_bytes):
         decoded = decode(layout, wire.rows_events(*events))

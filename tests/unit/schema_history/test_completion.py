@@ -21,7 +21,7 @@ from airflow_provider_binlog.schema_history.completion import (
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.transport.server.information_schema import CatalogColumn, CatalogTable
+from airflow_provider_binlog.transport.server.information_schema import ServerColumn, ServerTable
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts
 
 
 def test_what_a_catalogue_says() -> None:
-    columns = (CatalogColumn("id", "int", nullable=False), CatalogColumn("c", "uuid", True))
+    columns = (ServerColumn("id", "int", nullable=False), ServerColumn("c", "uuid", True))
 
-    found = shape_of_catalog(CatalogTable(columns, (("id", 3),), primary=True, others=True))
+    found = shape_of_catalog(ServerTable(columns, (("id", 3),), primary=True, others=True))
 
     assert found.names == ("id", "c")
     assert found.columns[1].facts.data_type == "uuid"
@@ -214,8 +214,8 @@ def test_defaults_are_added_where_they_can_be() -> None:
 
 def test_defaults_come_from_catalogue_and_manifest() -> None:
     seven = Default("7")
-    table = CatalogTable(
-        (CatalogColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
+    table = ServerTable(
+        (ServerColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
     )
     schema = Schema(1, (Field(1, "n", "int", "int32", True, write_default=seven),), ())
 

@@ -6,8 +6,8 @@ from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
+from airflow_provider_binlog.schema_history.later_statements import changes_of
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.schema_history.table_changes import read_changes
 
 INT = Facts("int", unsigned=False)
 
@@ -22,7 +22,7 @@ def history(*statements: str, last: dict[str, str], first: dict[str, str] | None
     changes = [
         LoggedChange(10 * number, "binlog.000001", 100 * number, change)
         for number, sql in enumerate(statements, start=1)
-        for change in read_changes(Query(7, "shop", 0, 255, sql, 0), Flavor.MYSQL)
+        for change in changes_of(Query(7, "shop", 0, 255, sql, 0), Flavor.MYSQL)
     ]
 
     def at_end(name: tuple[str, str]) -> Backwards:

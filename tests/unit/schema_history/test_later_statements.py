@@ -7,9 +7,9 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.schema_history.alterations import AddColumn, Opaque
 from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
-from airflow_provider_binlog.schema_history.table_changes import Altered, Dropped
+from airflow_provider_binlog.sql.alterations import AddColumn, Opaque
+from airflow_provider_binlog.sql.ddl import Altered, Dropped
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
 from tests.unit.capture.staging import CutSource, end_of

@@ -7,22 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.schema_history.alterations import (
-    FIRST,
-    AddColumn,
-    AddPrimaryKey,
-    Alteration,
-    ChangeColumn,
-    ChangeDefault,
-    ChangeIndexes,
-    ConvertCharset,
-    DropColumn,
-    DropPrimaryKey,
-    Opaque,
-    RenameColumn,
-)
-from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts
+from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.shapes import (
     CANDIDATES_MAX,
     Key,
@@ -31,6 +18,21 @@ from airflow_provider_binlog.schema_history.shapes import (
     alter,
     pasts,
 )
+from airflow_provider_binlog.sql.alterations import (
+    FIRST,
+    AddColumn,
+    AddPrimaryKey,
+    Alteration,
+    ChangeColumn,
+    ChangeIndexes,
+    ConvertCharset,
+    DropColumn,
+    DropPrimaryKey,
+    Opaque,
+    RenameColumn,
+    SetDefault,
+)
+from airflow_provider_binlog.sql.definitions import Definition
 
 NO_KEY = Key((), primary=False, others=False)
 ID = Key((("id", 0),), primary=True, others=False)
@@ -41,11 +43,11 @@ def shape(names: str, key: Key | None = NO_KEY) -> Shape:
 
 
 def add(name: str, after: str | None = None, *, optional: bool = False) -> AddColumn:
-    return AddColumn(name, UNKNOWN, after, optional)
+    return AddColumn(name, Definition(), NO_VALUE, after, optional)
 
 
 def change(old: str, name: str, after: str | None = None) -> ChangeColumn:
-    return ChangeColumn(old, name, UNKNOWN, after)
+    return ChangeColumn(old, name, Definition(), after)
 
 
 # What the servers make of them: tried on MySQL 9.7 and MariaDB 10.11 and 11.8.
@@ -68,7 +70,7 @@ TRIED: list[tuple[list[Alteration], str]] = [
     ([change("b", "b", "c"), change("c", "c", "b")], "a b c d"),
     ([add("A", FIRST, optional=True), add("e", "a", optional=True)], "a e b c d"),
     ([DropColumn("zz", optional=True)], "a b c d"),
-    ([ChangeColumn("zz", "b", UNKNOWN, optional=True)], "a b c d"),
+    ([ChangeColumn("zz", "b", Definition(), optional=True)], "a b c d"),
 ]
 
 
@@ -226,7 +228,7 @@ def test_too_many_pasts_are_not_even_looked_at() -> None:
     drops = [DropColumn(f"x{number}") for number in range(3000)]
     wide = shape(" ".join(f"c{number}" for number in range(900)))
     moves = [change(f"c{number}", f"c{number}", FIRST) for number in range(900)]
-    optional = [ChangeColumn(each.old, each.name, UNKNOWN, optional=True) for each in moves]
+    optional = [ChangeColumn(each.old, each.name, Definition(), optional=True) for each in moves]
 
     assert pasts(shape("a b"), drops, Flavor.MYSQL) is None
     assert pasts(wide, moves, Flavor.MYSQL) is None
@@ -389,16 +391,16 @@ DEFAULTED = Shape(
         ([ChangeIndexes()], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
         ([ConvertCharset("latin1")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
         ([add("c")], {"a": NULL, "b": SEVEN, "c": None}, None),
-        ([ChangeDefault("A")], {"a": None, "b": SEVEN}, {"a": None, "b": SEVEN}),
-        ([ChangeDefault("c")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
+        ([SetDefault("A")], {"a": None, "b": SEVEN}, {"a": None, "b": SEVEN}),
+        ([SetDefault("c")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
         ([change("b", "b")], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
         ([AddPrimaryKey((("b", 0),))], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
         ([RenameColumn("b", "c")], {"a": NULL, "c": SEVEN}, None),
-        ([RenameColumn("b", "c"), ChangeDefault("b")], {"a": NULL, "c": None}, None),
-        ([RenameColumn("b", "c"), ChangeDefault("c")], {"a": NULL, "c": None}, None),
+        ([RenameColumn("b", "c"), SetDefault("b")], {"a": NULL, "c": None}, None),
+        ([RenameColumn("b", "c"), SetDefault("c")], {"a": NULL, "c": None}, None),
         ([RenameColumn("c", "b")], None, {"a": NULL, "c": SEVEN}),
-        ([RenameColumn("c", "b"), ChangeDefault("b")], None, {"a": NULL, "c": None}),
-        ([RenameColumn("c", "b"), ChangeDefault("c")], None, {"a": NULL, "c": None}),
+        ([RenameColumn("c", "b"), SetDefault("b")], None, {"a": NULL, "c": None}),
+        ([RenameColumn("c", "b"), SetDefault("c")], None, {"a": NULL, "c": None}),
     ],
 )
 def test_a_default_stays_until_a_statement_may_have_changed_it(

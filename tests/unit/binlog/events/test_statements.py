@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, XaPrepare, Xid
 from airflow_provider_binlog.errors import BinlogError, TruncatedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.session import Session
 from tests.support import builder
 
 MYSQL = builder.parsed_format()
@@ -58,7 +60,19 @@ STATUS = {
 
 
 def test_query() -> None:
-    assert Query.parse(BEGIN, MYSQL) == Query(8, "shop", 0, 255, "BEGIN", 0x45A00020)
+    query = Query.parse(BEGIN, MYSQL)
+
+    assert query == Query(8, "shop", 0, 255, "BEGIN", 0x45A00020, connection_collation=255)
+    assert query.session(Flavor.MYSQL) == Session(
+        Flavor.MYSQL, "shop", 0x45A00020, None, "utf8mb4", "utf8mb4"
+    )
+
+
+@pytest.mark.parametrize(("value", "explicit"), [(b"\x00", False), (b"\x01", True)])
+def test_explicit_defaults_for_timestamp(value: bytes, explicit: bool) -> None:
+    query = Query.parse(builder.query("DROP TABLE t", status=b"\x10" + value), MYSQL)
+
+    assert query.session(Flavor.MYSQL).explicit_timestamps is explicit
 
 
 @pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)

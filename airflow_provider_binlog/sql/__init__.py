@@ -1,0 +1,1 @@
+"""SQL text: the one reader of it, for everything above."""

@@ -1,0 +1,284 @@
+"""A column's definition in SQL: what it says of the column, as far as it says it for certain.
+
+Source: mysql-server, sql/sql_yacc.yy, field_def and column_attribute; mariadb, the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.schema import NULL, UnknownDefault
+from airflow_provider_binlog.sql.column_types import (
+    BLOBS,
+    ENUMS,
+    NUMBERS,
+    TEXTS,
+    SqlType,
+    read_type,
+)
+from airflow_provider_binlog.sql.defaults import implicit_default, read_default
+from airflow_provider_binlog.sql.lexer import Reader, Word, keyword
+from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.schema import Default
+    from airflow_provider_binlog.sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a definition says.
+
+    Attributes:
+        type: The column's type in full; its `charset` is None where it is not written. None where
+            the type is not known, or depends on what is not written.
+        nullable: False for NOT NULL, and in the primary key; True for NULL; None where the
+            definition says neither: then it may, but for TIMESTAMP without
+            `explicit_defaults_for_timestamp`.
+        default: Of its DEFAULT clause; None without one.
+        generated: Whether its values are computed from other columns.
+        auto_increment: Whether the server numbers its values.
+        visible: Whether `SELECT *` shows it.
+        primary: Whether it makes the column the primary key.
+        unique: Whether it adds another unique key.
+    """
+
+    type: SqlType | None = None
+    nullable: bool | None = None
+    default: Literal | None = None
+    generated: bool = False
+    auto_increment: bool = False
+    visible: bool = True
+    primary: bool = False
+    unique: bool = False
+
+
+@dataclass
+class _Attributes:
+    """What follows the type; its fields are those of `Definition` and `SqlType`."""
+
+    unsigned: bool = False
+    compressed: bool = False
+    charset: str | None = None
+    nullable: bool | None = None
+    default: Literal | None = None
+    generated: bool = False
+    auto_increment: bool = False
+    visible: bool = True
+    primary: bool = False
+    unique: bool = False
+
+
+# Words that end a literal or an expression without brackets: attributes begin with them.
+_ATTRIBUTES = frozenset(
+    {
+        *("AS", "AUTO_INCREMENT", "CHARACTER", "CHARSET", "CHECK", "COLLATE", "COLUMN_FORMAT"),
+        *("COMMENT", "COMPRESSED", "CONSTRAINT", "DEFAULT", "ENFORCED", "ENGINE_ATTRIBUTE"),
+        *("GENERATED", "INVISIBLE", "KEY", "NOT", "NULL", "ON", "PERSISTENT", "PRIMARY"),
+        *("REFERENCES", "SECONDARY_ENGINE_ATTRIBUTE", "SERIAL", "SRID", "STORAGE", "STORED"),
+        *("UNIQUE", "VIRTUAL", "VISIBLE", "WITH", "WITHOUT"),
+    }
+)
+
+
+def read_definition(words: Sequence[Word], session: Session) -> Definition:
+    """Return what the words after a column's name say, without FIRST and AFTER.
+
+    Raises:
+        UnsupportedError: A bracket does not end.
+    """
+    reader = Reader(words)
+    serial = keyword(reader.peek()) == "SERIAL"
+    try:
+        of = read_type(reader, session)
+    except UnsupportedError:
+        of = None
+    if of is None:
+        reader = Reader(words)
+        reader.next()
+    found = _Attributes(nullable=False if serial else None, auto_increment=serial, unique=serial)
+    while reader.peek() != Word(""):
+        _attribute(reader, found)
+    if of is not None and found.charset is None:
+        found.charset = of.charset
+    return Definition(
+        type=None if of is None else _typed(of, found),
+        nullable=False if found.primary else found.nullable,
+        default=found.default,
+        generated=found.generated,
+        auto_increment=found.auto_increment,
+        visible=found.visible,
+        primary=found.primary,
+        unique=found.unique,
+    )
+
+
+_AS_BYTES = {
+    "char": "binary",
+    "varchar": "varbinary",
+    **dict(zip(TEXTS, BLOBS, strict=True)),
+}
+
+
+def _typed(of: SqlType, found: _Attributes) -> SqlType:
+    if of.name in NUMBERS:
+        return replace(of, unsigned=of.unsigned or found.unsigned)
+    if of.is_text:
+        if found.charset == "binary":
+            return replace(of, name=_AS_BYTES[of.name], compressed=found.compressed)
+        return replace(of, charset=found.charset, compressed=found.compressed)
+    if of.name in ENUMS:
+        return replace(of, charset=found.charset)
+    return replace(of, compressed=found.compressed)
+
+
+def _attribute(reader: Reader, found: _Attributes) -> None:
+    """Read one attribute, or pass one word that is none."""
+    if reader.skip_brackets() is not None:
+        return
+    word = reader.next()
+    text = "" if word is None else keyword(word)
+    if text in _FLAGS:
+        name, value = _FLAGS[text]
+        setattr(found, name, value)
+    elif text == "NOT":
+        if reader.take("NULL"):
+            found.nullable = False
+    elif text == "DEFAULT":
+        found.default = _default(reader)
+    elif text == "SERIAL":  # SERIAL DEFAULT VALUE
+        reader.take_all("DEFAULT", "VALUE")
+        found.nullable, found.auto_increment, found.unique = False, True, True
+    elif text == "REFERENCES":
+        _references(reader)
+    elif not _text_attribute(text, reader, found):
+        _skip_operand(text, reader)
+    if text in ("PRIMARY", "UNIQUE"):
+        reader.take("KEY")
+
+
+_FLAGS: dict[str, tuple[str, bool | str]] = {
+    "NULL": ("nullable", True),
+    "UNSIGNED": ("unsigned", True),
+    "ZEROFILL": ("unsigned", True),
+    "AS": ("generated", True),
+    "GENERATED": ("generated", True),
+    "AUTO_INCREMENT": ("auto_increment", True),
+    "INVISIBLE": ("visible", False),
+    "COMPRESSED": ("compressed", True),
+    "PRIMARY": ("primary", True),
+    "KEY": ("primary", True),
+    "UNIQUE": ("unique", True),
+    "ASCII": ("charset", "latin1"),
+    "UNICODE": ("charset", "ucs2"),
+}
+
+
+_WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
+
+
+def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
+    """Read a character set or a collation; False if it is none."""
+    if text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
+        found.charset = _name(reader)
+        return True
+    if text != "COLLATE":
+        return False
+    collation = _name(reader)
+    if collation and found.charset is None:
+        found.charset = collation.partition("_")[0]
+    return True
+
+
+def _skip_operand(text: str, reader: Reader) -> None:
+    """Move past what follows an attribute that does not matter here."""
+    if text == "ON":
+        reader.take_all("UPDATE", "DELETE")
+        reader.next()
+    elif text in _WITH_OPERAND and not reader.take("CHECK"):
+        reader.next()
+
+
+def _name(reader: Reader) -> str | None:
+    """Return the name of a character set or a collation; None where it is not written plainly."""
+    reader.take("=")
+    word = reader.next()
+    if word is None or word.quote == "'" or not word.text.isascii():
+        return None
+    return word.text.lower()
+
+
+def _references(reader: Reader) -> None:
+    """Move past `table (columns) MATCH FULL ON DELETE SET NULL ON UPDATE SET DEFAULT`."""
+    reader.next()
+    if reader.take("."):
+        reader.next()
+    reader.skip_brackets()
+    if reader.take("MATCH"):
+        reader.next()
+    while keyword(reader.peek()) == "ON" and keyword(reader.peek(1)) in ("DELETE", "UPDATE"):
+        reader.next()
+        reader.next()
+        if reader.take("SET"):
+            reader.take("NULL", "DEFAULT")
+        elif reader.take("NO"):
+            reader.take("ACTION")
+        else:
+            reader.take("RESTRICT", "CASCADE")
+
+
+def _default(reader: Reader) -> Literal:
+    """Read what follows DEFAULT, up to the next attribute."""
+    words: list[Word] = []
+    while reader.peek() != Word(""):
+        if words and keyword(reader.peek()) in _ATTRIBUTES:
+            break
+        if reader.peek() == Word("("):
+            inside = reader.skip_brackets()
+            words += [Word("("), *(inside or ()), Word(")")]
+        else:
+            words.append(reader.peek())
+            reader.next()
+    return read_literal(words)
+
+
+def initial_default(
+    definition: Definition, session: Session, *, nullable: bool | None = None
+) -> Default | UnknownDefault:
+    """Return what rows hold in a column that is added to their table.
+
+    Args:
+        definition: Of the column.
+        session: That added it.
+        nullable: Whether it may hold NULL; None where the definition decides.
+    """
+    of, default = definition.type, definition.default
+    reason = _unknown(definition, session, nullable)
+    if reason is not None:
+        return UnknownDefault(reason)
+    if nullable is None:
+        nullable = definition.nullable
+    if default is None and nullable is not False:
+        return NULL
+    if of is None:
+        return UnknownDefault("its type is not known here")
+    if default is None or (default.kind is LiteralKind.NULL and nullable is False):
+        return implicit_default(of, session)
+    return read_default(of, default, session)
+
+
+def _unknown(definition: Definition, session: Session, nullable: bool | None) -> str | None:  # noqa: FBT001
+    """Return why the value is not certain, whatever the default."""
+    if definition.generated:
+        return "it is generated"
+    if definition.auto_increment:
+        return "the server numbers its values"
+    is_timestamp = definition.type is not None and definition.type.name == "timestamp"
+    says_null = nullable is not None or definition.nullable is not None
+    if is_timestamp and not says_null and not session.explicit_timestamps:
+        return "explicit_defaults_for_timestamp is not known to be ON"
+    return None

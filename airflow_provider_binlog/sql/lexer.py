@@ -1,0 +1,312 @@
+"""SQL as words: the one lexer, for either flavor and every `sql_mode`.
+
+Source: mysql-server, sql/sql_lex.cc, lex_one_token; mariadb, the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.sql.session import Session
+
+STATEMENT_SHOWN = 200
+"""How much of a statement an error shows."""
+
+
+class Word(NamedTuple):
+    """A word, a sign, or the content of quotes.
+
+    Attributes:
+        text: As written, or the content of the quotes.
+        quote: The quote around it; empty for words and signs.
+    """
+
+    text: str
+    quote: str = ""
+
+
+class Dialect(NamedTuple):
+    """What decides where a word ends.
+
+    Attributes:
+        flavor: Of the server.
+        escapes: Whether a backslash escapes in string literals.
+        ansi: Whether double quotes enclose names, in which nothing escapes.
+    """
+
+    flavor: Flavor
+    escapes: bool = True
+    ansi: bool = False
+
+
+_LEXEME = r"""
+      (?P<gap> [ \t\n\v\f\r]+
+        | {opening}                # a version comment opens: its content counts
+        | \*/                      # and closes
+        | /\*.*?\*/
+        | \#[^\n]* | --(?=[\0-\x20]|\Z)[^\n]*
+      )
+    | (?P<quoted> `(?:[^`]++|``)*+` | "(?:{double}|""|[^"\\])*+" | '(?:{single}|''|[^'\\])*+' )
+    | (?P<word> [\w$\x80-\U0010FFFF]++ )
+    | (?P<sign> (?!/\*) [^'"`] )  # a comment that does not end is refused, as by the server
+"""
+# The server that logged a version comment executed it: one that it did not, it logs without the
+# exclamation mark. To MySQL `/*M!` is a comment like any other.
+_OPENINGS = {Flavor.MYSQL: r"/\*!\d*", Flavor.MARIADB: r"/\*M?!\d*"}
+_ESCAPE, _PLAIN = r"\\.", r"\\"
+_LEXEMES = {
+    Dialect(flavor, escapes, ansi): re.compile(
+        _LEXEME.format(
+            opening=opening,
+            single=_ESCAPE if escapes else _PLAIN,
+            double=_ESCAPE if escapes and not ansi else _PLAIN,
+        ),
+        re.VERBOSE | re.DOTALL,
+    )
+    for flavor, opening in _OPENINGS.items()
+    for escapes in (True, False)
+    for ansi in (True, False)
+}
+_IN_TEXT = {quote: re.compile(rf"\\(.)|{quote}{quote}", re.DOTALL) for quote in "'\""}
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+def dialects(sql: str, session: Session) -> list[Dialect]:
+    """Return the dialects that a statement may be in: more than one only without `sql_mode`."""
+    escapes: tuple[bool, ...] = (True, False)
+    ansi: tuple[bool, ...] = (False, True)
+    if session.sql_mode is not None:
+        escapes = (not session.has(NO_BACKSLASH_ESCAPES),)
+        ansi = (bool(session.has(ANSI_QUOTES)),)
+    if "\\" not in sql:
+        escapes, ansi = escapes[:1], ansi[:1]
+    elif '"' not in sql:
+        ansi = ansi[:1]
+    found = itertools.product(escapes, ansi)
+    # Without escapes, double quotes end at the same place whatever they enclose.
+    return list(
+        dict.fromkeys(
+            Dialect(session.flavor, each, quotes if each or len(ansi) == 1 else False)
+            for each, quotes in found
+        )
+    )
+
+
+def split_words(sql: str, session: Session) -> list[list[Word]]:
+    """Return the words of a statement, once for each dialect in which every quote ends.
+
+    There is more than one only if the statement has a backslash and `sql_mode` is not known.
+    """
+    readings = []
+    for dialect in dialects(sql, session):
+        words, complete = [], False
+        for word in scan(sql, dialect):
+            complete = word is None
+            if word is not None:
+                words.append(word)
+        if complete and words not in readings:
+            readings.append(words)
+    return readings
+
+
+def scan(sql: str, dialect: Dialect) -> Iterator[Word | None]:
+    """Yield the words of a statement; then None, unless a quote or a comment does not end."""
+    lexeme, at = _LEXEMES[dialect], 0
+    while at < len(sql):
+        match = lexeme.match(sql, at)
+        if match is None:
+            return
+        at = match.end()
+        if match.lastgroup == "quoted":
+            yield _quoted(match[0], dialect)
+        elif match.lastgroup != "gap":
+            yield Word(match[0])
+    yield None
+
+
+def _quoted(text: str, dialect: Dialect) -> Word:
+    quote, inside = text[0], text[1:-1]
+    if dialect.escapes and (quote == "'" or (quote == '"' and not dialect.ansi)):
+        return Word(_IN_TEXT[quote].sub(_unescaped, inside), quote)
+    return Word(inside.replace(quote * 2, quote), quote)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped is None:
+        return match[0][0]
+    return match[0] if escaped in "%_" else _ESCAPED.get(escaped, escaped)
+
+
+def capitals(text: str) -> str:
+    """Return a word in capitals, or as it is: a letter beyond ASCII is in no word of SQL."""
+    return text.upper() if text.isascii() else text
+
+
+def keyword(word: Word) -> str:
+    """Return a word in capitals; empty for what is in quotes."""
+    return "" if word.quote else capitals(word.text)
+
+
+class Reader:
+    """Words, read from the left."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._words = words
+        self._at = 0
+
+    def take(self, *wanted: str) -> str | None:
+        """Return the next word, in capitals, if it is one of these; quoted names are no words."""
+        if self._at >= len(self._words):
+            return None
+        word = self._words[self._at]
+        if word.quote or keyword(word) not in wanted:
+            return None
+        self._at += 1
+        return keyword(word)
+
+    def take_all(self, *wanted: str) -> list[str]:
+        """Return the next words as long as they are of these."""
+        taken = []
+        while (word := self.take(*wanted)) is not None:
+            taken.append(word)
+        return taken
+
+    def next(self) -> Word | None:
+        """Return the next word, whatever it is; None at the end."""
+        if self._at >= len(self._words):
+            return None
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def peek(self, ahead: int = 0) -> Word:
+        """Return a word to come; an empty one past the end."""
+        at = self._at + ahead
+        return self._words[at] if at < len(self._words) else Word("")
+
+    def skip_brackets(self) -> Sequence[Word] | None:
+        """Return the content of the brackets that follow, and move past them; None without any.
+
+        Raises:
+            UnsupportedError: They do not end.
+        """
+        if self.peek() != Word("("):
+            return None
+        end = closing(self._words, self._at)
+        inside = self._words[self._at + 1 : end]
+        self._at = end + 1
+        return inside
+
+    def rest(self) -> list[Word]:
+        """Return the words that are left, without a semicolon at the end."""
+        words = list(self._words[self._at :])
+        while words and words[-1] == Word(";"):
+            words.pop()
+        return words
+
+    def seek(self, *wanted: str) -> str | None:
+        """Move past the first of these words that follows, and return it; None at the end."""
+        while self._at < len(self._words):
+            if (word := self.take(*wanted)) is not None:
+                return word
+            self._at += 1
+        return None
+
+    def name(self) -> str:
+        """Return the next word as a name.
+
+        Raises:
+            UnsupportedError: There is none: only a sign, a string or the end.
+        """
+        text, quote = self.peek()
+        unquoted = text[:1].isalnum() or text[:1] in ("_", "$") or text[:1] > "\x7f"
+        if not (unquoted if not quote else quote != "'"):
+            raise _not_understood()
+        self._at += 1
+        return text
+
+    def table(self, default_database: str) -> tuple[str, str]:
+        """Return the next words as a table's name: `t`, `d.t`, or `.t` of the default database.
+
+        Raises:
+            UnsupportedError: They are none.
+        """
+        if self.take("."):
+            return default_database, self.name()
+        first = self.name()
+        return (first, self.name()) if self.take(".") else (default_database, first)
+
+    def end(self) -> None:
+        """Move to the end of the statement.
+
+        Raises:
+            UnsupportedError: More than a semicolon is left.
+        """
+        self.take_all(";")
+        if self._at < len(self._words):
+            raise _not_understood()
+
+
+def closing(words: Sequence[Word], start: int) -> int:
+    """Return the index of the bracket that closes the one at `start`.
+
+    Raises:
+        UnsupportedError: It does not end.
+    """
+    depth = 0
+    for index in range(start, len(words)):
+        depth += (words[index] == Word("(")) - (words[index] == Word(")"))
+        if depth == 0:
+            return index
+    raise UnsupportedError("a bracket that does not end")
+
+
+def brackets(words: Sequence[Word]) -> tuple[Sequence[Word], Sequence[Word]]:
+    """Return the content of the brackets that the words begin with, and what follows them.
+
+    Raises:
+        UnsupportedError: They do not begin with a bracket, or it does not end.
+    """
+    if not words or words[0] != Word("("):
+        raise UnsupportedError("no bracket")
+    end = closing(words, 0)
+    return words[1:end], words[end + 1 :]
+
+
+def chunks(words: Sequence[Word]) -> Iterator[Sequence[Word]]:
+    """Yield what is between the commas outside of brackets."""
+    start = depth = 0
+    for index, word in enumerate(words):
+        depth += (word == Word("(")) - (word == Word(")"))
+        if depth == 0 and word == Word(","):
+            yield words[start:index]
+            start = index + 1
+    if start < len(words):
+        yield words[start:]
+
+
+def outer_texts(words: Sequence[Word]) -> list[str]:
+    """Return the words outside of brackets in capitals: quoted ones empty, brackets as `(`."""
+    texts, depth = [], 0
+    for word in words:
+        opens, closes = word == Word("("), word == Word(")")
+        if depth == 0 and not closes:
+            texts.append(keyword(word))
+        depth += opens - closes
+    return texts
+
+
+def _not_understood() -> UnsupportedError:
+    return UnsupportedError(
+        "the tables of a statement cannot be determined: start after it, with a new snapshot of "
+        "the tables, and report it"
+    )

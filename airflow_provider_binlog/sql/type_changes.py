@@ -1,0 +1,287 @@
+"""Whether another type of a column changes the values that it holds.
+
+A statement that changes a column's type logs no row. In strict mode it fails rather than lose a
+value, with exceptions: it rounds, pads, cuts trailing spaces and converts what has another form.
+
+Source: mysql-server, sql/field_conv.cc and sql/sql_table.cc, copy_data_between_tables; mariadb, the
+same; what MySQL 9.7 and MariaDB 10.11 and 11.8 make of edge values (test_type_changes.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.column_types import (
+    BLOBS,
+    BYTES,
+    ENUMS,
+    FLOATS,
+    GEOMETRIES,
+    INTEGERS,
+    STRINGS,
+    TEMPORALS,
+    TEXTS,
+    SqlType,
+)
+from airflow_provider_binlog.sql.session import PAD_CHAR_TO_FULL_LENGTH
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.sql.definitions import Definition
+    from airflow_provider_binlog.sql.session import Session
+
+_UNICODE = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32"})
+# Character sets whose every text is one of utf8mb4.
+_IN_UTF8MB4 = _UNICODE | {"ascii", "latin1"}
+# Character sets whose first 128 characters are not those of ASCII.
+_NOT_ASCII = frozenset({"swe7", "binary"})
+_CHARACTER_MAX = 4
+# Decimal digits of the greatest values, signed and unsigned, by size in bytes.
+_DIGITS = {1: (3, 3), 2: (5, 5), 3: (7, 8), 4: (10, 10), 8: (19, 20)}
+# Size of an integer in bytes up to which the type holds every one: 24 and 53 bits.
+_EXACT_BYTES = {"float": 3, "double": 4}
+
+_NARROWER = "the new type holds less"
+_OTHER_FORM = "the new type has another form of values"
+
+
+def rewrites_column(
+    before: SqlType | None, after: Definition, session: Session, *, nullable: bool | None
+) -> str | None:
+    """Return why CHANGE or MODIFY may have changed values of the column; None if it kept them all.
+
+    A column that was NOT NULL and is AUTO_INCREMENT is taken to have been so before, if its type
+    changes: otherwise zeros in it are numbered.
+
+    Args:
+        before: The type in full, with its character set; None where it is not known.
+        after: What the statement makes of the column.
+        session: That ran it.
+        nullable: Whether the column might hold NULL before; None where it is not known.
+    """
+    if after.generated:
+        return "the column is generated"
+    not_null = after.nullable is False or (
+        after.nullable is None
+        and after.type is not None
+        and after.type.name == "timestamp"
+        and not session.explicit_timestamps
+    )
+    if nullable is not False and not_null:
+        reason = _null_loss(after, session)
+        if reason is not None:
+            return reason
+    if after.auto_increment and (nullable is not False or before == after.type):
+        return "the column is numbered"
+    return rewrites(before, after.type, session)
+
+
+def _null_loss(after: Definition, session: Session) -> str | None:
+    is_timestamp = after.type is None or after.type.name == "timestamp"
+    if after.auto_increment or is_timestamp or not session.is_strict:
+        return "NULL became another value"
+    return None
+
+
+def rewrites(before: SqlType | None, after: SqlType | None, session: Session) -> str | None:
+    """Return why another type may have changed values; None if it kept them all.
+
+    Args:
+        before: The type in full, with its character set; None where it is not known.
+        after: The type after; its character set is None where the statement does not name one,
+            and it is the table's default.
+        session: That ran the statement.
+    """
+    if before is None or after is None:
+        return "the type before or after is not known"
+    strict = session.is_strict
+    if after.name == "json" and before.name != "json" and session.flavor is Flavor.MARIADB:
+        after = SqlType("longtext", charset="utf8mb4")
+    if before.is_text or before.name in ENUMS:
+        reason = _charset_loss(before, after, strict=strict)
+        if reason is not None:
+            return reason
+    family = next((rule for names, rule in _RULES if before.name in names), None)
+    if family is None:
+        return None if before.name == after.name else _OTHER_FORM
+    reason = family(before, after, strict)
+    padded = before.name == "char" and after.name != "char"
+    if reason is None and padded and session.has(PAD_CHAR_TO_FULL_LENGTH):
+        return "sql_mode has PAD_CHAR_TO_FULL_LENGTH"
+    return reason
+
+
+def rewrites_charset(before: SqlType | None, charset: str | None) -> str | None:
+    """Return why CONVERT TO CHARACTER SET may have changed values; None if it kept them all.
+
+    It makes a longer type of one of TEXT that might be too short.
+
+    Args:
+        before: The column's type; None where it is not known.
+        charset: The new character set; None where it is not known.
+    """
+    if before is None:
+        return "the type before is not known"
+    if not before.is_text and before.name not in ENUMS:
+        return None
+    if _keeps_charset(before.charset, charset):
+        return None
+    return f"the text was converted from {before.charset} to {charset}"
+
+
+def _charset_loss(before: SqlType, after: SqlType, *, strict: bool) -> str | None:
+    if not after.is_text and after.name not in ENUMS:
+        return None
+    if after.charset is None:
+        # The default of a table may be another one than that of its column.
+        known = strict or before.charset == "ascii"
+        return None if known else "outside of strict mode, its character set may be another"
+    if not _keeps_charset(before.charset, after.charset):
+        return f"the text was converted from {before.charset} to {after.charset}"
+    longer = after.name in TEXTS and _charset(before.charset) != _charset(after.charset)
+    return _NARROWER if longer and not strict else None
+
+
+def _keeps_charset(before: str | None, after: str | None) -> bool:
+    before, after = _charset(before), _charset(after)
+    if before is None or after is None:
+        return before == "ascii"
+    if before == after or (before == "ascii" and after not in _NOT_ASCII):
+        return True
+    return after == "utf8mb4" and before in _IN_UTF8MB4
+
+
+def _charset(name: str | None) -> str | None:
+    return "utf8mb3" if name == "utf8" else name
+
+
+# ------------------------------------------------------------------- by family, of the type before
+
+
+def _integer(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+    size = INTEGERS[before.name]
+    if after.name in INTEGERS:
+        wider = INTEGERS[after.name] > size
+        same = INTEGERS[after.name] == size and after.unsigned == before.unsigned
+        keeps = same or (wider and (before.unsigned or not after.unsigned))
+        return None if keeps or strict else _NARROWER
+    if after.name == "decimal":
+        keeps = _whole_digits(after) >= _DIGITS[size][before.unsigned]
+        keeps = keeps and (before.unsigned or not after.unsigned)
+        return None if keeps or strict else _NARROWER
+    if after.name in FLOATS:
+        exact = size <= _EXACT_BYTES[after.name] and after.scale is None
+        keeps = exact and (before.unsigned or not after.unsigned)
+        return None if keeps else _NARROWER
+    return _OTHER_FORM
+
+
+def _decimal(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+    scale = before.scale or 0
+    if after.name in INTEGERS:
+        digits = _DIGITS[INTEGERS[after.name]][after.unsigned] - 1
+        keeps = _whole_digits(before) <= digits and (before.unsigned or not after.unsigned)
+        return "numbers were rounded" if scale else None if keeps or strict else _NARROWER
+    if after.name != "decimal":
+        return _OTHER_FORM
+    if (after.scale or 0) < scale:
+        return "numbers were rounded"
+    keeps = _whole_digits(after) >= _whole_digits(before)
+    keeps = keeps and (before.unsigned or not after.unsigned)
+    return None if keeps or strict else _NARROWER
+
+
+def _whole_digits(of: SqlType) -> int:
+    return (of.length or 0) - (of.scale or 0)
+
+
+def _float(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+    if after.name not in FLOATS:
+        return _OTHER_FORM
+    if after.scale is not None and (after.length, after.scale) != (before.length, before.scale):
+        return "numbers were rounded"
+    if (before.name, after.name) == ("double", "float"):
+        return "numbers were rounded"
+    if before.scale is not None and before.name != after.name:
+        return "numbers were rounded"
+    keeps = before.unsigned or not after.unsigned
+    return None if keeps or strict else _NARROWER
+
+
+def _text(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+    if not after.is_text:
+        return _OTHER_FORM
+    if after.name == "char" and before.name != "char":
+        return "trailing spaces were removed"
+    if before.name in TEXTS:
+        keeps = TEXTS.get(after.name, 0) >= TEXTS[before.name]
+        return None if keeps else _NARROWER
+    if _holds(after, before.length, _charset(after.charset) in (None, _charset(before.charset))):
+        return None
+    # A CHAR has no trailing spaces, which are all that is cut in strict mode.
+    return None if before.name == "char" and after.name in STRINGS and strict else _NARROWER
+
+
+def _holds(of: SqlType, length: int | None, same_charset: bool) -> bool:  # noqa: FBT001
+    """Whether a type of text holds so many characters."""
+    if length is None:
+        return False
+    if of.name in STRINGS:
+        return of.length is not None and of.length >= length
+    # A VARCHAR has at most as many bytes as a TEXT, whatever its characters.
+    fits = TEXTS[of.name] > 1 and same_charset
+    return fits or length * _CHARACTER_MAX < 1 << 8 * TEXTS[of.name]
+
+
+def _bytes(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+    if after.name not in BYTES:
+        return _OTHER_FORM
+    if after.name == "binary":
+        return None if before == after and before.length is not None else "values were padded"
+    if after.name in BLOBS:
+        least = 2 if before.name in ("binary", "varbinary") else BLOBS[before.name]
+        fits = (before.length or 1 << 8) < 1 << 8 and before.name not in BLOBS
+        return None if BLOBS[after.name] >= least or fits else _NARROWER
+    known = before.length is not None and after.length is not None
+    return None if known and (after.length or 0) >= (before.length or 0) else _NARROWER
+
+
+def _enum(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+    if before.values is None or (after.name in ENUMS and after.values is None):
+        return "its values are not known"
+    if after.is_text:
+        lengths = [len(value) for value in before.values]
+        longest = max(lengths) if before.name == "enum" else sum(lengths) + len(lengths) - 1
+        return None if _holds(after, longest, same_charset=False) else _NARROWER
+    if after.name != before.name or after.values is None:
+        return _OTHER_FORM
+    kept = after.values[: len(before.values)] == before.values
+    return None if kept else "its values are others, or in another order"
+
+
+def _temporal(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+    if before.name != after.name:
+        return _OTHER_FORM
+    return None if after.fsp >= before.fsp else "fractions of a second were removed"
+
+
+def _geometry(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+    return None if after.name in (before.name, "geometry") else _OTHER_FORM
+
+
+def _exact(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+    same = (before.name, before.length) == (after.name, after.length)
+    return None if same and before.length is not None else _OTHER_FORM
+
+
+_RULES = (
+    (INTEGERS, _integer),
+    (("decimal",), _decimal),
+    (FLOATS, _float),
+    ((*STRINGS, *TEXTS), _text),
+    (BYTES, _bytes),
+    (ENUMS, _enum),
+    (TEMPORALS, _temporal),
+    (GEOMETRIES, _geometry),
+    (("bit", "vector"), _exact),
+)

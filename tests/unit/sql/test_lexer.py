@@ -1,0 +1,131 @@
+"""Words: what stands between quotes and in comments is told from what does not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.lexer import Reader, Word
+from airflow_provider_binlog.sql.lexer import split_words as split
+from airflow_provider_binlog.sql.session import Session
+
+
+def split_words(sql: str, flavor: Flavor, sql_mode: int | None = None) -> list[list[Word]]:
+    return split(sql, Session(flavor, sql_mode=sql_mode))
+
+
+BOTH = pytest.mark.parametrize("flavor", list(Flavor))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("DROP\tTABLE\n t1,`a``b`", [*["DROP", "TABLE", "t1", ","], ("a`b", "`")]),
+        ('"x""y".z', [('x"y', '"'), ".", "z"]),
+        ("'it''s' 'b\"c`'", [("it's", "'"), ('b"c`', "'")]),
+        ("a/* b */c/**/d", ["a", "c", "d"]),
+        ("a -- b\nc --d", ["a", "c", "-", "-", "d"]),
+        ("a#b\nc", ["a", "c"]),
+        ("a --", ["a"]),
+        ("/*!50000 a */ /*! b*/ c /*! d /* e */ f */", ["a", "b", "c", "d", "f"]),
+        ("t$1 _x 2020_a ünö €", ["t$1", "_x", "2020_a", "ünö", "€"]),
+        ("a.2020", ["a", ".", "2020"]),
+        ("a\u00a0b", ["a\u00a0b"]),
+    ],
+)
+def test_words(flavor: Flavor, sql: str, words: list[str | tuple[str, str]]) -> None:
+    expected = [Word(each) if isinstance(each, str) else Word(*each) for each in words]
+
+    assert split_words(sql, flavor) == [expected]
+
+
+@BOTH
+def test_a_comment_that_does_not_end_is_refused(flavor: Flavor) -> None:
+    assert split_words("a /* b", flavor) == []
+    assert split_words("a / * b", flavor) == [[*map(Word, "a/*b")]]
+    # And at once: a search for the end from each of them would take minutes.
+    assert split_words("/* " * 300_000, flavor) == []
+
+
+def test_a_comment_of_mariadb_counts_there_alone() -> None:
+    assert split_words("a /*M!100100 b */ c", Flavor.MARIADB) == [[*map(Word, "abc")]]
+    assert split_words("a /*M!100100 b */ c", Flavor.MYSQL) == [[*map(Word, "ac")]]
+
+
+@BOTH
+def test_a_backslash_is_read_in_both_of_its_meanings(flavor: Flavor) -> None:
+    # Only one of them ends the quotes.
+    assert split_words(r"'a\' b '", flavor) == [[Word("a' b ", "'")]]
+    assert split_words(r"'a\' b", flavor) == [[Word("a\\", "'"), Word("b")]]
+    # Both do, and both are told.
+    assert split_words(r"'a\\'", flavor) == [[Word("a\\", "'")], [Word("a\\\\", "'")]]
+    assert split_words(r"'a\' b # '", flavor) == [
+        [Word("a' b # ", "'")],
+        [Word("a\\", "'"), Word("b")],
+    ]
+
+
+@BOTH
+def test_the_session_says_what_a_backslash_is(flavor: Flavor) -> None:
+    assert split_words(r"'a\n'", flavor, sql_mode=0) == [[Word("a\n", "'")]]
+    assert split_words(r"'a\n'", flavor, sql_mode=1 << 20) == [[Word(r"a\n", "'")]]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        (r"'\\'''", "\\'"),
+        (r"'\'\''", "''"),
+        (r"'\%\_'", r"\%\_"),
+        (r"'\0\b\r\t\Z'", "\0\b\r\t\x1a"),
+    ],
+)
+def test_what_a_text_says(flavor: Flavor, sql: str, text: str) -> None:
+    assert split_words(sql, flavor, sql_mode=0) == [[Word(text, "'")]]
+
+
+@BOTH
+@pytest.mark.parametrize("sql", ["'a", '"a', "`a", "`a``", "'a''"])
+def test_a_quote_that_does_not_end_is_no_reading(flavor: Flavor, sql: str) -> None:
+    assert split_words(sql, flavor) == []
+
+
+@given(st.text("abAB .,'\"`\\/*!#-\n\x00é", max_size=30), st.sampled_from(list(Flavor)))
+def test_any_text_has_at_most_three_readings(sql: str, flavor: Flavor) -> None:
+    assert len(split_words(sql, flavor)) <= 3
+    assert len(split_words(sql, flavor, sql_mode=0)) <= 1
+
+
+def reader(sql: str) -> Reader:
+    (words,) = split_words(sql, Flavor.MYSQL)
+    return Reader(words)
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        ("t", ("d", "t")),
+        ("a . b", ("a", "b")),
+        (".b", ("d", "b")),
+        ("`a.b`.`c`", ("a.b", "c")),
+        ('"a"."b"', ("a", "b")),
+        ("shop.table", ("shop", "table")),
+    ],
+)
+def test_a_table(sql: str, table: tuple[str, str]) -> None:
+    assert reader(sql).table("d") == table
+
+
+@pytest.mark.parametrize("sql", ["", "'t'", "a.", "a.'b'", "@t", "(", ". ."])
+def test_what_is_no_table_is_refused(sql: str) -> None:
+    with pytest.raises(UnsupportedError, match="cannot be determined"):
+        reader(sql).table("d")
+
+
+def test_quoted_names_are_no_keywords() -> None:
+    assert reader("`DROP` t").take("DROP") is None
