@@ -50,14 +50,14 @@ def explain(error: Exception, **where: str) -> BinlogError:
         if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
             return TargetConflictError("another writer committed to the target first", **context)
         if _MISSING.search(name) or _MISSING.search(text):
-            return StagingError("a file went missing under the merge", **context)
+            return StagingError("a file is missing that the merge reads", **context)
         if _UNREACHABLE.search(name):
             return StoreUnavailableError("the store failed under the merge", **context)
     return MergeError("the merge failed", **context)
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
-    """Yield class name and text of each Java exception behind `error`, the outermost first."""
+    """Yield class name and text of each Java exception in the cause chain of `error`, the outermost first."""
     throwable = _throwable(error)
     for _ in range(20):
         if throwable is None:

@@ -6,7 +6,7 @@ r"""The application that spark-submit runs: merge staged changes into Delta or I
 Exit codes: 0 done; 1 failed; 2 the arguments cannot be used; 75 failed, but may pass by itself.
 """
 
-# ruff: noqa: T201  The report goes to stdout, failures to stderr.
+# ruff: noqa: T201  The report is printed to stdout, failures to stderr.
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
-    """Return the options, and the URI that the report goes to; exits with 2 if they are no use."""
+    """Return the options, and the report's URI; exit with 2 if they cannot be used."""
     parser = argparse.ArgumentParser("merge_job.py", description=__doc__.split("\n")[0])
     parser.add_argument("--staging", required=True, help="URI of the staging root")
     parser.add_argument("--source", required=True, help="name of the source")
@@ -104,7 +104,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         default=[],
         type=_property,
         metavar="NAME=VALUE",
-        help="a property of the tables that are made",
+        help="a property of new tables",
     )
     parser.add_argument("--threads", type=int, default=4, help="tables merged at once")
     parser.add_argument(

@@ -72,7 +72,7 @@ class MergeOptions:
         table_name: Template of a table's name in the catalog.
         tables: Patterns over `database.table`; no table else is merged.
         keys: Key columns of tables without a primary key.
-        properties: Table properties of the tables that are made.
+        properties: Table properties of new tables.
         threads: How many tables are merged at once.
         verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
     """
@@ -92,7 +92,7 @@ class MergeOptions:
 
 @dataclass
 class _Table:
-    """One table on its way through a merge; one whose report bears an error goes no further."""
+    """One table on its way through a merge; one whose report has an error is left alone."""
 
     name: TableName
     target: str
@@ -222,7 +222,7 @@ def _survey(
 def _with_earlier(
     files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
 ) -> Sequence[Manifest]:
-    """Return the manifests from the first one that any table needs: one may be far behind."""
+    """Return the manifests from the first one that any table needs: one may lag behind the others."""
     begin = manifests[0].sequence
     first = min((table.first_needed for table in tables if not table.failed), default=begin)
     if first >= begin:

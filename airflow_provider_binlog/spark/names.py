@@ -63,7 +63,8 @@ def catalog_name(template: str, *, database: str, table: str) -> str:
         raise ConfigurationError("not a template of a table's name", template=template) from error
     if not fields <= _FIELDS or "table" not in fields:
         raise ConfigurationError(
-            "a table's name is made of {database} and {table}, and needs {table}", template=template
+            "a table's name consists of {database} and {table}, and needs {table}",
+            template=template,
         )
     # A dot in an encoded name would end a part of the identifier.
     names = {

@@ -14,7 +14,7 @@ FORMAT = "airflow-provider-binlog/merge-report"
 
 @dataclass
 class TableReport:
-    """How the merge of one table went.
+    """The result of the merge of one table.
 
     Attributes:
         table: `database.table` at the source.
@@ -24,7 +24,7 @@ class TableReport:
         changes: Change rows that were read, by type.
         rows: Rows of the target that were inserted, updated and deleted, where the format says.
         seconds: How long it took.
-        error: What went wrong.
+        error: Why it failed.
         retryable: Whether the same merge may succeed later.
     """
 
@@ -42,14 +42,14 @@ class TableReport:
 
 @dataclass(frozen=True)
 class Report:
-    """How a merge went.
+    """The result of a merge.
 
     Attributes:
         source: Name of the source.
         through: Number of the last manifest it covers.
         tables: One entry for each table that the manifests changed.
         seconds: How long all of it took.
-        error: What went wrong before any table was touched.
+        error: Why it failed before any table was touched.
         retryable: Whether that may pass.
     """
 

@@ -45,7 +45,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.caseSensitive": "false",
-    # A file that is gone or damaged is an error, whatever the cluster's defaults are.
+    # A missing or damaged file is an error, whatever the cluster's defaults are.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -172,7 +172,7 @@ def _evolve(merge: _Merge, state: TargetState) -> None:
     segment, work = merge.segment, merge.work
     filled = {id_ for id_, name in segment.fields.items() if name in segment.evolution.filled}
     if filled:
-        # A merge that is to take over from here knows which columns are not filled in yet.
+        # Should this merge be killed, the next one knows which columns are not filled in yet.
         _set_properties(merge, announce_fills(state, filled, work.applied.sequence))
     if segment.evolution.changes_columns:
         merge.lake.evolve(merge.session, work.target, state, segment.evolution)

@@ -125,7 +125,6 @@ PENDING = (
     "airflow_provider_binlog/rows/",
     "airflow_provider_binlog/schema_history/",
     "airflow_provider_binlog/sensors/",
-    "airflow_provider_binlog/spark/",
     "airflow_provider_binlog/transport/",
     "airflow_provider_binlog/triggers/",
     "airflow_provider_binlog/manifest.py",
@@ -151,7 +150,6 @@ PENDING = (
     "tests/unit/rows/",
     "tests/unit/schema_history/",
     "tests/unit/sensors/",
-    "tests/unit/spark/",
     "tests/unit/transport/",
     "tests/unit/triggers/",
 )

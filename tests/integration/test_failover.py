@@ -244,16 +244,18 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
 # ------------------------------------------------------------------- in the lake
 
 
-def test_the_lake_follows_a_failover(pair: Pair, quick_place: Workplace, tmp_path: Path) -> None:
+def test_the_lake_follows_a_failover(
+    pair: Pair, quick_workplace: Workplace, tmp_path: Path
+) -> None:
     """From one server to the other and back; by the note of how far the lake is, and without."""
-    template = f"{quick_place.database}.{{table}}"
-    quick_place.source = "shop"
-    capture = Capture(pair.source, quick_place.store)
+    template = f"{quick_workplace.database}.{{table}}"
+    quick_workplace.source = "shop"
+    capture = Capture(pair.source, quick_workplace.store)
 
     def check_lake() -> None:
-        quick_place.merge(table_name=template)
+        quick_workplace.merge(table_name=template)
         for name, columns in {"t": "id, a", "idle": "id", "visits": "page"}.items():
-            table = quick_place.spark.table(f"lake.{template.format(table=name)}")
+            table = quick_workplace.spark.table(f"lake.{template.format(table=name)}")
             found = table.selectExpr(*columns.split(", ")).collect()
             expected = pair.source.query(f"SELECT {columns} FROM {name}")
             assert sorted(map(tuple, found)) == sorted(expected)
@@ -281,9 +283,9 @@ def test_the_lake_follows_a_failover(pair: Pair, quick_place: Workplace, tmp_pat
     assert len({manifest.identity for manifest in capture.staged}) == 2
 
 
-def a_table(place: Workplace, name: str = "t") -> tuple[Source, Table]:
-    source = place.new_source()
-    return source, source.create(place.database, name, {"id": INT}, ("id",))
+def a_table(workplace: Workplace, name: str = "t") -> tuple[Source, Table]:
+    source = workplace.new_source()
+    return source, source.create(workplace.database, name, {"id": INT}, ("id",))
 
 
 def seal(source: Source, server: str) -> None:
@@ -296,44 +298,44 @@ def seal(source: Source, server: str) -> None:
     source.log.commit(replace(manifest, identity=identity, start=start, stop=stop))
 
 
-def recorded(place: Workplace, table: Table) -> str:
+def recorded(workplace: Workplace, table: Table) -> str:
     """Return the server that a lake table follows, as it says itself."""
-    return str(json.loads(place.state(table).properties[IDENTITY_PROPERTY])["server"])
+    return str(json.loads(workplace.state(table).properties[IDENTITY_PROPERTY])["server"])
 
 
-def test_a_table_without_changes_during_failovers(quick_place: Workplace) -> None:
-    place = quick_place
-    source, idle = a_table(place, "idle")
-    busy = source.create(place.database, "busy", {"id": INT}, ("id",))
+def test_a_table_without_changes_during_failovers(quick_workplace: Workplace) -> None:
+    workplace = quick_workplace
+    source, idle = a_table(workplace, "idle")
+    busy = source.create(workplace.database, "busy", {"id": INT}, ("id",))
     idle.insert(id=1)
     for number, server in enumerate(["A", "B", "C"]):
         busy.insert(id=number)
         seal(source, server)
-        place.merge()
+        workplace.merge()
     # Once it is merged, only the note knows whose it was.
-    place.store.write(source.log.key(1), b"expired")
-    assert (recorded(place, idle), recorded(place, busy)) == ("A", "C")
+    workplace.store.write(source.log.key(1), b"expired")
+    assert (recorded(workplace, idle), recorded(workplace, busy)) == ("A", "C")
     idle.insert(id=2)
     seal(source, "C")
 
-    place.merge()
+    workplace.merge()
 
-    place.check(idle, busy)
-    assert recorded(place, idle) == "C"
+    workplace.check(idle, busy)
+    assert recorded(workplace, idle) == "C"
 
 
 @pytest.mark.parametrize("step", ["behind", "before"])
 def test_a_merge_that_is_killed_during_a_failover(
-    step: str, quick_place: Workplace, monkeypatch: pytest.MonkeyPatch
+    step: str, quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind the table's commit, or between its properties and the commit."""
-    source, table = a_table(quick_place)
+    source, table = a_table(quick_workplace)
     table.insert(id=1)
     seal(source, "A")
-    quick_place.merge()
+    quick_workplace.merge()
     table.insert(id=2)
     seal(source, "B")
-    lake = type(quick_place.lake)
+    lake = type(quick_workplace.lake)
     merge = lake.merge
 
     def die(*arguments: Any) -> None:
@@ -343,27 +345,29 @@ def test_a_merge_that_is_killed_during_a_failover(
 
     with monkeypatch.context() as patch:
         patch.setattr(lake, "merge", die)
-        assert quick_place.try_merge().failed
+        assert quick_workplace.try_merge().failed
     table.insert(id=3)
     seal(source, "C")
     table.insert(id=4)
     seal(source, "A")
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
 def test_a_server_without_a_failover_may_not_write_the_table(
-    quick_place: Workplace, tmp_path: Path
+    quick_workplace: Workplace, tmp_path: Path
 ) -> None:
-    source, table = a_table(quick_place)
+    source, table = a_table(quick_workplace)
     for server in ("A", "B"):
         table.insert(id=ord(server))
         seal(source, server)
-    quick_place.merge()
+    quick_workplace.merge()
     elsewhere = replace(
-        quick_place, root=f"file://{tmp_path}/b", store=open_store(f"file://{tmp_path}/b/staging")
+        quick_workplace,
+        root=f"file://{tmp_path}/b",
+        store=open_store(f"file://{tmp_path}/b/staging"),
     )
     source, same = a_table(elsewhere)
     for server in ("X", "Y", "Y"):
@@ -374,7 +378,7 @@ def test_a_server_without_a_failover_may_not_write_the_table(
 
         assert "does not follow this table of this source" in str(failed.error)
         assert "binlog.identity" in str(failed.error)
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
 # ------------------------------------------------------------------- GTID sets

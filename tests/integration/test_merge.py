@@ -21,15 +21,15 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def test_the_life_of_a_table(place: Workplace) -> None:
-    source = place.new_source()
-    orders = source.create(place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
+def test_inserts_updates_and_deletes(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    orders = source.create(workplace.database, "orders", {"id": INT, "note": TEXT}, ("id",))
     orders.identity.part_rows = 7
     for id_ in range(20):
         orders.insert(id=id_, note=f"note {id_}")
     source.commit()
-    report = place.merge()
-    place.check(orders)
+    report = workplace.merge()
+    workplace.check(orders)
     assert report.tables[0].changes == {"insert": 20}
     assert report.tables[0].rows == {"inserted": 20, "updated": 0, "deleted": 0}
 
@@ -42,18 +42,18 @@ def test_the_life_of_a_table(place: Workplace) -> None:
     orders.insert(id=30, note=None)
     orders.delete(30)
     source.commit()
-    report = place.merge()
-    place.check(orders)
+    report = workplace.merge()
+    workplace.check(orders)
     assert report.tables[0].rows == {"inserted": 1, "updated": 4, "deleted": 2}
 
-    again = place.merge()
+    again = workplace.merge()
     assert again.tables == []
-    place.check(orders)
+    workplace.check(orders)
 
 
-def test_several_manifests_are_one_merge(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    orders = source.create(quick_place.database, "orders", {"id": INT, "note": TEXT}, ("id",))
+def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    orders = source.create(quick_workplace.database, "orders", {"id": INT, "note": TEXT}, ("id",))
     orders.insert(id=1, note="one")
     source.commit()
     orders.update(1, id=2)
@@ -63,32 +63,35 @@ def test_several_manifests_are_one_merge(quick_place: Workplace) -> None:
     orders.delete(2)
     source.commit()
 
-    report = quick_place.merge(through=3)
+    report = quick_workplace.merge(through=3)
     (table,) = report.tables
     assert (table.status, table.applied_before, table.applied_after) == ("merged", 0, 3)
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(orders)
-    assert quick_place.state(orders).applied_sequence == 4
+    quick_workplace.check(orders)
+    assert quick_workplace.state(orders).applied_sequence == 4
 
 
-def test_names_may_hold_anything(place: Workplace) -> None:
-    source = place.new_source()
+def test_names_may_hold_anything(workplace: Workplace) -> None:
+    source = workplace.new_source()
     names = ["from", "path", "order date", "a.b", "tick`s", "größe", "c0", "_metadata", "x=;(){},"]
     table = source.create(
-        f"{place.database} a/b", "_a/b.c{d}", dict.fromkeys(names, TEXT) | {"key": INT}, ("key",)
+        f"{workplace.database} a/b",
+        "_a/b.c{d}",
+        dict.fromkeys(names, TEXT) | {"key": INT},
+        ("key",),
     )
     table.insert(key=1, **{name: name for name in names})
     table.insert(key=2, **{name: name for name in names})
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, path="changed", **{"a.b": "changed"})
     table.delete(2)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
 TYPES = {
@@ -138,77 +141,77 @@ HIGH = {
 }
 
 
-def test_every_type_arrives(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "types", {"id": INT} | TYPES, ("id",))
+def test_every_type_arrives(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "types", {"id": INT} | TYPES, ("id",))
     table.insert(id=1, **LOW)
     table.insert(id=2, **HIGH)
     table.insert(id=3)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, **HIGH)
     table.update(3, **LOW)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
-def test_keys_of_many_types_merged_side_by_side(place: Workplace) -> None:
-    source = place.new_source()
+def test_keys_of_many_types_merged_side_by_side(workplace: Workplace) -> None:
+    source = workplace.new_source()
     tables = {}
     for key in ("unsigned", "double", "text", "binary", "timestamp"):
         columns = {key: TYPES[key], "n": INT}
-        table = tables[key] = source.create(place.database, f"by_{key}", columns, (key,))
+        table = tables[key] = source.create(workplace.database, f"by_{key}", columns, (key,))
         table.insert(**{key: LOW[key]}, n=1)
         table.insert(**{key: HIGH[key]}, n=1)
     source.commit()
-    place.merge(threads=3)
+    workplace.merge(threads=3)
     for key, table in tables.items():
         table.update(LOW[key], n=2)
         table.delete(HIGH[key])
     source.commit()
 
-    place.merge(threads=3)
+    workplace.merge(threads=3)
 
-    place.check(*tables.values())
+    workplace.check(*tables.values())
 
 
-def test_a_key_of_several_columns(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
+def test_a_key_of_several_columns(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
     columns = {name: TYPES[name] for name in ("binary", "unsigned", "text")} | {"n": INT}
-    table = source.create(quick_place.database, "t", columns, ("binary", "unsigned", "text"))
+    table = source.create(quick_workplace.database, "t", columns, ("binary", "unsigned", "text"))
     table.insert(binary=b"a", unsigned=Decimal(1), text="a", n=1)
     table.insert(binary=b"a", unsigned=Decimal(1), text="A", n=2)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.update((b"a", Decimal(1), "a"), text="b")
     table.delete((b"a", Decimal(1), "A"))
     table.insert(binary=b"", unsigned=Decimal(1), text="A", n=3)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_a_table_without_a_key_becomes_a_changelog(place: Workplace) -> None:
-    source = place.new_source()
-    log = source.create(place.database, "log", {"text": TEXT, "n": BIGINT})
+def test_a_table_without_a_key_becomes_a_changelog(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    log = source.create(workplace.database, "log", {"text": TEXT, "n": BIGINT})
     log.insert(text="twice", n=1)
     log.insert(text="twice", n=1)
     source.commit()
-    place.merge()
+    workplace.merge()
     log.update(1, n=2)
     log.delete(2)
     source.commit()
     log.truncate()
     log.insert(text="after", n=3)
     source.commit()
-    place.merge()
+    workplace.merge()
 
-    rows = sorted(place.found(log), key=lambda row: (row["_sequence"], row["_row"]))
+    rows = sorted(workplace.found(log), key=lambda row: (row["_sequence"], row["_row"]))
 
     assert [(row["_sequence"], row["_change_type"], row["text"], row["n"]) for row in rows] == [
         (1, "insert", "twice", 1),
@@ -222,82 +225,84 @@ def test_a_table_without_a_key_becomes_a_changelog(place: Workplace) -> None:
     assert all(row["_binlog_file"] == "binlog.000001" for row in rows)
 
 
-def test_a_key_can_be_chosen(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"a": BIGINT, "b": TEXT})
+def test_a_key_can_be_chosen(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"a": BIGINT, "b": TEXT})
     keys = {table.name: ("a", "b")}
     table.insert(a=1, b=None)
     table.insert(a=2, b="x")
     source.commit()
-    place.merge(keys=keys)
+    workplace.merge(keys=keys)
     table.update(1, b="now")
     table.update(2, a=None)
     source.commit()
     table.delete(2)
     source.commit()
 
-    place.merge(keys=keys)
+    workplace.merge(keys=keys)
 
-    place.check(table)
+    workplace.check(table)
 
 
-def test_another_key_than_the_primary_one_needs_all_before_images(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "code": TEXT}, ("id",))
+def test_another_key_than_the_primary_one_needs_all_before_images(
+    quick_workplace: Workplace,
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "code": TEXT}, ("id",))
     table.insert(id=1, code="a")
     source.commit()
 
-    failed = quick_place.failure(keys={table.name: ("code",)})
+    failed = quick_workplace.failure(keys={table.name: ("code",)})
 
     assert "before_images" in str(failed.error)
 
 
-def test_all_before_images_change_nothing(quick_place: Workplace) -> None:
-    source = quick_place.new_source(before_images=BeforeImages.ALL)
-    table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_all_before_images_change_nothing(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source(before_images=BeforeImages.ALL)
+    table = source.create(quick_workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     for id_ in range(5):
         table.insert(id=id_, note="new")
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.update(1, note="changed")
     table.swap(2, 3, 9)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_tables_of_a_catalog(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "a_b", {"id": INT, "note": TEXT}, ("id",))
+def test_tables_of_a_catalog(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "a_b", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="one")
     source.commit()
     template = "cdc.{database}_{table}"
-    place.merge(table_name=template)
+    workplace.merge(table_name=template)
     table.update(1, note="two")
     source.commit()
 
-    (report,) = place.merge(table_name=template).tables
+    (report,) = workplace.merge(table_name=template).tables
 
-    prefix = "`lake`." if place.format == "iceberg" else ""
-    assert report.target == f"{prefix}`cdc`.`{place.database}_a_b`"
-    assert place.spark.table(report.target).collect()[0]["note"] == "two"
+    prefix = "`lake`." if workplace.format == "iceberg" else ""
+    assert report.target == f"{prefix}`cdc`.`{workplace.database}_a_b`"
+    assert workplace.spark.table(report.target).collect()[0]["note"] == "two"
 
 
 def test_a_large_table_is_searched_in_the_range_of_the_changes(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     for start in (0, 100, 200):
         for id_ in range(start, start + 10):
             table.insert(id=id_, note="new")
         source.commit()
-        place.merge()
-    assert place.state(table).files > 1
+        workplace.merge()
+    assert workplace.state(table).files > 1
     statements = []
-    lake = type(place.lake)
+    lake = type(workplace.lake)
     merge = lake.merge
 
     def watch(*arguments: Any) -> Commit | None:
@@ -308,7 +313,7 @@ def test_a_large_table_is_searched_in_the_range_of_the_changes(
     table.update(203, id=207_000)
     table.update(105, note="changed")
     source.commit()
-    place.merge()
+    workplace.merge()
 
     assert "BETWEEN CAST('105' AS int) AND CAST('207000' AS int)" in statements[0]
-    place.check(table)
+    workplace.check(table)

@@ -27,14 +27,14 @@ def decimal(precision: int, scale: int) -> ColumnType:
     return ColumnType(f"decimal({precision},{scale})", pa.decimal128(precision, scale))
 
 
-def test_columns_are_added_and_widened(place: Workplace) -> None:
-    source = place.new_source()
+def test_columns_are_added_and_widened(workplace: Workplace) -> None:
+    source = workplace.new_source()
     old = {"id": INT, "f": FLOAT, "d": decimal(5, 2)}
-    table = source.create(place.database, "t", old, ("id",))
+    table = source.create(workplace.database, "t", old, ("id",))
     for id_ in range(4):
         table.insert(id=id_, f=0.5, d=Decimal(1))
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, f=0.25)
     wide = {"id": BIGINT, "f": DOUBLE, "d": decimal(9, 2)}
     table.alter("...", wide | {"at": NTZ, "a note": TEXT})
@@ -42,44 +42,44 @@ def test_columns_are_added_and_widened(place: Workplace) -> None:
     table.insert(id=2**40, f=0.1, d=Decimal(9_999_999))
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
-    assert place.state(table).columns["id"] == "bigint"
+    workplace.check(table)
+    assert workplace.state(table).columns["id"] == "bigint"
 
 
-def test_old_rows_get_the_initial_default_of_a_new_column(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT}, ("id",))
+def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT}, ("id",))
     for id_ in range(3):
         table.insert(id=id_)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.insert(id=3)
     more = {"n": BIGINT, "note": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
     at = datetime(2026, 11, 21, 1, 2, 3, 4)
     values = {"n": 7, "note": "it's new", "at": at, "d": Decimal("1.50")}
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
     source.commit()
-    assert place.merge().tables[0].status == "merged"
-    assert list(place.state(table).columns) == ["id"]
+    assert workplace.merge().tables[0].status == "merged"
+    assert list(workplace.state(table).columns) == ["id"]
     table.update(1, n=None, null=9)
     table.insert(id=4, n=9)
     table.delete(2)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
-def test_old_rows_get_the_initial_default_also_in_partial_images(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
     for id_ in range(6):
         table.insert(id=id_, a=id_)
     source.commit()
-    place.merge()
+    workplace.merge()
     source.row_image = RowImage.MINIMAL
     table.update(1, a=11)
     table.update(2, id=20)
@@ -90,26 +90,26 @@ def test_old_rows_get_the_initial_default_also_in_partial_images(place: Workplac
     table.update(20, a=22)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
 @pytest.mark.parametrize("dies", ["evolve", "merge"])
 def test_an_initial_default_is_filled_in_once(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, dies: str
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
-    """Also by the merge that takes over after one was killed, and that has more to merge."""
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT}, ("id",))
+    """Also by the merge after one that was killed, which has more to merge."""
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT}, ("id",))
     table.insert(id=1)
     table.insert(id=2)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.alter("ADD COLUMN n BIGINT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
     table.update(2, n=None)
     source.commit()
-    lake = type(place.lake)
+    lake = type(workplace.lake)
     work = getattr(lake, dies)
 
     def die(*arguments: Any) -> None:
@@ -118,71 +118,73 @@ def test_an_initial_default_is_filled_in_once(
 
     with monkeypatch.context() as patch:
         patch.setattr(lake, dies, die)
-        assert place.try_merge().failed
+        assert workplace.try_merge().failed
     table.insert(id=3)
     table.update(3, n=None)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
     table.insert(id=4, n=4)
     source.commit()
-    place.merge()
-    place.check(table)
+    workplace.merge()
+    workplace.check(table)
 
 
-def test_an_unknown_initial_default_is_refused(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
+def test_an_unknown_initial_default_is_refused(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
     table.insert(id=1)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     types = {"id": INT, "n": BIGINT}
     table.alter("ADD COLUMN n BIGINT DEFAULT (id)", types, unknown=["n"], n=7)
     table.insert(id=2, n=2)
     source.commit()
 
-    failed = quick_place.failure()
+    failed = quick_workplace.failure()
 
     assert "a new column has a value in rows that were there before it" in str(failed.error)
     assert "column=n" in str(failed.error)
     assert "binlog.000001:" in str(failed.error)
 
-    target = quick_place.target(table)
-    quick_place.spark.sql(f"ALTER TABLE {target} ADD COLUMNS (n bigint)")
-    quick_place.spark.sql(f"UPDATE {target} SET n = 7")
-    quick_place.merge()
-    quick_place.check(table)
+    target = quick_workplace.target(table)
+    quick_workplace.spark.sql(f"ALTER TABLE {target} ADD COLUMNS (n bigint)")
+    quick_workplace.spark.sql(f"UPDATE {target} SET n = 7")
+    quick_workplace.merge()
+    quick_workplace.check(table)
 
 
-def test_a_new_column_of_an_empty_table_needs_no_initial_default(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
+def test_a_new_column_of_an_empty_table_needs_no_initial_default(
+    quick_workplace: Workplace,
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
     table.insert(id=1)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.truncate()
     table.alter("ADD COLUMN n ...", {"id": INT, "n": BIGINT}, unknown=["n"])
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.insert(id=2, n=3)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
 @pytest.mark.parametrize("rows", [True, False], ids=["with rows", "quiet"])
-def test_columns_are_dropped_and_renamed(place: Workplace, rows: bool) -> None:
-    source = place.new_source()
+def test_columns_are_dropped_and_renamed(workplace: Workplace, rows: bool) -> None:
+    source = workplace.new_source()
     old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": TEXT, "d": TEXT, "a note": TEXT}
-    table = source.create(place.database, "t", old, ("id",))
+    table = source.create(workplace.database, "t", old, ("id",))
     for id_ in range(4):
         table.insert(id=id_, a=1, b=2, c="c", d="d")
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, a=11)
     # a and b exchange their names, c only its case; d gives its name to another one.
     new = {"id": INT, "b": BIGINT, "a": BIGINT, "C": TEXT, "d": TEXT}
@@ -193,46 +195,46 @@ def test_columns_are_dropped_and_renamed(place: Workplace, rows: bool) -> None:
         table.insert(id=9, C="new")
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table, in_order=False)
+    workplace.check(table, in_order=False)
     table.update(3, b=33)
     source.commit()
-    place.merge()
-    place.check(table, in_order=False)
+    workplace.merge()
+    workplace.check(table, in_order=False)
 
 
-def test_a_column_that_is_dropped_and_added_again_is_another_one(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "n": BIGINT, "m": BIGINT}, ("id",))
+def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT, "m": BIGINT}, ("id",))
     for id_ in range(3):
         table.insert(id=id_, n=1, m=2)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, n=11)
     types = {"id": INT, "n": TEXT, "m": BIGINT}
     table.alter("DROP n, DROP m, ADD n ..., ADD m ...", types, again=["n", "m"], m=7)
     source.commit()
-    place.merge()
-    assert list(place.state(table).columns) == ["id"]
+    workplace.merge()
+    assert list(workplace.state(table).columns) == ["id"]
     table.update(2, n="new")
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
 @pytest.mark.parametrize("dies", range(6))
 def test_an_evolution_that_was_killed_is_finished(
-    place: Workplace, monkeypatch: pytest.MonkeyPatch, dies: int
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: int
 ) -> None:
-    source = place.new_source()
+    source = workplace.new_source()
     old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": BIGINT}
-    table = source.create(place.database, "t", old, ("id",))
+    table = source.create(workplace.database, "t", old, ("id",))
     table.insert(id=1, a=1, b=2, c=3)
     source.commit()
-    place.merge()
+    workplace.merge()
     types = {"key": INT, "b": BIGINT, "a": BIGINT, "n": BIGINT}
     renamed = {"key": "id", "a": "b", "b": "a"}
     table.alter("...", types, renamed=renamed, n=7)
@@ -246,30 +248,32 @@ def test_an_evolution_that_was_killed_is_finished(
         return [*found[:dies], "SELECT no_such_function()"]
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"airflow_provider_binlog.spark.lake.{place.format}.alter_statements", alter)
-        assert place.try_merge().failed
+        patch.setattr(
+            f"airflow_provider_binlog.spark.lake.{workplace.format}.alter_statements", alter
+        )
+        assert workplace.try_merge().failed
     assert len(statements) == 6
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table, in_order=False)
+    workplace.check(table, in_order=False)
 
 
-def test_the_same_rows_get_another_key(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "code": BIGINT}, ("id",))
+def test_the_same_rows_get_another_key(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "code": BIGINT}, ("id",))
     table.insert(id=1, code=10)
     table.insert(id=2, code=20)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.alter("DROP PRIMARY KEY, ADD PRIMARY KEY (code)", table.types, key=("code",))
     table.update(10, id=2)
     table.update(20, code=30)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
+    workplace.check(table)
 
 
 @pytest.mark.parametrize(
@@ -281,112 +285,114 @@ def test_the_same_rows_get_another_key(place: Workplace) -> None:
     ids=["narrowed", "another key between rows"],
 )
 def test_what_the_lake_cannot_follow_is_refused(
-    quick_place: Workplace,
+    quick_workplace: Workplace,
     types: dict[str, ColumnType],
     key: tuple[str, ...] | None,
     says: str,
 ) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
-    other = source.create(quick_place.database, "other", {"id": INT}, ("id",))
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    other = source.create(quick_workplace.database, "other", {"id": INT}, ("id",))
     table.insert(id=1, n=1)
     source.commit()
-    quick_place.merge()
-    before = quick_place.found(table)
+    quick_workplace.merge()
+    before = quick_workplace.found(table)
     table.update(1, n=2)
     table.alter("...", types, key=key)
     table.insert(id=3, n=3)
     other.insert(id=1)
     source.commit()
 
-    failed = quick_place.failure()
+    failed = quick_workplace.failure()
 
     assert says in str(failed.error)
-    assert f"table={quick_place.database}.t" in str(failed.error)
+    assert f"table={quick_workplace.database}.t" in str(failed.error)
     assert not failed.retryable
-    assert quick_place.found(table) == before
-    quick_place.check(other)
+    assert quick_workplace.found(table) == before
+    quick_workplace.check(other)
 
 
-def test_rows_that_a_statement_rewrote_are_refused(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
-    empty = source.create(quick_place.database, "empty", {"id": INT, "n": BIGINT}, ("id",))
+def test_rows_that_a_statement_rewrote_are_refused(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    empty = source.create(quick_workplace.database, "empty", {"id": INT, "n": BIGINT}, ("id",))
     empty.rewrite("shortened the values", "n")
     table.insert(id=1, n=1)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.rewrite("dropped a partition")
     empty.insert(id=1)
     source.commit()
 
-    failed = quick_place.failure()
+    failed = quick_workplace.failure()
 
     assert "because the statement dropped a partition" in str(failed.error)
     assert "statement=ALTER TABLE t ..." in str(failed.error)
-    quick_place.check(empty)
+    quick_workplace.check(empty)
     table.truncate()
     table.insert(id=2)
     source.commit()
-    quick_place.merge()
-    quick_place.check(table)
+    quick_workplace.merge()
+    quick_workplace.check(table)
 
 
-def test_a_table_takes_its_rows_along_to_its_new_name(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     source.commit()
-    quick_place.merge()
-    kept = quick_place.found(table)
-    old = quick_place.target(table)
+    quick_workplace.merge()
+    kept = quick_workplace.found(table)
+    old = quick_workplace.target(table)
     table.update(1, note="new")
     source.rename((table, "u"))
     table.insert(id=2, note="new")
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
-    rows = quick_place.spark.newSession().table(old).collect()
+    quick_workplace.check(table)
+    rows = quick_workplace.spark.newSession().table(old).collect()
     assert [row.asDict() for row in rows] == kept
 
 
-def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
+def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(
+    quick_workplace: Workplace,
+) -> None:
+    source = quick_workplace.new_source()
     source.exclude = ("*._*",)
-    table = source.create(quick_place.database, "t", {"id": INT}, ("id",))
-    ghost = source.create(quick_place.database, "_t_gho", {"id": INT}, ("id",))
+    table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
+    ghost = source.create(quick_workplace.database, "_t_gho", {"id": INT}, ("id",))
     table.insert(id=1)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     source.rename((table, "_t_del"), (ghost, "t"))
     source.commit()
 
-    report = quick_place.try_merge()
+    report = quick_workplace.try_merge()
 
     failed = {each.table: str(each.error) for each in report.tables if each.error}
-    assert list(failed) == [f"{quick_place.database}.t"]
-    assert "_t_gho before it was renamed" in failed[f"{quick_place.database}.t"]
-    assert "RENAME TABLE t TO _t_del, _t_gho TO t" in failed[f"{quick_place.database}.t"]
+    assert list(failed) == [f"{quick_workplace.database}.t"]
+    assert "_t_gho before it was renamed" in failed[f"{quick_workplace.database}.t"]
+    assert "RENAME TABLE t TO _t_del, _t_gho TO t" in failed[f"{quick_workplace.database}.t"]
 
 
-def test_a_table_is_swapped_for_its_ghost(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_a_table_is_swapped_for_its_ghost(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     table.insert(id=2, note="old")
     source.commit()
-    place.merge()
+    workplace.merge()
     ghost = source.create(
-        place.database, "_t_gho", {"id": INT, "note": TEXT, "state": BIGINT}, ("id",)
+        workplace.database, "_t_gho", {"id": INT, "note": TEXT, "state": BIGINT}, ("id",)
     )
     ghost.insert(id=1, note="old", state=7)
     source.commit()
     source.commit()
     # Merged without the ghost: what is before the lake's applied sequence is read again.
-    tables = [f"{place.database}.[!_]*"]
-    place.merge(tables=tables)
+    tables = [f"{workplace.database}.[!_]*"]
+    workplace.merge(tables=tables)
     table.update(2, note="changed")
     table.insert(id=3, note="new")
     ghost.insert(id=2, note="changed", state=7)
@@ -396,22 +402,22 @@ def test_a_table_is_swapped_for_its_ghost(place: Workplace) -> None:
     table.drop()
     source.commit()
 
-    place.merge(tables=tables)
+    workplace.merge(tables=tables)
 
-    place.check(ghost)
+    workplace.check(ghost)
     ghost.delete(1)
     source.commit()
-    place.merge(tables=tables)
-    place.check(ghost)
+    workplace.merge(tables=tables)
+    workplace.check(ghost)
 
 
-def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_truncate_and_the_rows_after_it_are_one_commit(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     source.commit()
-    place.merge()
-    before = place.state(table)
+    workplace.merge()
+    before = workplace.state(table)
     table.insert(id=2, note="old")
     table.truncate()
     table.insert(id=1, note="new")
@@ -419,90 +425,90 @@ def test_truncate_empties_and_the_rest_follows_in_one_commit(place: Workplace) -
     table.delete(3)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table)
-    if place.format == "delta":
-        assert place.state(table).snapshot == (before.snapshot or 0) + 1
+    workplace.check(table)
+    if workplace.format == "delta":
+        assert workplace.state(table).snapshot == (before.snapshot or 0) + 1
 
 
-def test_truncate_alone_leaves_an_empty_table(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_truncate_alone_leaves_an_empty_table(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     source.commit()
-    place.merge()
+    workplace.merge()
     table.truncate()
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    assert place.found(table) == []
-    assert place.state(table).applied_sequence == 2
+    assert workplace.found(table) == []
+    assert workplace.state(table).applied_sequence == 2
 
 
-def test_a_dropped_table_is_kept_until_its_name_is_used_again(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_a_dropped_table_is_kept_until_its_name_is_used_again(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     source.commit()
-    place.merge()
-    kept = place.found(table)
+    workplace.merge()
+    kept = workplace.found(table)
     table.drop()
     source.commit()
-    place.merge()
-    assert place.found(table) == kept
+    workplace.merge()
+    assert workplace.found(table) == kept
 
     table.create_again()
     table.insert(id=2, note="new")
     source.commit()
-    place.merge()
-    place.check(table)
+    workplace.merge()
+    workplace.check(table)
 
     # It exists: the statement is logged, and does nothing.
     table.create_again()
     table.insert(id=3, note="new")
     source.commit()
-    place.merge()
-    place.check(table)
+    workplace.merge()
+    workplace.check(table)
 
 
 @pytest.mark.parametrize("kind", ["DROP TABLE", "DROP DATABASE"])
-def test_drop_and_create_in_one_range(quick_place: Workplace, kind: str) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "note": TEXT}, ("id",))
+def test_drop_and_create_in_one_range(quick_workplace: Workplace, kind: str) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="old")
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.update(1, note="older")
     table.drop(kind)
     table.create_again()
     table.insert(id=2, note="new")
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_a_table_is_created_again_with_other_columns_and_another_key(place: Workplace) -> None:
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+def test_a_table_is_created_again_with_other_columns_and_another_key(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
     table.insert(id=1, n=1)
     source.commit()
-    place.merge()
+    workplace.merge()
     table.update(1, n=2)
     table.drop()
     table.types, table.key = {"code": TEXT, "n": TEXT, "m": BIGINT}, ("code",)
     table.create_again()
     source.commit()
-    place.merge()
-    assert place.found(table) == []
+    workplace.merge()
+    assert workplace.found(table) == []
     table.insert(code="a", n="one")
     table.alter("ADD COLUMN k BIGINT DEFAULT 7", table.types | {"k": BIGINT}, k=7)
     table.insert(code="b", n="two", m=1)
     source.commit()
 
-    place.merge()
+    workplace.merge()
 
-    place.check(table, in_order=False)
+    workplace.check(table, in_order=False)

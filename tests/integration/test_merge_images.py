@@ -36,7 +36,7 @@ UNKNOWN = ColumnType("bigint", pa.int64(), default=None, initial=5)
 COLUMNS = {"history": INT, "id": INT, "n": SEVEN, "state": NEW, "note": TEXT, "long": LONG_TEXT}
 
 
-class Life:
+class Owner:
     """Random changes of the rows of one history, in a table with the key (history, id)."""
 
     def __init__(self, table: Table, history: int, chance: random.Random) -> None:
@@ -76,58 +76,58 @@ class Life:
             table.update((history, 99), id=other)
 
 
-def test_random_histories(place: Workplace) -> None:
-    before_images = BeforeImages.ALL if place.format == "iceberg" else BeforeImages.KEY_CHANGES
+def test_random_histories(workplace: Workplace) -> None:
+    before_images = BeforeImages.ALL if workplace.format == "iceberg" else BeforeImages.KEY_CHANGES
     chance = random.Random(f"20261121 {before_images}")
-    source = place.new_source(before_images=before_images)
-    table = source.create(place.database, "t", COLUMNS, ("history", "id"))
+    source = workplace.new_source(before_images=before_images)
+    table = source.create(workplace.database, "t", COLUMNS, ("history", "id"))
     table.part_rows = 150
-    lives = [Life(table, history, chance) for history in range(60)]
+    owners = [Owner(table, history, chance) for history in range(60)]
     for manifests in (1, 2):
         for _ in range(manifests):
             for _ in range(250):
-                chance.choice(lives).step()
+                chance.choice(owners).step()
             source.commit()
 
-        place.merge()
+        workplace.merge()
 
-        place.check(table)
+        workplace.check(table)
 
 
-def minimal(place: Workplace, **columns: ColumnType) -> tuple[Source, Table]:
+def minimal(workplace: Workplace, **columns: ColumnType) -> tuple[Source, Table]:
     """Return a source under MINIMAL, with a table whose two rows are merged."""
-    source = place.new_source()
-    table = source.create(place.database, "t", {"id": INT, "n": BIGINT} | columns, ("id",))
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT} | columns, ("id",))
     table.insert(id=1, n=1, **dict.fromkeys(columns, "old"))
     table.insert(id=2, n=2, **dict.fromkeys(columns, "old"))
     source.commit()
-    place.merge()
+    workplace.merge()
     source.row_image = RowImage.MINIMAL
     return source, table
 
 
-def test_a_patch_changes_only_its_columns(quick_place: Workplace) -> None:
-    source, table = minimal(quick_place, note=TEXT)
+def test_a_patch_changes_only_its_columns(quick_workplace: Workplace) -> None:
+    source, table = minimal(quick_workplace, note=TEXT)
     table.update(1, note=None)
     table.update(2, n=None)
     table.update(2, id=20)
     source.commit()
 
-    report = quick_place.merge()
+    report = quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
     assert report.tables[0].rows["deleted"] == 1
 
 
-def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(place: Workplace) -> None:
-    source, table = minimal(place, note=TEXT)
-    session = place.spark.newSession()
-    session.sql(f"DELETE FROM {place.target(table)} WHERE id = 2")
+def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -> None:
+    source, table = minimal(workplace, note=TEXT)
+    session = workplace.spark.newSession()
+    session.sql(f"DELETE FROM {workplace.target(table)} WHERE id = 2")
     table.update(1, note="changed")
     table.update(2, note="changed")
     source.commit()
 
-    failed = place.failure()
+    failed = workplace.failure()
 
     assert "rows that the lake table does not have" in str(failed.error)
     assert "rows=1, key=2, columns=n" in str(failed.error)
@@ -135,29 +135,29 @@ def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(place: Workplace) -> No
     assert [row["note"] for row in place.found(table)] == ["old"]
 
 
-def test_patches_alone_make_no_table(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
     table.rows[1], table.rows[2] = (1, 1), (2, 2)
     source.row_image = RowImage.MINIMAL
     table.update(1, n=3)
     table.update(2, id=5)
     source.commit()
 
-    failed = quick_place.failure()
+    failed = quick_workplace.failure()
 
     assert "load a snapshot of the table" in str(failed.error)
     assert "rows=1, key=5, columns=n" in str(failed.error)
-    lake, session = quick_place.lake, quick_place.spark.newSession()
-    assert lake.find_state(session, quick_place.target(table)) is None
+    lake, session = quick_workplace.lake, quick_workplace.spark.newSession()
+    assert lake.find_state(session, quick_workplace.target(table)) is None
 
 
-def test_an_insert_takes_the_defaults_of_its_time(quick_place: Workplace) -> None:
-    source, table = minimal(quick_place)
+def test_an_insert_takes_the_defaults_of_its_time(quick_workplace: Workplace) -> None:
+    source, table = minimal(quick_workplace)
     table.alter("ADD COLUMN d BIGINT", table.types | {"d": BIGINT})
     table.insert(id=3)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     table.insert(id=33)
     table.alter("ALTER COLUMN d SET DEFAULT 7", table.types | {"d": SEVEN})
     table.insert(id=4)
@@ -165,37 +165,37 @@ def test_an_insert_takes_the_defaults_of_its_time(quick_place: Workplace) -> Non
     table.update(1, d=1)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
     assert [table.rows[id_][2] for id_ in (1, 2, 3, 33, 4, 5)] == [1, None, None, None, 7, None]
 
 
-def test_an_insert_without_known_defaults_is_refused(quick_place: Workplace) -> None:
-    source, table = minimal(quick_place)
+def test_an_insert_without_known_defaults_is_refused(quick_workplace: Workplace) -> None:
+    source, table = minimal(quick_workplace)
     types = table.types | {"a": TEXT, "u": UNKNOWN}
     table.alter("ADD COLUMN ...", types)
     for id_ in (3, 4, 5, 6):
         table.insert(id=id_)
-    # These three tell what the lake table will hold.
+    # These three say what the lake table will hold.
     table.update(3, u=1)
     table.delete(4)
     table.update(5, id=50, u=6)
     source.commit()
 
-    failed = quick_place.failure()
+    failed = quick_workplace.failure()
 
     assert "what the others took is not known: set binlog_row_image=FULL" in str(failed.error)
     assert "rows=1, key=6, columns=u" in str(failed.error)
 
     table.update(6, u=2)
     source.commit()
-    quick_place.merge()
-    quick_place.check(table)
+    quick_workplace.merge()
+    quick_workplace.check(table)
 
 
-def test_columns_come_between_patches(quick_place: Workplace) -> None:
-    source, table = minimal(quick_place, note=TEXT)
+def test_columns_come_between_patches(quick_workplace: Workplace) -> None:
+    source, table = minimal(quick_workplace, note=TEXT)
     table.update(1, note="changed")
     table.update(2, id=3)
     table.alter("ADD COLUMN more ...", table.types | {"more": TEXT})
@@ -204,13 +204,13 @@ def test_columns_come_between_patches(quick_place: Workplace) -> None:
     table.update(3, id=2)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
-    source, table = minimal(quick_place, note=TEXT)
+def test_truncate_and_drop_between_patches(quick_workplace: Workplace) -> None:
+    source, table = minimal(quick_workplace, note=TEXT)
     table.update(1, n=7)
     table.truncate()
     table.insert(id=1)
@@ -218,8 +218,8 @@ def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
     table.update(2, note="changed")
     table.update(1, id=9)
     source.commit()
-    quick_place.merge()
-    quick_place.check(table)
+    quick_workplace.merge()
+    quick_workplace.check(table)
 
     table.update(2, n=3)
     table.drop()
@@ -227,64 +227,64 @@ def test_truncate_and_drop_between_patches(quick_place: Workplace) -> None:
     table.insert(id=2, note="new")
     table.update(2, n=4)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_a_chosen_key(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    table = source.create(quick_place.database, "t", {"a": SEVEN, "b": TEXT, "c": SEVEN})
+def test_a_chosen_key(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"a": SEVEN, "b": TEXT, "c": SEVEN})
     keys = {table.name: ("a", "b")}
     source.row_image = RowImage.MINIMAL
     table.insert(a=1, b=None)
     table.insert(c=2)
     source.commit()
-    quick_place.merge(keys=keys)
-    quick_place.check(table)
+    quick_workplace.merge(keys=keys)
+    quick_workplace.check(table)
     table.update(1, c=None)
     table.update(2, b="key")
     source.commit()
 
-    quick_place.merge(keys=keys)
+    quick_workplace.merge(keys=keys)
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_an_insert_may_leave_a_column_of_the_key_to_its_default(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
+def test_an_insert_may_leave_a_column_of_the_key_to_its_default(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
     columns = {"a": SEVEN, "b": INT, "n": BIGINT, "m": BIGINT}
-    table = source.create(quick_place.database, "t", columns, ("a", "b"))
+    table = source.create(quick_workplace.database, "t", columns, ("a", "b"))
     source.row_image = RowImage.MINIMAL
     table.insert(b=1, n=2)
     table.update((7, 1), m=5)
     table.insert(a=1, b=1)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    quick_place.check(table)
+    quick_workplace.check(table)
 
 
-def test_an_image_without_its_row_s_key_is_refused(quick_place: Workplace) -> None:
-    source = quick_place.new_source(before_images=BeforeImages.ALL)
-    table = source.create(quick_place.database, "t", {"id": INT, "code": SEVEN}, ("id",))
+def test_an_image_without_its_row_s_key_is_refused(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source(before_images=BeforeImages.ALL)
+    table = source.create(quick_workplace.database, "t", {"id": INT, "code": SEVEN}, ("id",))
     source.row_image = RowImage.MINIMAL
     table.insert(id=1, code=8)
     table.delete(1)
     source.commit()
 
-    failed = quick_place.failure(keys={table.name: ("code",)})
+    failed = quick_workplace.failure(keys={table.name: ("code",)})
 
     assert "a staged row image lacks its key" in str(failed.error)
 
 
-def test_a_changelog_tells_absent_from_null(quick_place: Workplace) -> None:
-    source = quick_place.new_source()
-    log = source.create(quick_place.database, "log", {"a": SEVEN, "b": TEXT, "u": UNKNOWN})
+def test_a_changelog_distinguishes_absent_from_null(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    log = source.create(quick_workplace.database, "log", {"a": SEVEN, "b": TEXT, "u": UNKNOWN})
     log.insert(a=None, b="one", u=1)
     source.commit()
-    quick_place.merge()
+    quick_workplace.merge()
     source.row_image = RowImage.MINIMAL
     log.insert(b=None)
     log.insert(u=3)
@@ -292,9 +292,9 @@ def test_a_changelog_tells_absent_from_null(quick_place: Workplace) -> None:
     log.delete(3)
     source.commit()
 
-    quick_place.merge()
+    quick_workplace.merge()
 
-    rows = sorted(quick_place.found(log), key=lambda row: (row["_sequence"], row["_row"]))
+    rows = sorted(quick_workplace.found(log), key=lambda row: (row["_sequence"], row["_row"]))
     assert [
         (row["_change_type"], row["a"], row["b"], row["u"], row["_absent"]) for row in rows
     ] == [

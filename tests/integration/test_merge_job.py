@@ -53,28 +53,28 @@ def test_everything_on_s3(
         secret=s3_server.secret_key,
         endpoint_url=s3_server.endpoint,
     )
-    place = Workplace(spark, format_, f"s3a://{folder}", store, catalog="s3lake")
-    source = place.new_source()
-    table = source.create(place.database, "a/b", {"id": INT, "from": TEXT}, ("id",))
+    workplace = Workplace(spark, format_, f"s3a://{folder}", store, catalog="s3lake")
+    source = workplace.new_source()
+    table = source.create(workplace.database, "a/b", {"id": INT, "from": TEXT}, ("id",))
     for id_ in range(9):
         table.insert(**{"id": id_, "from": "new"})
     source.commit()
-    place.merge()
+    workplace.merge()
     table.swap(1, 2, 99)
     table.delete(3)
     source.commit()
 
-    place.merge(verify_parts=True)
+    workplace.merge(verify_parts=True)
 
-    place.check(table)
-    assert place.merge().tables == []
+    workplace.check(table)
+    assert workplace.merge().tables == []
 
 
 def test_the_job_is_submitted_and_reports(
     spark_environment: SparkEnvironment, tmp_path: Path
 ) -> None:
-    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    source = place.new_source()
+    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    source = workplace.new_source()
     table = source.create("shop", "orders", {"id": INT, "note": TEXT}, ("id",))
     log = source.create("shop", "log", {"note": TEXT})
     table.insert(id=1, note="one")
@@ -87,7 +87,7 @@ def test_the_job_is_submitted_and_reports(
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--py-files", str(build_py_files(tmp_path)), str(APPLICATION)]
-    command += ["--staging", f"{place.root}/staging", "--source", place.source]
+    command += ["--staging", f"{workplace.root}/staging", "--source", workplace.source]
     report = tmp_path / "report.json"
 
     def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -110,7 +110,7 @@ def test_the_job_is_submitted_and_reports(
         "shop.orders": 1,
     }
 
-    failed = submit("--format", "delta", "--lake", f"{place.root}/lake", "--through", "2")
+    failed = submit("--format", "delta", "--lake", f"{workplace.root}/lake", "--through", "2")
 
     assert failed.returncode == 1
     assert "Traceback" not in failed.stdout + failed.stderr

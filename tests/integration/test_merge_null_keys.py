@@ -14,30 +14,30 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def test_a_null_key_is_found_beside_others_in_a_large_table(place: Workplace) -> None:
+def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace) -> None:
     """Its rows are known by their numbers here: the first one has the NULL."""
-    source = place.new_source()
-    table = source.create(place.database, "visits", {"id": BIGINT, "note": TEXT})
+    source = workplace.new_source()
+    table = source.create(workplace.database, "visits", {"id": BIGINT, "note": TEXT})
     keys = {table.name: ("id",)}
     table.insert(id=None, note="nobody")
     for start in (10, 20):
         for id_ in range(start, start + 5):
             table.insert(id=id_, note="new")
         source.commit()
-        place.merge(keys=keys)
-    assert place.state(table).files > 1
+        workplace.merge(keys=keys)
+    assert workplace.state(table).files > 1
 
     table.update(8, note="changed")
     table.update(1, note="changed")
     source.commit()
-    place.merge(keys=keys)
-    place.check(table)
+    workplace.merge(keys=keys)
+    workplace.check(table)
 
     table.update(1, id=99)
     table.update(3, id=None)
     source.commit()
-    place.merge(keys=keys)
-    place.check(table)
+    workplace.merge(keys=keys)
+    workplace.check(table)
 
     table.update(8, note="changed again")
     table.delete(3)
@@ -45,5 +45,5 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(place: Workplace) ->
     table.alter("MODIFY id BIGINT NOT NULL", {"id": never, "note": TEXT})
     table.update(4, note="changed")
     source.commit()
-    place.merge(keys=keys)
-    place.check(table)
+    workplace.merge(keys=keys)
+    workplace.check(table)

@@ -29,7 +29,7 @@ pytestmark = [
 
 SHOP = """
     CREATE TABLE orders (
-        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'gone'),
+        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'closed'),
         note VARCHAR(40), long_note TEXT, picture BLOB, at DATETIME(3), changed TIMESTAMP(6) NULL,
         PRIMARY KEY (region, id)
     )
@@ -54,7 +54,7 @@ class Clerk:
         day = f"2026-11-{chance.randint(1, 30):02} 12:00:{chance.randint(0, 59):02}"
         return {
             "amount": chance.randint(-99999, 99999) / 100,
-            "state": chance.choice(["new", "paid", "gone"]),
+            "state": chance.choice(["new", "paid", "closed"]),
             "note": f"note {chance.random()}",
             "long_note": "long " * chance.randint(0, 50),
             "picture": chance.randbytes(chance.randint(0, 20)),
@@ -112,8 +112,8 @@ def test_random_orders(
     database: Database, spark_environment: SparkEnvironment, tmp_path: Path
 ) -> None:
     format_ = "delta" if database.server.name == "mysql97" else "iceberg"
-    place = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, place)
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    pipeline = Pipeline(database, workplace)
     database.execute(SHOP)
     clerk = Clerk(database, random.Random(20261121))
     for steps in (150, 100):
@@ -148,7 +148,7 @@ CHANGE = """
     UPDATE orders SET state = 'seen' WHERE id = 4;
     DROP TABLE IF EXISTS `{0}`.`_orders_old`;
     --
-    UPDATE orders SET state = 'gone';
+    UPDATE orders SET state = 'closed';
 """
 
 
@@ -160,8 +160,8 @@ def test_an_online_schema_change(
 ) -> None:
     """As pt-online-schema-change does it; gh-ost ends in the same way."""
     database = create_database(mysql97)
-    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    pipeline = Pipeline(database, place)
+    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    pipeline = Pipeline(database, workplace)
     for part in CHANGE.format(database.name).split("--"):
         database.execute(*filter(str.strip, part.split(";")))
 
@@ -175,8 +175,8 @@ def test_inserts_that_name_few_columns(
     tmp_path: Path,
 ) -> None:
     database = create_database(mariadb118)
-    place = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    pipeline = Pipeline(database, place)
+    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    pipeline = Pipeline(database, workplace)
     database.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {KNOWN}) CHARACTER SET utf8mb4")
     minimal = "SET SESSION binlog_row_image = MINIMAL"
     database.execute(minimal, "INSERT INTO t (id) VALUES (1), (2)")

@@ -208,8 +208,8 @@ def test_each_statement_is_right_or_refused(
     is_mysql = database.server.name == "mysql97"
     cases = CASES if is_mysql else MARIADB
     format_ = "delta" if is_mysql else "iceberg"
-    place = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, place)
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    pipeline = Pipeline(database, workplace)
     begin(database, cases)
     if merged:
         pipeline.run()

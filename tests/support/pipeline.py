@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 class Pipeline:
     """A database, captured and merged range by range."""
 
-    def __init__(self, database: Database, place: Workplace) -> None:
-        self.database, self.place = database, place
+    def __init__(self, database: Database, workplace: Workplace) -> None:
+        self.database, self.workplace = database, workplace
         self.next_sequence, self.at = 1, self._end()
         self.manifests: list[Manifest] = []
 
     def run(self, *tables: str) -> None:
         """Capture and merge what happened since the last time; compare."""
         self.capture()
-        self.place.merge(tables=tables or ["*"])
+        self.workplace.merge(tables=tables or ["*"])
         assert self.differences() == []
 
     def capture(self) -> None:
@@ -52,14 +52,14 @@ class Pipeline:
                 sequence=self.next_sequence,
                 stop=stop,
                 tables=TableFilter([f"{self.database.name}.*"]),
-                source_name=self.place.source,
+                source_name=self.workplace.source,
                 before_images=BeforeImages.KEY_CHANGES,
                 created_by="a test",
                 read_server_tables=self._read_server_tables,
                 wants_defaults=True,
             ),
             source,
-            self.place.store,
+            self.workplace.store,
         )
         self.manifests += extracted.manifests
         self.next_sequence += len(extracted.manifests)
@@ -67,19 +67,19 @@ class Pipeline:
 
     def merge(self) -> dict[str, str]:
         """Merge what is captured; return the refusals by table."""
-        report = self.place.try_merge()
+        report = self.workplace.try_merge()
         return {each.table.partition(".")[2]: each.error for each in report.tables if each.error}
 
     def differences(self) -> list[tuple[str, Difference]]:
         """Compare every table whose name does not begin with `_` with its lake table."""
-        session = self.place.spark.newSession()
+        session = self.workplace.spark.newSession()
         session.conf.set("spark.sql.session.timeZone", "UTC")
         found = []
         with closing(self.database.connect()) as connection:
             for table in read_tables(connection, self.database.name):
                 if table.name.startswith("_"):
                     continue
-                target = self.place.lake.target(table.database, table.name)
+                target = self.workplace.lake.target(table.database, table.name)
                 lake = session.table(target).toArrow().to_pydict()
                 differing = compare(table, select(connection, table), lake)
                 found += [(table.name, each) for each in differing]

@@ -1,10 +1,10 @@
 """Rows that change their key in images that lack columns: which change belongs to which row.
 
-With whole images a new key begins with all it has. With a part of the columns it goes on with those
-of the old key's row, as they were at that moment. So the rows are followed from key to key, one
-change after the other: over all changes of the keys that meet in such updates, and of those only
-the change, the place and the key. What one row went through is its *life*; the collapse then takes
-lives for keys.
+With whole images a new key starts with all its columns. With a part of the columns it continues
+with those of the old key's row, as they were at that moment. So the rows are followed from key to
+key, one change after the other: over all changes of the keys that meet in such updates, and of
+those only the change, the point and the key. The changes of one row are its *lineage*; the collapse
+then groups by lineages instead of keys.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-LIFE = "life"
-"""Column of a change: the number of the life it belongs to; NULL where its key tells."""
+LINEAGE = "lineage"
+"""Column of a change: the number of the row lineage it belongs to; NULL where its key says it."""
 
 ROLE = "role"
-"""Column of a change that has a life: its `Role`."""
+"""Column of a change that has a lineage: its `Role`."""
 
 CHANGES_MAX = 1_000_000
 """Changes of keys that are followed in one merge: they are held in memory."""
@@ -39,27 +39,27 @@ Key = tuple[str | None, ...]
 
 
 class Role(IntEnum):
-    """What a change is in the life of a row."""
+    """What a change is in the lineage of a row."""
 
     IMAGE = 0
     """Gives values."""
     ROOT = 1
-    """Tells by its key which row of the target the life began with."""
+    """Says by its key which row of the target the lineage started with."""
     END = 2
-    """Leaves its key without a row: a life of its own."""
+    """Leaves its key without a row: a lineage of its own."""
     NOTHING = 3
     """Has no part in what is there at the end."""
 
 
 @dataclass
-class _Life:
+class _Lineage:
     """The changes of one row, by index."""
 
     changes: list[tuple[int, Role]] = field(default_factory=list)
 
 
-def trace_lives(changes: Iterable[tuple[str, Key]]) -> Iterator[tuple[int, int, Role]]:
-    """Yield index, life and role of the changes that say what is there at the end.
+def trace_lineages(changes: Iterable[tuple[str, Key]]) -> Iterator[tuple[int, int, Role]]:
+    """Yield index, lineage and role of the changes that say what is there at the end.
 
     Args:
         changes: Change type and key of every change of a set of keys that no update leaves, in
@@ -68,25 +68,25 @@ def trace_lives(changes: Iterable[tuple[str, Key]]) -> Iterator[tuple[int, int, 
     Raises:
         MergeError: A row is changed that is not there.
     """
-    # What each key holds: a life, or the index of the change that ended the last one.
-    holds: dict[Key, _Life | int] = {}
+    # What each key holds: a lineage, or the index of the change that ended the last one.
+    holds: dict[Key, _Lineage | int] = {}
     before: tuple[int, Key] | None = None
     for index, (change, key) in enumerate(changes):
         if change == ChangeType.UPDATE_PREIMAGE:
             before = index, key
             continue
         if change == ChangeType.INSERT:
-            holds[key] = _Life([(index, Role.IMAGE)])
+            holds[key] = _Lineage([(index, Role.IMAGE)])
         elif change == ChangeType.DELETE:
             holds[key] = index
         elif before is None or before[1] == key:
-            _life(holds, key).changes.append((index, Role.IMAGE))
+            _lineage(holds, key).changes.append((index, Role.IMAGE))
         else:
-            life = _life(holds, before[1])
-            if not life.changes:
-                life.changes.append((before[0], Role.ROOT))
-            life.changes.append((index, Role.IMAGE))
-            holds[before[1]], holds[key] = before[0], life
+            lineage = _lineage(holds, before[1])
+            if not lineage.changes:
+                lineage.changes.append((before[0], Role.ROOT))
+            lineage.changes.append((index, Role.IMAGE))
+            holds[before[1]], holds[key] = before[0], lineage
         before = None
     for number, last in enumerate(holds.values()):
         if isinstance(last, int):
@@ -96,22 +96,23 @@ def trace_lives(changes: Iterable[tuple[str, Key]]) -> Iterator[tuple[int, int, 
                 yield index, number, role
 
 
-def _life(holds: dict[Key, _Life | int], key: Key) -> _Life:
-    """Return the life that a key holds: one that begins in the target if nothing was seen of it."""
-    life = holds.setdefault(key, _Life())
-    if isinstance(life, int):
+def _lineage(holds: dict[Key, _Lineage | int], key: Key) -> _Lineage:
+    """Return the lineage that a key holds: one that starts in the target if it has no change."""
+    lineage = holds.setdefault(key, _Lineage())
+    if isinstance(lineage, int):
         raise MergeError(
-            "a row is changed behind its end: the staged changes are not those of one table",
+            "a row is changed after its delete: the staged changes are not those of one table",
             key=",".join(map(str, key)),
         )
-    return life
+    return lineage
 
 
 def follow_key_changes(session: SparkSession, changes: DataFrame, key: Sequence[int]) -> DataFrame:
-    """Return the changes with `LIFE` and `ROLE`, a change once for each life that it belongs to.
+    """Return the changes with `LINEAGE` and `ROLE`, a change once for each lineage it belongs to.
 
-    Left out are before-images that end no key, and what came of rows that are gone. Changes of keys
-    that no update leaves or enters have neither life nor role; if no update does, none has these
+    Left out are before-images that end no key, and changes of rows that were deleted. Changes of
+    keys that no update leaves or enters have neither lineage nor role; if no update does, none has
+    these
     columns.
 
     Args:
@@ -138,16 +139,16 @@ def follow_key_changes(session: SparkSession, changes: DataFrame, key: Sequence[
     unmoved = F.col(CHANGE) != ChangeType.UPDATE_PREIMAGE.value
     if not found:
         return changes.where(unmoved)
-    lives = [
-        ((found[index][0], found[index][1]), life, int(role))
-        for index, life, role in trace_lives((row[2], tuple(row[3:])) for row in found)
+    lineages = [
+        ((found[index][0], found[index][1]), lineage, int(role))
+        for index, lineage, role in trace_lineages((row[2], tuple(row[3:])) for row in found)
     ]
-    seen = {place for place, _, _ in lives}
-    lives += [
+    seen = {point for point, _, _ in lineages}
+    lineages += [
         ((row[0], row[1]), -1, int(Role.NOTHING)) for row in found if (row[0], row[1]) not in seen
     ]
-    schema = f"followed struct<sequence: bigint, row: bigint>, {LIFE} bigint, {ROLE} int"
-    known = session.createDataFrame(lives, schema)
+    schema = f"followed struct<sequence: bigint, row: bigint>, {LINEAGE} bigint, {ROLE} int"
+    known = session.createDataFrame(lineages, schema)
     joined = changes.join(F.broadcast(known), F.col(ORDER) == F.col("followed"), "left")
     stays = F.when(F.col(ROLE).isNull(), unmoved).otherwise(F.col(ROLE) != int(Role.NOTHING))
     return joined.where(stays).drop("followed")

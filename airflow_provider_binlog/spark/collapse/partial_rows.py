@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.spark.collapse.key_changes import LIFE, ROLE, Role
+from airflow_provider_binlog.spark.collapse.key_changes import LINEAGE, ROLE, Role
 from airflow_provider_binlog.spark.collapse.whole_rows import CHANGES, is_end
 from airflow_provider_binlog.spark.merge_sql import DELETED, LACKS, held, source_column
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
@@ -52,7 +52,7 @@ def collapse_parts(
 
     Args:
         changes: Columns `c0` to `c{width - 1}`, `CHANGE`, `ORDER`, and `held` for each group;
-            where keys change, `LIFE` and `ROLE`.
+            where keys change, `LINEAGE` and `ROLE`.
         width: How many columns the table has.
         key: Which of them identify a row; none of them is in a group.
         groups: Columns that images may lack, those together that the same ones do.
@@ -63,11 +63,11 @@ def collapse_parts(
     keys = [F.col(names[index]) for index in key]
     by = {names[index]: each for index, each in zip(key, keys, strict=True)}
     counts = F.expr("true")
-    lives = LIFE in changes.columns
-    if lives:
-        # A life is a group of its own, whatever keys it has had.
-        by = {name: F.when(F.col(LIFE).isNull(), each) for name, each in by.items()}
-        by[LIFE] = F.col(LIFE)
+    traced = LINEAGE in changes.columns
+    if traced:
+        # A lineage is a group of its own, whatever keys it has had.
+        by = {name: F.when(F.col(LINEAGE).isNull(), each) for name, each in by.items()}
+        by[LINEAGE] = F.col(LINEAGE)
         counts = F.coalesce(F.col(ROLE) != int(Role.ROOT), counts)
     first = F.struct(*(each.alias(root_column(i)) for i, each in zip(key, keys, strict=True)))
 
@@ -168,7 +168,7 @@ class Lacking:
     Attributes:
         rows: How many.
         key: The key of one of them, as text.
-        columns: Places of the columns that any of them lacks.
+        columns: Numbers of the columns that any of them lacks.
     """
 
     rows: int

@@ -47,7 +47,7 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
 
 
 def as_log(changes: DataFrame, *, width: int) -> DataFrame:
-    """Return every change as a row to keep, in the shape that `collapse` returns."""
+    """Return every change as a row to keep, with the columns that `collapse` returns."""
     columns = [F.col(source_column(index)) for index in range(width)]
     kept, one = F.expr("false").alias(DELETED), F.lit(1).cast("bigint").alias(CHANGES)
     return changes.select(*columns, kept, one)
@@ -58,7 +58,7 @@ class Collapsed:
     """What a collapse came to.
 
     Attributes:
-        changes: Change rows that went in.
+        changes: Change rows that were read.
         deletes: Keys that are to be deleted.
         upserts: Keys that are to be there.
         nulls: Keys that are NULL in the column asked for.

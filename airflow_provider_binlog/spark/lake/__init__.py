@@ -1,1 +1,1 @@
-"""The table formats, Delta and Iceberg, behind one Protocol."""
+"""The table formats, Delta and Iceberg, with one Protocol."""

@@ -26,7 +26,7 @@ _VERSION = "spark.databricks.delta.write.txnVersion"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 # Otherwise every later write of the session would be skipped as one that was done.
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-# The source rows are made once and kept already.
+# The source rows are computed once and kept already.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 _NEW_TABLE = {
@@ -43,7 +43,7 @@ class DeltaLake:
         source: Name of the source; part of the transaction id.
         root: Folder of the tables, `<root>/<database>/<table>`, where no `template` is given.
         template: Name in a catalog, from `{database}` and `{table}`.
-        properties: Table properties of the tables that are made.
+        properties: Table properties of new tables.
     """
 
     def __init__(

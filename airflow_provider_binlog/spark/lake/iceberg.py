@@ -47,7 +47,7 @@ _RESERVED = {
 
 _NEW_TABLE = {
     "format-version": "2",
-    # A small change rewrites no large file: it writes what is new, and which rows are gone.
+    # A small change rewrites no large file: it writes what is new, and which rows are deleted.
     "write.delete.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -61,7 +61,7 @@ class IcebergLake:
     Args:
         catalog: The catalog's name in Spark's settings.
         template: Name of a table in it, from `{database}` and `{table}`.
-        properties: Table properties of the tables that are made.
+        properties: Table properties of new tables.
     """
 
     def __init__(self, catalog: str, template: str | None, properties: Mapping[str, str]) -> None:
@@ -162,7 +162,7 @@ class IcebergLake:
 
         Raises:
             TargetConflictError: Another merge came between `state` and the commit. The applied
-                sequence is that of the last snapshot that has one: a retry repeats what ours undid.
+                sequence is that of the last snapshot that has one: a retry repeats what ours overwrote.
         """
         since = list(_snapshots(_load(session, target), until=state.snapshot))
         marked = [summary for summary in map(_summary, since) if SEQUENCE in summary]

@@ -225,7 +225,7 @@ def check_owner(
 ) -> None:
     """Refuse a target that does not follow this table of this source.
 
-    `servers` are those whose logs the source has gone through, the newest first: which of them the
+    `servers` are those whose logs the source has followed, the newest first: which of them the
     target names depends on when it changed last.
 
     Raises:

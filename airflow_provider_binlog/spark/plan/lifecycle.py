@@ -87,7 +87,7 @@ def find_lifecycle(
     if table is None:
         return Lifecycle(None, first, ended=ended)
     renamed = _find_rename(name, log, table, first)
-    if _goes_on(log, table, renamed, first=first, followed=followed):
+    if _continues(log, table, renamed, first=first, followed=followed):
         return Lifecycle(table, first, ended=ended)
     created = log.created(table)
     if created is not None and _is_staged(log, table, created):
@@ -100,7 +100,7 @@ def find_lifecycle(
     return Lifecycle(None, first, waits=True)
 
 
-def _goes_on(
+def _continues(
     log: TableLog, table: TableId, renamed: Step | None, *, first: int, followed: Followed | None
 ) -> bool:
     """Whether the rows that the lake has, if it has any, are those of the table from before."""

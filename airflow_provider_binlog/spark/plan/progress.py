@@ -49,7 +49,7 @@ class Progress:
     Attributes:
         end: Every manifest up to this end is applied; None at first.
         servers: Whose logs these manifests are of, the last one's first: more than one where others
-            took over.
+            were promoted.
         tables: The tables that these manifests name.
     """
 
@@ -84,7 +84,7 @@ class Progress:
         """Return whose logs lead to the last of the manifests that follow, its own first.
 
         A lake table follows one of them: whichever it was that wrote the table last. Of the older
-        ones the manifests may be gone, and a table without changes knows no later one.
+        ones the manifests may be deleted, and a table without changes knows no later one.
         """
         newest_first = (manifest.identity for manifest in reversed(manifests))
         return tuple(dict.fromkeys([*newest_first, *self.servers]))

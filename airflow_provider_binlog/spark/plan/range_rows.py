@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
 
-_EMPTYING = (CreateTable, TruncateTable)
+_DISCARDING = (CreateTable, TruncateTable)
 _REMOVING = (TruncateTable, DropTable, RenameTable)
 
 
@@ -29,13 +29,13 @@ class RangeRows:
     Attributes:
         staged: The parts, in order.
         steps: The actions since the table was last empty, in order.
-        empties: Whether no row from before the range counts.
+        discards: Whether no row from before the range counts.
         removals: The actions that removed all rows, or the name; of a changelog.
     """
 
     staged: tuple[StagedPart, ...] = ()
     steps: tuple[Step, ...] = ()
-    empties: bool = False
+    discards: bool = False
     removals: tuple[Step, ...] = ()
 
 
@@ -61,14 +61,14 @@ def read_range(log: TableLog, lifecycle: Lifecycle) -> RangeRows:
     if lifecycle.table is None:
         return RangeRows()
     steps = log.steps(lifecycle.table, since=lifecycle.first)
-    emptied = [n for n, each in enumerate(steps) if isinstance(each.action, _EMPTYING)]
+    discarding = [n for n, each in enumerate(steps) if isinstance(each.action, _DISCARDING)]
     staged = _parts(log, [lifecycle.table], lifecycle.first)
-    if emptied:
-        since = steps[emptied[-1]].point
+    if discarding:
+        since = steps[discarding[-1]].point
         staged = [each for each in staged if each.first >= since]
-        steps = steps[emptied[-1] + 1 :]
-    empties = bool(emptied) or lifecycle.replaces
-    return RangeRows(tuple(staged), tuple(steps), empties)
+        steps = steps[discarding[-1] + 1 :]
+    discards = bool(discarding) or lifecycle.replaces
+    return RangeRows(tuple(staged), tuple(steps), discards)
 
 
 def read_changelog_range(
@@ -97,7 +97,7 @@ def read_changelog_range(
     removals = [each for each in steps if isinstance(each.action, _REMOVING)]
     removals.sort(key=lambda each: each.point)
     staged = [] if lifecycle.table is None else _parts(log, tables, first)
-    return replace(rows, staged=tuple(staged), empties=False, removals=tuple(removals))
+    return replace(rows, staged=tuple(staged), discards=False, removals=tuple(removals))
 
 
 def find_newest_schema(

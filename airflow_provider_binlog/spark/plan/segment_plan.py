@@ -98,7 +98,7 @@ def plan_segments(tables: Tables, lifecycle: Lifecycle) -> tuple[Segment, ...]:
     ends = lifecycle.ended is not None and not (state is not None and state.ended)
     rekeys = state is not None and state.key != key
     changes = segment.evolution.changes_columns or rekeys
-    return (segment,) if rows.staged or rows.empties or rows.removals or ends or changes else ()
+    return (segment,) if rows.staged or rows.discards or rows.removals or ends or changes else ()
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Fold:
     def refuse_rewrites(self) -> None:
         """Refuse changes of rows without row events, unless there was no row that they concern."""
         state, newest = self.tables.state, self.newest
-        in_lake = not self.tables.is_new and not self.rows.empties and bool(state and state.files)
+        in_lake = not self.tables.is_new and not self.rows.discards and bool(state and state.files)
         for step in self.rows.steps:
             action = step.action
             if not isinstance(action, RewriteRows):
@@ -198,7 +198,7 @@ class _Fold:
             evolution=evolution,
             fields=evolution.fields,
             null_safe=bool(nullable.intersection(self.key)),
-            starts_empty=self.rows.empties and state is not None,
+            starts_empty=self.rows.discards and state is not None,
             removals=self.rows.removals,
         )
 
@@ -222,7 +222,7 @@ class _Fold:
             columns=state.columns,
             fields=_fields_by_name(newest.wanted, state) if self.by_name else state.fields,
             unfilled=() if self.by_name else state.unfilled,
-            empty=self.rows.empties or self.by_name or not state.files,
+            empty=self.rows.discards or self.by_name or not state.files,
             context=self.context,
         )
         self._check_lake_key(state, evolution)
@@ -233,7 +233,7 @@ class _Fold:
 
         The same rows may get another primary key, if the range has them under one key alone.
         """
-        if self.rows.empties or self.tables.is_new or not state.files:
+        if self.rows.discards or self.tables.is_new or not state.files:
             return
         now = {name: each for each, name in evolution.columns.items()}
         rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)

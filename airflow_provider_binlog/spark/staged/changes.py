@@ -84,9 +84,9 @@ def _read_rows(
 ) -> DataFrame:
     # Of the change columns only those that the target or the collapse needs.
     own = CHANGELOG_COLUMNS if segment.is_changelog else {CHANGE_TYPE: "string", ROW: "bigint"}
-    made = (SEQUENCE, ABSENT)
+    computed = (SEQUENCE, ABSENT)
     stored = rows.columns | {
-        STAGED_AS.get(name, name): type_ for name, type_ in own.items() if name not in made
+        STAGED_AS.get(name, name): type_ for name, type_ in own.items() if name not in computed
     }
     if rows.images is not None:
         stored |= {IMAGE: "int"}
@@ -216,7 +216,7 @@ def _removals(session: SparkSession, segment: Segment) -> DataFrame:
             CHANGE_TYPE: change,
             FILE: step.statement.file,
             POSITION: step.statement.offset,
-            # Its place in the order of the rows, where no row image lies.
+            # It orders rows, and no row image has it.
             ROW: row,
             SEQUENCE: sequence,
         }

@@ -59,7 +59,7 @@ def _microseconds(field: Field, text: str) -> int:
     """Return a TIME as it is staged."""
     match = _TIME.fullmatch(text)
     if match is None:
-        raise MergeError("the default of a TIME is none", column=field.name, default=text)
+        raise MergeError("the default of a TIME is invalid", column=field.name, default=text)
     sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     value = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.collapse import key_changes
 from airflow_provider_binlog.spark.collapse.key_changes import (
-    LIFE,
+    LINEAGE,
     ROLE,
     Role,
     follow_key_changes,
-    trace_lives,
+    trace_lineages,
 )
 from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 
@@ -26,14 +26,14 @@ WORDS = {
 }
 
 
-def lives(changes: str) -> list[list[str]]:
-    """Return the lives of `i1 <1 >2`: each as its changes, R in front of a root, E of an end."""
+def lineages(changes: str) -> list[list[str]]:
+    """Return the lineages of `i1 <1 >2`: each as its changes, R before a root, E of an end."""
     words = changes.split()
     rows = [(WORDS[word[0]], (word[1:],)) for word in words]
     marks = {Role.ROOT: "R", Role.END: "E", Role.IMAGE: ""}
     found: dict[int, list[str]] = {}
-    for index, life, role in trace_lives(rows):
-        found.setdefault(life, []).append(marks[role] + words[index])
+    for index, lineage, role in trace_lineages(rows):
+        found.setdefault(lineage, []).append(marks[role] + words[index])
     return sorted(found.values())
 
 
@@ -52,14 +52,14 @@ def lives(changes: str) -> list[list[str]]:
         ("<1 >2 <2 >1", [["E<2"], ["R<1", ">2", ">1"]]),
     ],
 )
-def test_lives(changes: str, expected: list[list[str]]) -> None:
-    assert sorted(expected) == lives(changes)
+def test_lineages(changes: str, expected: list[list[str]]) -> None:
+    assert sorted(expected) == lineages(changes)
 
 
 @pytest.mark.parametrize("changes", ["d1 >1", "<1 >2 <1 >3", "<1 >2 >1"])
-def test_a_change_behind_the_end_is_refused(changes: str) -> None:
-    with pytest.raises(MergeError, match="behind its end"):
-        lives(changes)
+def test_a_change_after_the_delete_is_refused(changes: str) -> None:
+    with pytest.raises(MergeError, match="after its delete"):
+        lineages(changes)
 
 
 _SCHEMA = (
@@ -84,12 +84,12 @@ def test_only_keys_that_change_are_followed(spark: SparkSession) -> None:
     words = ("i0", "i5", "<0", ">1", "<5", ">5", "i-0.0", "<7", ">8", "d8")
     frame = spark.createDataFrame(changes(*words), _SCHEMA).repartition(3)
 
-    rows = follow_key_changes(spark, frame, [0]).select("c1", LIFE, ROLE).collect()
+    rows = follow_key_changes(spark, frame, [0]).select("c1", LINEAGE, ROLE).collect()
 
     known = {(words[row.c1], row[ROLE]) for row in rows}
     expected = {("i0", 0), (">1", 0), ("i-0.0", 0), ("<7", 2), ("d8", 2)}
     assert known == expected | {("i5", None), (">5", None)}
-    assert len({row[LIFE] for row in rows if row[LIFE] is not None}) == 4
+    assert len({row[LINEAGE] for row in rows if row[LINEAGE] is not None}) == 4
 
 
 @pytest.mark.spark
@@ -98,7 +98,7 @@ def test_without_a_key_change_before_images_are_left_out(spark: SparkSession) ->
 
     found = follow_key_changes(spark, frame, [0])
 
-    assert LIFE not in found.columns
+    assert LINEAGE not in found.columns
     assert {row.c1 for row in found.collect()} == {1, 2}
 
 

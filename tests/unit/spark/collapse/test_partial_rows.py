@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.collapse.key_changes import LIFE, ROLE, Role
+from airflow_provider_binlog.spark.collapse.key_changes import LINEAGE, ROLE, Role
 from airflow_provider_binlog.spark.collapse.partial_rows import (
     DEFAULT,
     END,
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-_PLACE = "struct<sequence: bigint, row: bigint>"
+_POINT = "struct<sequence: bigint, row: bigint>"
 _SCHEMA = (
-    f"c0 int, c1 string, c2 string, {CHANGE} string, {ORDER} {_PLACE}, held0 boolean, held1 boolean"
+    f"c0 int, c1 string, c2 string, {CHANGE} string, {ORDER} {_POINT}, held0 boolean, held1 boolean"
 )
-_LIVES = f"{_SCHEMA}, {LIFE} bigint, {ROLE} int"
+_LINEAGES = f"{_SCHEMA}, {LINEAGE} bigint, {ROLE} int"
 GROUPS = [[1], [2]]
 
 Change = tuple[str, int, str, str]
@@ -41,10 +41,10 @@ def rows(*changes: Change) -> list[tuple[Any, ...]]:
             key,
             *(None if each in ("-", "NULL") else each for each in values),
             kind,
-            (1, place),
+            (1, point),
             *(each != "-" for each in values),
         )
-        for place, (kind, key, *values) in enumerate(changes)
+        for point, (kind, key, *values) in enumerate(changes)
     ]
 
 
@@ -107,10 +107,10 @@ def test_a_row_that_changed_its_key_takes_the_rest_from_the_target(spark: SparkS
     roles = [(1, Role.ROOT), (1, Role.IMAGE), (2, Role.ROOT), (2, Role.IMAGE), (None, None)]
     end = (*changes[0], 3, int(Role.END))
     lived = [
-        (*change, life, None if role is None else int(role))
-        for change, (life, role) in zip(changes, roles, strict=True)
+        (*change, lineage, None if role is None else int(role))
+        for change, (lineage, role) in zip(changes, roles, strict=True)
     ]
-    frame = spark.createDataFrame([*lived, end], _LIVES)
+    frame = spark.createDataFrame([*lived, end], _LINEAGES)
     found = collapse_parts(frame, width=3, key=[0], groups=GROUPS).localCheckpoint()
     assert {row.c0: row[LACKS] for row in found.collect()} == {1: None, 2: ROOT, 8: ROOT, 9: ROW}
     target = spark.createDataFrame([(1, "x", "y"), (2, "no", "no")], "c0 int, c1 string, c2 string")

@@ -1,4 +1,4 @@
-"""Collapse: what is left of many changes is what the table holds behind them."""
+"""Collapse: what is left of many changes is what the table holds after them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_float_keys_group_as_mysql_compares_them(spark: SparkSession) -> None:
 def test_string_keys_differ_by_their_bytes(spark: SparkSession) -> None:
     schema = f"c0 string, {_CHANGE}"
     keys = ["a", "A", "a ", "\u00e4", "a\u0308", ""]
-    rows = [(key, "insert", (1, place)) for place, key in enumerate(keys)]
+    rows = [(key, "insert", (1, point)) for point, key in enumerate(keys)]
 
     found = collapse(spark.createDataFrame(rows, schema), width=1, key=(0,)).collect()
 

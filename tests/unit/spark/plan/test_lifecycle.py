@@ -138,10 +138,10 @@ def test_a_dropped_table_is_read_to_its_end() -> None:
 
 def test_a_dropped_table_whose_rows_are_not_staged_is_left_as_it_is() -> None:
     dropped = statement(40, DropTable(NEW, NAME))
-    gone = manifest(
+    dropped = manifest(
         5, table(name=OLD), table(id_=NEW, dropped=True), statements=[swap(30), dropped]
     )
-    found = find(gone)
+    found = find(dropped)
 
     assert found is not None
     assert (found.table, found.ended is not None) == (None, True)
@@ -157,7 +157,7 @@ def test_a_table_created_under_the_name_replaces_the_dropped_one(followed: Follo
     assert found == Lifecycle(NEW, 5, replaces=True)
 
 
-def test_a_table_that_goes_away_and_comes_back_is_the_same() -> None:
+def test_a_table_that_gets_its_name_back_is_the_same() -> None:
     away, back = RenameTable(ORDERS, NAME, OLD), RenameTable(ORDERS, OLD, NAME)
     both = manifest(5, table([(5, 9)]), statements=[statement(10, away), statement(20, back)])
 

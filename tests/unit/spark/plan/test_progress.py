@@ -1,4 +1,4 @@
-"""Progress: it saves reading, and never hides a table that is behind."""
+"""Progress: it saves reading, and never hides a table that lags behind."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_changelog_keeps_what_was_before_a_truncate() -> None:
     assert list(found.target_columns)[-2:] == ["_sequence", "_absent"]
 
 
-def test_a_changelog_goes_on_after_its_table_was_created_again() -> None:
+def test_a_changelog_continues_after_its_table_was_created_again() -> None:
     no_key = schema("n", key=())
     again = [statement(25, DropTable(ORDERS, NAME)), statement(30, CreateTable(NEW, NAME))]
     found = segment(
@@ -332,7 +332,7 @@ def test_a_changelog_keeps_values_as_they_were_logged() -> None:
 
 
 def test_a_dropped_table_that_cannot_be_followed_is_left_as_it_is() -> None:
-    gone = statement(15, WHOLE), statement(25, DropTable(ORDERS, NAME))
-    found = plan(manifest(4, table([(10, 14)], dropped=True), statements=gone), state=lake(ID_N))
+    steps = statement(15, WHOLE), statement(25, DropTable(ORDERS, NAME))
+    found = plan(manifest(4, table([(10, 14)], dropped=True), statements=steps), state=lake(ID_N))
 
     assert (found.table, found.ended, found.changes) == (None, True, {})

@@ -49,7 +49,7 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
     assert list(row) == [expected for *_, expected in DEFAULTS]
 
 
-def test_a_time_that_is_none_is_refused() -> None:
+def test_an_invalid_time_is_refused() -> None:
     at = Field(1, "at", "time", "int64", nullable=True, write_default=Default("noon"))
 
     with pytest.raises(MergeError, match="column=at, default=noon"):

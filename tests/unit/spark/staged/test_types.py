@@ -38,7 +38,7 @@ def test_another_type_is_refused() -> None:
     ("narrow", "wide"),
     [("int", "bigint"), ("float", "double"), ("decimal(5,2)", "decimal(9,2)")],
 )
-def test_widening_goes_one_way(narrow: str, wide: str) -> None:
+def test_widening_has_one_direction(narrow: str, wide: str) -> None:
     assert widens(narrow, wide)
     assert not widens(wide, narrow)
     assert not widens(wide, wide)
