@@ -57,7 +57,7 @@ def explain(error: Exception, **where: str) -> BinlogError:
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
-    """Yield class name and text of each Java exception in the cause chain of `error`, the outermost first."""
+    """Yield class name and text of each Java exception that caused `error`, the outermost first."""
     throwable = _throwable(error)
     for _ in range(20):
         if throwable is None:

@@ -222,7 +222,7 @@ def _survey(
 def _with_earlier(
     files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
 ) -> Sequence[Manifest]:
-    """Return the manifests from the first one that any table needs: one may lag behind the others."""
+    """Return the manifests from the first one that any table needs: one may lag behind."""
     begin = manifests[0].sequence
     first = min((table.first_needed for table in tables if not table.failed), default=begin)
     if first >= begin:

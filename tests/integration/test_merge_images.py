@@ -132,7 +132,7 @@ def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -
     assert "rows that the lake table does not have" in str(failed.error)
     assert "rows=1, key=2, columns=n" in str(failed.error)
     assert failed.applied_after == 1
-    assert [row["note"] for row in place.found(table)] == ["old"]
+    assert [row["note"] for row in workplace.found(table)] == ["old"]
 
 
 def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:

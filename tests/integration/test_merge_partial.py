@@ -29,7 +29,7 @@ pytestmark = [
 
 SHOP = """
     CREATE TABLE orders (
-        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'closed'),
+        id BIGINT UNSIGNED, region CHAR(2), amount DECIMAL(9, 2), state ENUM('new', 'paid', 'done'),
         note VARCHAR(40), long_note TEXT, picture BLOB, at DATETIME(3), changed TIMESTAMP(6) NULL,
         PRIMARY KEY (region, id)
     )
@@ -54,7 +54,7 @@ class Clerk:
         day = f"2026-11-{chance.randint(1, 30):02} 12:00:{chance.randint(0, 59):02}"
         return {
             "amount": chance.randint(-99999, 99999) / 100,
-            "state": chance.choice(["new", "paid", "closed"]),
+            "state": chance.choice(["new", "paid", "done"]),
             "note": f"note {chance.random()}",
             "long_note": "long " * chance.randint(0, 50),
             "picture": chance.randbytes(chance.randint(0, 20)),
@@ -148,7 +148,7 @@ CHANGE = """
     UPDATE orders SET state = 'seen' WHERE id = 4;
     DROP TABLE IF EXISTS `{0}`.`_orders_old`;
     --
-    UPDATE orders SET state = 'closed';
+    UPDATE orders SET state = 'done';
 """
 
 

@@ -162,7 +162,7 @@ class IcebergLake:
 
         Raises:
             TargetConflictError: Another merge came between `state` and the commit. The applied
-                sequence is that of the last snapshot that has one: a retry repeats what ours overwrote.
+                sequence is that of the last snapshot that has one: a retry repeats what is lost.
         """
         since = list(_snapshots(_load(session, target), until=state.snapshot))
         marked = [summary for summary in map(_summary, since) if SEQUENCE in summary]

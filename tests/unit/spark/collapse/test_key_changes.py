@@ -74,8 +74,8 @@ def changes(*words: str) -> list[tuple[Any, ...]]:
     for row, word in enumerate(words):
         if row == 0 or words[row - 1][0] != "<":
             event += 1
-        place = (1, row)
-        rows.append((float(word[1:]), row, WORDS[word[0]], place, (1, "binlog.1", event)))
+        point = (1, row)
+        rows.append((float(word[1:]), row, WORDS[word[0]], point, (1, "binlog.1", event)))
     return rows
 
 
