@@ -1,3 +1,61 @@
-"""Change data capture from MySQL and MariaDB as ordinary Airflow tasks."""
+"""Change data capture from MySQL and MariaDB as ordinary Airflow tasks.
+
+Import from here what a DAG needs. Each name is loaded when it is first used, so that parsing a DAG
+loads only what the DAG uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BinlogCheckpointOperator",
+    "BinlogExtractOperator",
+    "BinlogHook",
+    "BinlogMergeOperator",
+    "BinlogPositionSensor",
+    "BinlogPositionTrigger",
+    "BinlogSource",
+    "Limits",
+    "delta_conf",
+    "iceberg_conf",
+    "merge_arguments",
+]
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.hooks.binlog import BinlogHook
+    from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+    from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+    from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
+    from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+    from airflow_provider_binlog.sources.binlog_source import BinlogSource
+    from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf
+    from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
+
+_MODULES = {
+    "BinlogCheckpointOperator": "operators.checkpoint",
+    "BinlogExtractOperator": "operators.extract",
+    "BinlogHook": "hooks.binlog",
+    "BinlogMergeOperator": "operators.merge",
+    "BinlogPositionSensor": "sensors.binlog",
+    "BinlogPositionTrigger": "triggers.binlog",
+    "BinlogSource": "sources.binlog_source",
+    "Limits": "limits",
+    "delta_conf": "spark.session_conf",
+    "iceberg_conf": "spark.session_conf",
+    "merge_arguments": "operators.merge",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

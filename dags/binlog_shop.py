@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
-from airflow_provider_binlog.operators.merge import BinlogMergeOperator
-from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+from airflow_provider_binlog import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+    BinlogMergeOperator,
+    BinlogPositionSensor,
+    BinlogSource,
+)
 
 SCHEDULE = os.environ.get("BINLOG_SHOP_SCHEDULE")
-START = os.environ.get("BINLOG_SHOP_START", "earliest")
+SHOP = BinlogSource("shop", start=os.environ.get("BINLOG_SHOP_START", "earliest"))
 TABLES = os.environ.get("BINLOG_SHOP_TABLES", "shop.*").split(",")
 STAGING_PATH = os.environ.get("BINLOG_SHOP_STAGING", "file:///tmp/binlog_shop/staging")
-FORMAT = os.environ.get("BINLOG_SHOP_FORMAT", "delta")
+FORMAT: Any = os.environ.get("BINLOG_SHOP_FORMAT", "delta")
 LAKE = os.environ.get("BINLOG_SHOP_LAKE", "file:///tmp/binlog_shop/lake")
 SPARK = json.loads(os.environ.get("BINLOG_SHOP_SPARK", "{}"))
 """More arguments of the SparkSubmitOperator: conf, packages, jars, driver_memory, ..."""
 
 with DAG("binlog_shop", schedule=SCHEDULE, catchup=False, max_active_runs=1):
-    changes = BinlogPositionSensor(
-        task_id="changes", source="shop", start=START, when_nothing_new="skip"
-    )
+    changes = BinlogPositionSensor(task_id="changes", source=SHOP, when_nothing_new="skip")
     stage = BinlogExtractOperator(
         task_id="stage",
-        source="shop",
+        source=SHOP,
         start=changes.output,
         tables=TABLES,
         staging_path=STAGING_PATH,

@@ -130,7 +130,7 @@ class RangeReader:
             new = [logged] if self._known is None else self._known.fresh(logged)
             for block in self._arranged(chain.from_iterable(map(self._expander.expand, new))):
                 captured = self._capture(block)
-                if not self._needs_restart:
+                if not self.needs_restart:
                     yield captured
         except BinlogError as error:
             self._refuse(error)
@@ -155,12 +155,13 @@ class RangeReader:
         Raises:
             RestartRange: It has to be read again.
         """
-        if self._needs_restart:
+        if self.needs_restart:
             rolled_back = () if self._commits is None else self._commits.rolled_back
             raise RestartRange(RangeFacts(tuple(self.schemas.changes), rolled_back))
 
     @property
-    def _needs_restart(self) -> bool:
+    def needs_restart(self) -> bool:
+        """Whether the range has to be read again, and is only read for its facts now."""
         late = self._commits is not None and self._commits.needs_restart
         return late or self.schemas.needs_restart
 

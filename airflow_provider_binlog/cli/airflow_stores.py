@@ -1,7 +1,7 @@
-"""Connections and Variables as Airflow's own command line reaches them: in its database.
+"""Connections and Variables as Airflow's own command line reads them: from its database.
 
-Tasks may not do that, and go by the Task SDK; a command line has no task around it. Hence
-`airflow.models`, which ruff takes for an oversight.
+Tasks use the Task SDK instead; a command line runs in no task. Hence `airflow.models`, which ruff
+takes for an oversight.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.hooks.settings import ConnectionSettings
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
 def find_connection(conn_id: str) -> ConnectionSettings:
@@ -45,7 +45,7 @@ class MetastoreVariableStore:
         _need_airflow("checkpoints are Airflow Variables")
 
     def get(self, key: str) -> str | None:
-        """Return what is stored, None where nothing is."""
+        """Return the stored value, or None."""
         from airflow.models import Variable
 
         value = Variable.get(key, default_var=None)  # noqa: AIR311

@@ -37,7 +37,7 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def set_(arguments: argparse.Namespace) -> None:
-    """Save a checkpoint, whatever is saved now.
+    """Overwrite the checkpoint.
 
     Raises:
         ConfigurationError: The arguments do not say what to save.
@@ -69,15 +69,14 @@ def _from_manifests(name: str, staging_path: str) -> Checkpoint:
 
 def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
     from airflow_provider_binlog.checkpoint import Checkpoint
-    from airflow_provider_binlog.hooks.start import resolve_start
-    from airflow_provider_binlog.operators.gtids import find_gtids
-    from airflow_provider_binlog.transport.server import queries as questions
+    from airflow_provider_binlog.sources.server_log import ServerLog
+    from airflow_provider_binlog.transport.server import queries
 
     settings = read_settings(conn)
-    resolved = resolve_start(settings, position, find_gtids)
+    resolved = ServerLog(settings).resolve(position)
     with closing(settings.connect()) as connection:
-        identity = questions.identify(connection)
-        questions.check_position(connection, identity, resolved)
+        identity = queries.identify(connection)
+        queries.check_position(connection, identity, resolved)
     return Checkpoint(identity, resolved, sequence, _now(), _person())
 
 

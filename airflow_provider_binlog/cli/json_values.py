@@ -15,7 +15,9 @@ import pyarrow as pa
 from airflow_provider_binlog.binlog.column_types import ColumnType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    import numpy.typing as npt
 
     from airflow_provider_binlog.rows.layout import ColumnLayout
 
@@ -39,11 +41,6 @@ def to_json_values(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue
     if pa.types.is_float32(array.type):
         return [_shortest(value) for value in array.to_pylist()]
     return [_plain(value) for value in array.to_pylist()]
-
-
-def format_moments(microseconds: Sequence[int], digits: int) -> list[str]:
-    """Return microseconds since 1970 as `YYYY-MM-DD HH:MM:SS`, with so many digits behind."""
-    return _moments(np.array(microseconds, dtype=np.int64), digits)
 
 
 def _plain(value: Any) -> JsonValue:
@@ -97,7 +94,7 @@ def _dates(array: pa.Array[Any]) -> list[JsonValue]:
 
 def _datetimes(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
     numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return _with_nulls(_moments(numbers, _digits(column)), array)
+    return _with_nulls(format_moments(numbers, _digits(column)), array)
 
 
 def _digits(column: ColumnLayout) -> int:
@@ -107,7 +104,8 @@ def _digits(column: ColumnLayout) -> int:
     return column.logged.datetime_precision or 0  # of the formats from before MySQL 5.6
 
 
-def _moments(microseconds: np.ndarray[Any, Any], digits: int) -> list[str]:
+def format_moments(microseconds: npt.NDArray[np.int64], digits: int) -> list[str]:
+    """Return microseconds since 1970 as `YYYY-MM-DD HH:MM:SS`, with so many digits of a second."""
     texts = np.datetime_as_string(microseconds.astype("datetime64[us]")).tolist()
     size = 19 + (digits + 1 if digits else 0)
     return [text[:size].replace("T", " ") for text in texts]

@@ -75,7 +75,7 @@ def _read(chosen: Range, verifier: Verifier) -> Verifier:
             verifier.refusals.file = file
             verifier.refusals.add(error)
             verifier.reader.resume()
-            start = chosen.log.behind(str(error.context.get("file", file)))
+            start = chosen.log.after(str(error.context.get("file", file)))
     verifier.reader.finish()
     return verifier
 

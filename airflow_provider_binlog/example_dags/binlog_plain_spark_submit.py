@@ -11,13 +11,17 @@ from tempfile import gettempdir
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, task
 
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
-from airflow_provider_binlog.operators.merge import merge_arguments
-from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+from airflow_provider_binlog import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+    BinlogPositionSensor,
+    BinlogSource,
+    delta_conf,
+    merge_arguments,
+)
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.session_conf import delta_conf
 
+SHOP = BinlogSource("shop", start="earliest")
 STAGING = "s3://lake_s3@lake/staging"
 
 
@@ -29,11 +33,11 @@ def build_zip() -> str:
 
 with DAG("binlog_plain_spark_submit", schedule="@hourly", catchup=False, max_active_runs=1):
     changes = BinlogPositionSensor(
-        task_id="changes", source="shop", start="earliest", deferrable=True, poke_interval=30
+        task_id="changes", source=SHOP, deferrable=True, poke_interval=30
     )
     stage = BinlogExtractOperator(
         task_id="stage",
-        source="shop",
+        source=SHOP,
         start=changes.output,
         tables=["shop.*"],
         staging_path=STAGING,
@@ -43,7 +47,7 @@ with DAG("binlog_plain_spark_submit", schedule="@hourly", catchup=False, max_act
         application=str(APPLICATION),
         py_files="{{ ti.xcom_pull(task_ids='build_zip') }}",
         application_args=merge_arguments(
-            source="shop",
+            source=SHOP.name,
             staging_path=STAGING,
             through="{{ ti.xcom_pull(task_ids='stage')['last_sequence'] }}",
             format="delta",

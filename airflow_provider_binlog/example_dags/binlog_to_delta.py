@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
-from airflow_provider_binlog.operators.merge import BinlogMergeOperator
-from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-from airflow_provider_binlog.spark.session_conf import delta_conf
+from airflow_provider_binlog import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+    BinlogMergeOperator,
+    BinlogPositionSensor,
+    BinlogSource,
+    delta_conf,
+)
+
+SHOP = BinlogSource("shop", start="earliest")
 
 with DAG("binlog_to_delta", schedule="*/5 * * * *", catchup=False, max_active_runs=1):
-    changes = BinlogPositionSensor(
-        task_id="changes", source="shop", start="earliest", when_nothing_new="skip"
-    )
+    changes = BinlogPositionSensor(task_id="changes", source=SHOP, when_nothing_new="skip")
     stage = BinlogExtractOperator(
         task_id="stage",
-        source="shop",
+        source=SHOP,
         start=changes.output,
         tables=["shop.*"],
         staging_path="s3://lake_s3@lake/staging",

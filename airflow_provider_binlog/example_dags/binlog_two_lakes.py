@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Asset
 
-from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
-from airflow_provider_binlog.operators.merge import BinlogMergeOperator
-from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
-from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf
+from airflow_provider_binlog import (
+    BinlogCheckpointOperator,
+    BinlogExtractOperator,
+    BinlogMergeOperator,
+    BinlogPositionSensor,
+    BinlogSource,
+    delta_conf,
+    iceberg_conf,
+)
 
+SHOP = BinlogSource("shop", start="earliest")
 STAGING = "s3://lake_s3@lake/staging"
-STAGED = {"source": "shop", "staging_path": STAGING}
+STAGED = {"source": SHOP.name, "staging_path": STAGING}
 SHOP_CHANGES = Asset("shop_changes", uri="s3://lake/staging/shop")
 
 with DAG("binlog_stage", schedule="*/5 * * * *", catchup=False, max_active_runs=1):
-    changes = BinlogPositionSensor(
-        task_id="changes", source="shop", start="earliest", when_nothing_new="skip"
-    )
+    changes = BinlogPositionSensor(task_id="changes", source=SHOP, when_nothing_new="skip")
     stage = BinlogExtractOperator(
         task_id="stage",
-        source="shop",
+        source=SHOP,
         start=changes.output,
         tables=["shop.*"],
         staging_path=STAGING,

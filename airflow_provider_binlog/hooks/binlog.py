@@ -1,4 +1,4 @@
-"""The Airflow connection to a server whose log is read."""
+"""The Airflow connection to a server whose binary log is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.sources.binlog_source import DEFAULT_CONN_ID
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 if TYPE_CHECKING:
     import pymysql
@@ -25,7 +26,7 @@ class BinlogHook(BaseHook):
     """
 
     conn_name_attr = "binlog_conn_id"
-    default_conn_name = "binlog_default"
+    default_conn_name = DEFAULT_CONN_ID
     conn_type = "binlog"
     hook_name = "MySQL / MariaDB binary log"
 
@@ -48,14 +49,14 @@ class BinlogHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether capture can work with this connection, and if not, all that is missing."""
-        from airflow_provider_binlog.transport.server import queries as questions
+        from airflow_provider_binlog.transport.server import queries
 
         try:
             with closing(self.get_conn()) as connection:
-                # First, since a server without a log cannot be told from others.
-                questions.check_setup(connection)
-                identity = questions.identify(connection)
-                end = questions.log_end(connection)
+                # First, since a server without a log has no identity.
+                queries.check_setup(connection)
+                identity = queries.identify(connection)
+                end = queries.log_end(connection)
         except BinlogError as error:
             return False, str(error)
         return True, f"{identity.flavor.value} server {identity.server}, log ends at {end}"

@@ -1,4 +1,4 @@
-"""Where files lie, staged ones and binlogs: a location, opened by tasks and named for Spark."""
+"""Locations of staged files and binlogs: opened by tasks, and named for Spark."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.binlog_files import reach_plainly
+from airflow_provider_binlog.sources.binlog_files import reach_plainly
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs"}
-"""The schemes whose authority is a bucket, so that what stands before an `@` is a connection."""
+"""The schemes whose authority is a bucket, so that an Airflow connection may precede its `@`."""
 
 
 def open_store(location: str) -> ObjectStore:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def fail_unless_retryable() -> Iterator[None]:
-    """Turn an error that a retry would meet again into Airflow's "fail, do not retry"."""
+    """Turn an error that is not retryable into Airflow's "fail, do not retry"."""
     try:
         yield
     except BinlogError as error:

@@ -1,4 +1,4 @@
-"""Which run, and when: what is written into manifests and checkpoints."""
+"""Which run, and when: noted in manifests and checkpoints."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Variable
 
-DESCRIPTION = "Where the capture of a binary log stands. Written by airflow-provider-binlog."
+DESCRIPTION = "How far the changes of a binary log are staged. Written by airflow-provider-binlog."
 
 
 def checkpoint_key(source: str) -> str:
@@ -16,7 +16,7 @@ class AirflowVariableStore:
     """Checkpoints in Variables, one each; for tasks and triggers."""
 
     def get(self, key: str) -> str | None:
-        """Return what is stored, None where nothing is."""
+        """Return the stored value, or None."""
         value = Variable.get(key, default=None)
         return None if value is None else str(value)
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class BinlogCheckpointOperator(BaseOperator):
-    """Move a source's checkpoint behind what was staged.
+    """Move a source's checkpoint past what was staged.
 
-    Where one DAG does all, it comes after the merge; where many merge what one DAG stages, right
-    after the extract. Both lose nothing: a merge goes by the mark in its own tables. It refuses if
-    the checkpoint is not where the extract found it, and does nothing if it is already there.
+    In a DAG that stages and merges, it follows the merge; if other DAGs merge what one DAG stages,
+    it follows the extract. Neither loses changes: a merge relies on the applied sequence of its own
+    tables. The task fails if the checkpoint is not where the extract found it, and does nothing if
+    it is already past what was staged.
 
     Returns the checkpoint's ``{"source", "position", "sequence"}``.
 

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.paths import encode_name, source_folder
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-FORMATS = ("delta", "iceberg")
-
 _REPORTS = "_reports"
 """Folder beside a source's manifests; no database's folder begins with an underscore."""
 
@@ -37,26 +36,26 @@ _REPORTS = "_reports"
 class BinlogMergeOperator(SparkSubmitOperator):
     """Apply what is staged to lakehouse tables: a SparkSubmitOperator that knows its application.
 
-    It fills in application, Python files and arguments; whatever else a SparkSubmitOperator takes,
-    it takes too: ``conn_id``, ``conf``, ``packages``, ``executor_memory``, ... What is given as
-    ``application_args`` comes behind the arguments that it makes itself.
+    It sets application, Python files and arguments, and takes all other arguments of a
+    SparkSubmitOperator: ``conn_id``, ``conf``, ``packages``, ``executor_memory``, ...
+    ``application_args`` are appended to its own.
 
-    Every target table carries the number of the last manifest applied to it, so a merge may run
+    Every target table carries the sequence of the last manifest applied to it, so a merge may run
     twice, late, or for many manifests at once.
 
-    Returns the job's report: rows inserted, updated and deleted by table. The same stands in the
-    asset event of every outlet.
+    Returns the job's report: rows inserted, updated and deleted by table. The asset event of every
+    outlet carries the same.
 
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
-        passes ``{"source": ..., "staging_path": ...}``, which means everything staged so far.
+        passes ``{"source": name, "staging_path": ...}``: everything staged so far.
         (templated)
     :param format: ``"delta"`` or ``"iceberg"``. (templated)
     :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
         the catalog. (templated)
     :param tables: Globs of ``database.table`` to merge; all that are staged by default. (templated)
-    :param table_name: How a target table is called; ``"{database}.{table}"`` by default.
+    :param table_name: Names of the target tables; ``"{database}.{table}"`` by default.
         (templated)
-    :param keys: Key columns of tables whose key the log does not name,
+    :param keys: Key columns of tables whose key the log does not contain,
         ``{"shop.visits": ["id"]}``. (templated)
     """
 
@@ -81,7 +80,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self,
         *,
         staged: Mapping[str, Any] | XComArg,
-        format: str,  # noqa: A002
+        format: LakeFormat,  # noqa: A002
         lake: str,
         tables: Sequence[str] = (),
         table_name: str | None = None,
@@ -124,10 +123,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 return self._submit(context, store, report)
 
     def _prepare_spark(self) -> None:
-        """Look at the connection, which a SparkSubmitOperator does without.
+        """Check the connection, which a SparkSubmitOperator does not.
 
         Raises:
-            ConfigurationError: There is no such connection: Spark would be asked to run on YARN.
+            ConfigurationError: There is no such connection: the job would be submitted to YARN.
         """
         try:
             connection = BaseHook.get_connection(self._conn_id)
@@ -139,17 +138,17 @@ class BinlogMergeOperator(SparkSubmitOperator):
             ) from error
         if not (connection.host or "").startswith("local"):
             return
-        # On this machine: the Spark and the Python that stand beside Airflow, not those that
-        # happen to be first on the PATH.
+        # On this machine: the Spark and the Python of Airflow's environment, not the first ones on
+        # the PATH.
         self._spark_binary = self._spark_binary or maybe_own_spark_submit()
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         self.env_vars = {**python, **(self.env_vars or {})}
 
     def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
-        """Run the job; where it failed, raise what it reported, if it came to that.
+        """Run the job; if it fails, raise the failure that it reported, if any.
 
         Raises:
-            MergeError: The job says that it would fail again.
+            MergeError: The job reports that a retry would fail, too.
         """
         store.write(report, b"{}")
         try:
@@ -173,29 +172,28 @@ def merge_arguments(
     source: str,
     staging_path: str,
     through: int | str | None,
-    format: str,  # noqa: A002
+    format: LakeFormat,  # noqa: A002
     lake: str,
     tables: Sequence[str] = (),
     table_name: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Return the merge job's arguments, as a plain SparkSubmitOperator takes them too.
+    """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
 
     Args:
         source: The source's name.
-        staging_path: As the extract operator has it; an Airflow connection in it is left out.
+        staging_path: As the extract operator has it; without an Airflow connection in it.
         through: Number of the last manifest to apply, or a template of it; None for the newest.
         format: `delta` or `iceberg`.
         lake: Folder of the Delta tables, or name of the Iceberg catalog.
         tables: Globs of tables to merge.
-        table_name: How a target table is called.
+        table_name: Names of the target tables.
         keys: Key columns by table.
 
     Raises:
         ConfigurationError: The format is another one.
     """
-    if format not in FORMATS:
-        raise ConfigurationError(f"format is one of {', '.join(FORMATS)}", given=format)
+    check_choice(LakeFormat, format, "format")
     arguments = [
         *("--staging", spark_location(staging_path)),
         *("--source", source),
@@ -216,7 +214,7 @@ def merge_arguments(
 def maybe_own_spark_submit() -> str | None:
     """Return spark-submit of the PySpark installed in this environment; None without one.
 
-    Not looked for where SPARK_HOME is set, which names another Spark.
+    None as well if SPARK_HOME is set, which names another Spark.
     """
     spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
     if spec is None or spec.origin is None:

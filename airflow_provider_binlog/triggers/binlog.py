@@ -10,26 +10,26 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.binlog import BinlogHook, read_settings
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from airflow_provider_binlog.hooks.settings import ConnectionSettings
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 _PAUSE_SECONDS_MAX = 300.0
 
 
 class BinlogPositionTrigger(BaseTrigger):
-    """Fire when the log of a server does not end at a position any more.
+    """Fire when the log of a server no longer ends at a position.
 
-    It only looks. What it saw is not passed on as a fact: the sensor looks again when it wakes,
-    also after an error here that will not pass, and raises it where it is shown.
+    It changes nothing, and its event is only a hint: the sensor queries the server again when it
+    resumes, also after an error here that is not retryable, which it raises in the task.
 
     :param binlog_conn_id: Id of a connection of type ``binlog``.
     :param after: The position, as ``file:offset``.
-    :param poll_interval: Seconds between two looks.
+    :param poll_interval: Seconds between two queries.
     """
 
     def __init__(self, *, binlog_conn_id: str, after: str, poll_interval: float = 60.0) -> None:
@@ -39,7 +39,7 @@ class BinlogPositionTrigger(BaseTrigger):
         self.poll_interval = poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments that make this trigger again."""
+        """Return the class path and the arguments of this trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -50,16 +50,16 @@ class BinlogPositionTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event: where the log ends now, or what went wrong for good."""
+        """Yield one event: where the log ends now, or an error that is not retryable."""
         pause = self.poll_interval
         while True:
             try:
-                end = await self._look()
+                end = await self._query()
             except BinlogError as error:
                 if not error.retryable:
                     yield _event(error=f"{type(error).__name__}: {error}")
                     return
-                self.log.warning("Cannot ask for the end of the log, trying again: %s", error)
+                self.log.warning("Cannot query the end of the log, trying again: %s", error)
                 pause = min(2 * pause, max(_PAUSE_SECONDS_MAX, self.poll_interval))
             else:
                 if str(end) != self.after:
@@ -68,14 +68,14 @@ class BinlogPositionTrigger(BaseTrigger):
                 pause = self.poll_interval
             await asyncio.sleep(pause)
 
-    async def _look(self) -> Position:
+    async def _query(self) -> Position:
         connection = await BinlogHook.aget_connection(self.binlog_conn_id)
-        return await asyncio.to_thread(_ask_log_end, read_settings(connection))
+        return await asyncio.to_thread(_query_log_end, read_settings(connection))
 
 
-def _ask_log_end(settings: ConnectionSettings) -> Position:
+def _query_log_end(settings: ConnectionSettings) -> Position:
     with closing(settings.connect()) as connection:
-        return questions.log_end(connection)
+        return queries.log_end(connection)
 
 
 def _event(**payload: str) -> TriggerEvent:

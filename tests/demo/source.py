@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import queries as questions
 from tests.services.progress import ServiceError, say, step
 from tests.services.servers import RELEASES, Server

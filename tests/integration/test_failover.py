@@ -19,11 +19,11 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
 )
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
-from airflow_provider_binlog.hooks.standing import Standing
-from airflow_provider_binlog.operators.gtids import find_gtids
-from airflow_provider_binlog.operators.logs import ServerLog
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.sources.gtids import find_gtids
+from airflow_provider_binlog.sources.server_log import ServerLog
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.table_format import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
@@ -149,35 +149,35 @@ class Capture(Ranges):
         if store is not None:
             self.store, self.log = store, ManifestLog(store, "shop")
 
-    def look(self, server: Server, **options: str) -> Standing:
-        """Return where capture stands on a server."""
+    def look(self, server: Server, **options: Any) -> SourceState:
+        """Return the state of the source on a server."""
         log = ServerLog(settings_of(server), **options)
         start = Position("binlog.000001", FIRST_OFFSET).to_json()
-        return log.look(self.checkpoints, KEY, start=start)
+        return log.read_state(self.checkpoints, KEY, start=start)
 
-    def run(self, server: Server, *, moves: bool = True, **options: str) -> Manifest:
+    def run(self, server: Server, *, moves: bool = True, **options: Any) -> Manifest:
         """Stage up to the end of a server's log, and move the checkpoint."""
         log = ServerLog(settings_of(server), **options)
-        standing = self.look(server, **options)
-        assert standing.has_work
-        saved = standing.checkpoint
-        start = saved.position if saved else standing.start
+        state = self.look(server, **options)
+        assert state.has_work
+        saved = state.checkpoint
+        start = saved.position if saved else state.start
         assert start is not None
-        with closing(log.source(standing, start)) as source:
+        with closing(log):
             (manifest,) = extract(
                 ExtractRequest(
-                    identity=standing.identity,
+                    identity=state.identity,
                     start=start,
                     issued_by=saved.identity if saved else None,
                     find_gtids=log.resolve,
                     sequence=saved.sequence + 1 if saved else 1,
-                    stop=standing.log_end,
+                    stop=state.log_end,
                     tables=TableFilter(["shop.*"]),
                     source_name="shop",
                     before_images=BeforeImages.KEY_CHANGES,
                     created_by="a test",
                 ),
-                source,
+                log,
                 self.store,
             ).manifests
         if moves:
@@ -415,11 +415,11 @@ def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
 
     def stage(start: str, stop: str | None = None) -> list[str]:
         log = ServerLog(settings_of(server))
-        standing = log.look(Checkpoints(), KEY, start=start)
+        state = log.read_state(Checkpoints(), KEY, start=start)
         at = log.resolve(start)
         ranges = Ranges(database)
-        with closing(log.source(standing, at)) as source:
-            ranges.stage(source, log.resolve(stop) if stop else standing.log_end, at)
+        with closing(log):
+            ranges.stage(log, log.resolve(stop) if stop else state.log_end, at)
         joined = ranges.joined()
         return [
             str(next(iter(row.values())))

@@ -23,6 +23,7 @@ from airflow_provider_binlog.cli.run import main
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql
@@ -62,7 +63,9 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
 
 def stage(**arguments: Any) -> dict[str, Any]:
     context: Any = {"ti": SimpleNamespace(dag_id="shop", run_id="r", task_id="stage")}
-    operator = BinlogExtractOperator(task_id="stage", source="shop", **arguments)
+    given = {name: arguments.pop(name) for name in ("files", "failover") if name in arguments}
+    source = BinlogSource("shop", start=arguments.pop("start", None), **given)
+    operator = BinlogExtractOperator(task_id="stage", source=source, **arguments)
     staged = operator.execute(context)
     save = BinlogCheckpointOperator(task_id="save", staged=staged)
     save.execute(context)
@@ -140,7 +143,7 @@ def test_a_folder_is_staged_as_it_grows(
     shop.database.execute("INSERT INTO t VALUES (3, 'd')")
     shop.copy(folder, suffix, upto=end + 100)
     arguments = {
-        "binlog_files": folder.replace("s3://", "s3://archive@"),
+        "files": folder.replace("s3://", "s3://archive@"),
         "staging_path": f"file://{tmp_path}/staging",
         "tables": [f"{shop.database.name}.*"],
         "start": "earliest",
@@ -180,7 +183,7 @@ def test_what_a_server_began_its_files_go_on_with(
     shop.flush()
     shop.copy(str(tmp_path), ".gz")
 
-    by_files = stage(**arguments, binlog_files=f"{tmp_path}/binlog.*")
+    by_files = stage(**arguments, files=f"{tmp_path}/binlog.*")
 
     _, tables = apply_all(open_store(f"file://{tmp_path}/staging"), "shop")
     assert tables["t"] == shop.rows()
@@ -191,12 +194,12 @@ def test_what_a_server_began_its_files_go_on_with(
     other = replace(saved.position, gtid="99-1-1" if server.name.startswith("maria") else "")
     variables["binlog_checkpoint_shop"] = replace(saved, position=other).encode()
     with pytest.raises(AirflowFailException, match="ForeignPositionError"):
-        stage(**arguments, binlog_files=f"{tmp_path}/binlog.*")
+        stage(**arguments, files=f"{tmp_path}/binlog.*")
 
 
 def test_xa_over_files_and_ranges(shop: Shop, variables: Variables, tmp_path: Path) -> None:
     arguments = {
-        "binlog_files": str(tmp_path),
+        "files": str(tmp_path),
         "staging_path": f"file://{tmp_path}/staging",
         "tables": [f"{shop.database.name}.*"],
         "start": "earliest",
@@ -223,7 +226,7 @@ def test_a_file_that_was_not_copied_is_missed(
     shop: Shop, variables: Variables, tmp_path: Path
 ) -> None:
     arguments = {
-        "binlog_files": str(tmp_path / "copies"),
+        "files": str(tmp_path / "copies"),
         "staging_path": f"file://{tmp_path}/staging",
         "tables": [f"{shop.database.name}.*"],
         "start": "earliest",
@@ -337,7 +340,7 @@ def test_what_a_replica_keeps_is_a_log(
 ) -> None:
     shop, folder = relay_logs
     arguments = {
-        "binlog_files": f"{folder}/relay-bin.*",
+        "files": f"{folder}/relay-bin.*",
         "staging_path": f"file://{tmp_path}/staging",
         "tables": [f"{shop.database.name}.*"],
         "start": "earliest",
@@ -348,7 +351,7 @@ def test_what_a_replica_keeps_is_a_log(
     _, tables = apply_all(open_store(f"file://{tmp_path}/staging"), "shop")
     assert tables["t"] == shop.rows()
     with pytest.raises(AirflowFailException, match="more than one log"):
-        stage(**(arguments | {"binlog_files": str(folder)}))
+        stage(**(arguments | {"files": str(folder)}))
 
 
 # ------------------------------------------------------------------- the command line

@@ -12,8 +12,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.cli.run import main
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.operators import extract
+from airflow_provider_binlog.sources.binlog_source import BinlogSource
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server.foreign_keys import (
     ForeignKeys,
     UnloggedForeignKey,
@@ -196,8 +197,7 @@ def test_an_extract_warns_of_those_of_captured_tables(
     )
     operator = extract.BinlogExtractOperator(
         task_id="stage",
-        source="shop",
-        start="now",
+        source=BinlogSource("shop", start="now"),
         staging_path=f"file://{tmp_path}",
         tables=[f"{database.name}.*"],
         exclude=["*.deleted"],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server import queries as questions
 from tests.demo.worker import Worker
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 # A dozen rows to a part.
-LIMITS = {"part_bytes_max": 200, "pending_bytes_max": 500}
+LIMITS = Limits(part_bytes_max=200, pending_bytes_max=500)
 
 _batches = count(1)
 
@@ -56,11 +57,11 @@ class Stage:
 
     @property
     def source(self) -> str:
-        return str(self.task.arguments["source"])
+        return str(self.task.arguments["source"]["name"])
 
     def named(self, source: str) -> Stage:
         """Return another source of the same database, of which nothing is staged yet."""
-        arguments = {**self.task.arguments, "source": source}
+        arguments = {**self.task.arguments, "source": {"name": source}}
         variables = self.task.variables.with_name(source)
         return replace(self, task=replace(self.task, arguments=arguments, variables=variables))
 
@@ -145,7 +146,7 @@ def stage(
         }
     arguments = {
         "staging_path": staging.replace("s3://", "s3://lake_s3@"),
-        "source": "shop",
+        "source": {"name": "shop"},
         "tables": [f"{database.name}.*"],
         "limits": LIMITS,
     }

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.cli import source as cli_source
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
-from airflow_provider_binlog.hooks.standing import Standing
-from airflow_provider_binlog.operators.gtids import find_gtids
-from airflow_provider_binlog.operators.logs import ServerLog
+from airflow_provider_binlog.sources import gtids, server_log
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import result_sets as sql
-from airflow_provider_binlog.transport.server.queries import gtid_executed, identify, log_end
+from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
 from airflow_provider_binlog.transport.stream import live
 from tests.support.ranges import live as source_of
 
@@ -31,18 +28,17 @@ def test_every_stream_has_it(mysql97: Server, monkeypatch: pytest.MonkeyPatch) -
             made.append(options)
             super().__init__(*arguments, **options)
 
-    monkeypatch.setattr(live, "ServerBlockStream", Made)
+    for module in (server_log, gtids):
+        monkeypatch.setattr(module, "ServerBlockStream", Made)
     settings = ConnectionSettings(mysql97.host, mysql97.port, "root", read_timeout=77)
     with closing(settings.connect()) as connection:
         end, executed = log_end(connection), gtid_executed(connection)
-        standing = Standing(identify(connection), None, None, end)
 
-    ServerLog(settings).source(standing, end).close()
-    with closing(cli_source.ServerLog(settings)) as log:
+    with closing(server_log.ServerLog(settings)) as log:
         list(log.blocks(end))
-    find_gtids(settings, executed)
+    gtids.find_gtids(settings, executed)
 
-    assert [each["silence_seconds_max"] for each in made] == [77] * 3
+    assert [each["silence_seconds_max"] for each in made] == [77] * 2
 
 
 @pytest.mark.parametrize(("silence", "period"), [(3, 1), (60, 10), (600, 10)])

@@ -14,11 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
-from airflow_provider_binlog.hooks.start import resolve_start
-from airflow_provider_binlog.operators.gtids import find_gtids
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+from airflow_provider_binlog.sources.binlog_source import BinlogSource
+from airflow_provider_binlog.sources.server_log import ServerLog
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import queries as questions
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 from tests.fixtures import mysql
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CONNECTION = "AIRFLOW_CONN_BINLOG_DEFAULT"
 CHECKPOINT = "AIRFLOW_VAR_BINLOG_CHECKPOINT_SHOP"
+SHOP = BinlogSource("shop", start="now")
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def checkpoint_at(position: Position, **changed: str) -> str:
 
 
 def sensor(**arguments: Any) -> BinlogPositionSensor:
-    return BinlogPositionSensor(task_id="changes", source="shop", start="now", **arguments)
+    return BinlogPositionSensor(task_id="changes", source=SHOP, **arguments)
 
 
 def test_the_connection_is_tested(database: Database) -> None:
@@ -122,10 +123,10 @@ def test_tls_is_as_the_mode_says(ssl_mode: str, mysql97: Server) -> None:
 
 
 def test_a_start_is_resolved(database: Database) -> None:
-    settings = BinlogHook().settings
+    log = ServerLog(BinlogHook().settings)
 
-    assert resolve_start(settings, "now", find_gtids) == log_end()
-    assert resolve_start(settings, "earliest", find_gtids) == Position("binlog.000001", 4)
+    assert log.resolve("now") == log_end()
+    assert log.resolve("earliest") == Position("binlog.000001", 4)
 
 
 def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> None:
@@ -135,7 +136,7 @@ def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> 
     at = log_end()
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
 
-    found = resolve_start(BinlogHook().settings, applied, find_gtids)
+    found = ServerLog(BinlogHook().settings).resolve(applied)
 
     assert (found.coordinates, found.gtid) == (at.coordinates, applied)
 

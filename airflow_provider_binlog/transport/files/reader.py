@@ -35,6 +35,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import (
     FIRST_OFFSET,
+    Flavor,
     Position,
     SourceIdentity,
     split_file_name,
@@ -102,11 +103,17 @@ class FileBlockStream:
         Raises:
             FormatError, UnsupportedError: The file does not begin as a plain binlog.
         """
-        name = self._names.index(file)
-        with closing(self._open(self._paths[name])) as opened:
-            read = _File(opened, file, self._block_bytes)
+        read = self._begin(file)
         log_name, _ = split_file_name(file)
         return SourceIdentity(read.description.flavor, f"server_id={read.server_id}", log_name)
+
+    def flavor(self, file: str) -> Flavor:
+        """Return the family of the server that wrote a file, whatever the file is called.
+
+        Raises:
+            FormatError, UnsupportedError: The file does not begin as a plain binlog.
+        """
+        return self._begin(file).description.flavor
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield the events from `start` on to the end of the last file; see `BlockStream`.
@@ -132,6 +139,12 @@ class FileBlockStream:
 
     def close(self) -> None:
         """Nothing to let go of: a file is closed when it has been read."""
+
+    def _begin(self, file: str) -> _File:
+        """Read the beginning of a file."""
+        path = self._paths[self._names.index(file)]
+        with closing(self._open(path)) as opened:
+            return _File(opened, file, self._block_bytes)
 
     def _index_of(self, start: Position) -> int:
         if start.file in self._names:

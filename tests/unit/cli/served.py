@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.cli.source import ServerLog
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.sources.server_log import ServerLog
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerColumn,
     ServerTable,

@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -91,7 +92,7 @@ def test_values(layout: ColumnLayout, values: Sequence[Any], printed: list[Any])
 
 
 def test_a_moment_has_as_many_digits_as_asked_for() -> None:
-    moments = [1_704_164_645_000_007, 1_704_164_645_999_999]
+    moments = np.array([1_704_164_645_000_007, 1_704_164_645_999_999])
 
     assert format_moments(moments, 6) == [
         "2024-01-02 03:04:05.000007",

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.cli.past_schemas import PastSchemas
-from airflow_provider_binlog.cli.row_tables import RowTables
-from airflow_provider_binlog.cli.rows import RowReader
 from airflow_provider_binlog.cli.run import main
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import inner_events, payload, zstd
-from tests.support.logs import TABLES, Made, insert, split_blocks
+from tests.support.logs import TABLES, Made, insert
 from tests.support.table_map_builder import table_map
-from tests.unit.cli.served import FIRST, NAME, Served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,27 +141,23 @@ def test_what_a_file_does_not_say_is_said_once(
     )
 
 
-@pytest.mark.parametrize(
-    ("tables", "values", "said"),
-    [
-        ({"a": "u x"}, [{"id": 2**32 - 1, "x": -2}, {"u": 2**32 - 1, "x": -2}], ""),
-        ({}, [{"@1": -1, "@2": -2}] * 2, "not tell it for certain: it is not in the server's"),
-    ],
-)
-def test_what_a_server_tells_is_printed(
-    tables: dict[str, str],
-    values: list[dict[str, int]],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
+def test_what_precedes_an_error_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = sparse_log()
-    past = PastSchemas(Served(file, **tables), FIRST, lambda *_: True)
-    reader = RowReader(RowTables(lambda *_: True, past))
+    file = BinlogFile()
+    for number in (1, 2):
+        file.add_transaction(
+            number, [(EventType.TABLE_MAP, table_map(A)), tuple_of(insert(A, [number]))]
+        )
+    file.add(EventType.GTID, builder.gtid(3))
+    refused = file.add(EventType.QUERY, builder.query("DELETE FROM a"))
+    file.add_transaction(4, [(EventType.TABLE_MAP, table_map(A)), tuple_of(insert(A, [4]))])
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(bytes(file))
 
-    (block,) = split_blocks(NAME, file)
-    lines = list(reader.read(block))
+    code = main(["rows", str(path)])
 
-    assert [json.loads(line)["values"] for line in lines] == values
-    notes = capsys.readouterr().err.splitlines()
-    assert len(notes) == bool(said)
-    assert all(said in note for note in notes)
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert [json.loads(line)["values"]["id"] for line in out.splitlines()] == [1, 2]
+    assert f"offset={refused}" in err

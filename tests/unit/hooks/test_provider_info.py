@@ -13,7 +13,7 @@ import pytest
 from airflow.providers_manager import ProvidersManager
 
 from airflow_provider_binlog.get_provider_info import get_provider_info
-from airflow_provider_binlog.hooks.settings import SSL_MODES, ConnectionSettings
+from airflow_provider_binlog.sources.settings import SSL_MODES, ConnectionSettings
 
 INFO: dict[str, Any] = get_provider_info()
 CONNECTION_TYPE = INFO["connection-types"][0]

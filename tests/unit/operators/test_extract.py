@@ -1,4 +1,4 @@
-"""BinlogExtractOperator only assigns when it is made, and can be mapped."""
+"""BinlogExtractOperator only assigns when it is constructed, and can be mapped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, Asset
 
+from airflow_provider_binlog import BinlogExtractOperator, BinlogSource, Limits
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator, read_globs
+from airflow_provider_binlog.operators.extract import read_globs
+
+SHOP = BinlogSource("shop", start="now")
+
+
+def extract(source: Any = SHOP, **arguments: Any) -> BinlogExtractOperator:
+    given = {"staging_path": "/s", "tables": ["*.*"], **arguments}
+    return BinlogExtractOperator(task_id="stage", source=source, **given)
 
 
 def test_template_fields_are_attributes() -> None:
-    operator = BinlogExtractOperator(
-        task_id="stage", source="shop", staging_path="/s", tables=["shop.*"]
-    )
+    operator = extract()
 
     assert all(hasattr(operator, name) for name in operator.template_fields)
 
@@ -23,7 +29,7 @@ def test_it_can_be_mapped_over_sources() -> None:
     with DAG("many", schedule=None) as dag:
         BinlogExtractOperator.partial(
             task_id="stage", staging_path="/s", tables=["*"], outlets=[Asset("changes")]
-        ).expand(source=["shop", "crm"])
+        ).expand(source=[SHOP, BinlogSource("crm", start="earliest")])
 
     assert dag.get_task("stage").is_mapped
 
@@ -34,24 +40,23 @@ def test_globs_are_a_list() -> None:
 
 
 @pytest.mark.parametrize("value", ["shop.*", [1], {"shop.*": None}, 5])
-def test_what_is_no_list_of_globs_is_refused(value: Any) -> None:
+def test_other_values_than_a_list_of_globs_are_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="tables"):
         read_globs(value, "tables")
 
 
 @pytest.mark.parametrize(
-    ("argument", "known"),
+    ("arguments", "says"),
     [
-        ("before_images", "key_changes, all"),
-        ("zero_dates", "null, fail, text"),
-        ("invalid_text", "fail, replace, binary"),
+        ({"before_images": "maybe"}, "before_images is one of key_changes, all .given=maybe"),
+        ({"limits": {"part_bytes_max": 1}}, "limits are given as Limits"),
+        ({"limits": Limits(part_bytes_max="much")}, "part_bytes_max=much"),
+        ({"tables": "shop.*"}, "tables is a list of globs"),
+        ({"source": "shop"}, "source is a BinlogSource"),
     ],
 )
-def test_another_choice_is_refused_before_anything_is_asked(argument: str, known: str) -> None:
-    arguments: dict[str, Any] = {argument: "maybe"}
-    operator = BinlogExtractOperator(
-        task_id="stage", source="shop", staging_path="/s", tables=["*.*"], **arguments
-    )
-
-    with pytest.raises(ConfigurationError, match=f"{argument} is one of {known} .given=maybe"):
-        operator._extract("a run")
+def test_bad_arguments_are_refused_before_the_server_is_queried(
+    arguments: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        extract(**arguments)._stage("a run")

@@ -6,33 +6,31 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.capture.capture_range import executed_at
+from airflow_provider_binlog.capture.known import place_at
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.hooks.settings import ConnectionSettings
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
 def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
     """Return where the first transaction begins that is not in the set.
 
-    Some of the set may stand behind that place; the position's `logged` then says what stands
-    before it.
+    Some transactions of the set may be logged after that position; its `logged` then names those
+    that are logged before it.
 
     Raises:
         ConfigurationError: The text is no GTID set of the server's family.
         PositionPurgedError: The server has purged transactions that are not in the set.
         ForeignPositionError: The server's log lacks some of the set.
     """
-    # Here, because they load NumPy, which parsing a DAG must not.
-    from airflow_provider_binlog.capture.capture_range import executed_at
-    from airflow_provider_binlog.capture.known import place_at
-    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
-
     with closing(settings.connect()) as connection:
-        identity = questions.identify(connection)
+        identity = queries.identify(connection)
         flavor = identity.flavor
         try:
             of_family = GtidSet if flavor is Flavor.MYSQL else MariadbGtidPosition
@@ -41,7 +39,7 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
             raise ConfigurationError(
                 f"not a GTID set of a {flavor.value} server: {error}"
             ) from error
-        questions.check_gtids(connection, known)
+        queries.check_gtids(connection, known)
     with closing(
         ServerBlockStream(
             settings.connect,

@@ -1,4 +1,4 @@
-"""unsaid: what a TABLE_MAP leaves out is said where it changes what is printed, and only there."""
+"""missing_metadata: what a TABLE_MAP leaves out is named where it changes what is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_binlog.binlog.charsets import BINARY_COLLATION
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.cli.unsaid import unsaid
+from airflow_provider_binlog.cli.missing_metadata import missing_metadata
 from tests.support import builder
 
 MYSQL, MARIADB = (builder.parsed_format(each) for each in (builder.MYSQL, builder.MARIADB))
@@ -41,7 +41,7 @@ CASES = [
 def test_what_is_left_out_is_said(column: TableMapColumn, said: str) -> None:
     table = TableMap(1, 0, "shop", "t", (column,), None)
 
-    found = unsaid(table, MYSQL)
+    found = missing_metadata(table, MYSQL)
 
     assert len(found) == bool(said)
     assert all(each.startswith(said) for each in found)
@@ -50,7 +50,7 @@ def test_what_is_left_out_is_said(column: TableMapColumn, said: str) -> None:
 def test_binary_may_be_another_type_of_mariadb() -> None:
     table = TableMap(1, 0, "shop", "t", (BINARY_16,), None)
 
-    assert unsaid(table, MYSQL) == []
-    assert unsaid(table, MARIADB) == [
+    assert missing_metadata(table, MYSQL) == []
+    assert missing_metadata(table, MARIADB) == [
         "whether what looks like BINARY is UUID, INET or VECTOR (it is printed as base64)"
     ]

@@ -1,4 +1,4 @@
-"""A start is one of five things, and nothing else passes for one."""
+"""A start is one of five things; anything else is refused."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
-from airflow_provider_binlog.hooks.start import resolve_start
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sources import server_log
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.hooks.start import Start
+    from airflow_provider_binlog.sources.start import Start
 
 NOWHERE = ConnectionSettings("127.0.0.1", 1)
-"""Nothing listens there: what is resolved with it was not asked of a server."""
+"""Nothing listens there: what is resolved with it queries no server."""
 
 
 def found_at(settings: ConnectionSettings, gtids: str) -> Position:
     assert settings is NOWHERE
     return Position("found.000001", 4, gtids)
+
+
+def resolve(start: Start) -> Position:
+    return server_log.ServerLog(NOWHERE).resolve(start)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +40,7 @@ def found_at(settings: ConnectionSettings, gtids: str) -> Position:
     ],
 )
 def test_a_position_is_read(start: Start, position: Position) -> None:
-    assert resolve_start(NOWHERE, start, found_at) == position
+    assert resolve(start) == position
 
 
 @pytest.mark.parametrize(
@@ -44,10 +48,13 @@ def test_a_position_is_read(start: Start, position: Position) -> None:
     ["0-1-100", "0-1-100,7-2-5", "4f1e0000-0000-0000-0000-000000000001:1-51:tag:7"],
 )
 @pytest.mark.parametrize("returned_by_the_sensor", [False, True])
-def test_gtids_are_looked_up(gtids: str, *, returned_by_the_sensor: bool) -> None:
+def test_gtids_are_resolved(
+    gtids: str, *, returned_by_the_sensor: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_log, "find_gtids", found_at)
     start: Any = {"start": gtids} if returned_by_the_sensor else gtids
 
-    assert resolve_start(NOWHERE, start, found_at) == Position("found.000001", 4, gtids)
+    assert resolve(start) == Position("found.000001", 4, gtids)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +73,4 @@ def test_gtids_are_looked_up(gtids: str, *, returned_by_the_sensor: bool) -> Non
 )
 def test_anything_else_is_refused(start: Start) -> None:
     with pytest.raises(ConfigurationError):
-        resolve_start(NOWHERE, start, found_at)
+        resolve(start)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.settings import ConnectionSettings
+from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
 def from_extra(**extra: Any) -> ConnectionSettings:

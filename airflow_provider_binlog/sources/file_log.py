@@ -1,7 +1,7 @@
-"""Binlog files as the log that a task stages from.
+"""The binary log that some files hold.
 
-Files say less of whose they are than a server does: no UUID, only the number by which replicas know
-it (`server_id`) and the log's name. A checkpoint that a server issued holds for its files, too, if
+Files identify their server less well than a server identifies itself: by no UUID, only by its
+`server_id` and the log's name. A checkpoint that a server issued is valid for its files, too, if
 the GTIDs show that they are of one history.
 """
 
@@ -23,82 +23,128 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
 )
-from airflow_provider_binlog.hooks.standing import NO_START, Standing
-from airflow_provider_binlog.hooks.start import maybe_gtids, read_position
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
+from airflow_provider_binlog.sources.start import find_gtid_text, read_position
+from airflow_provider_binlog.sources.state import NO_START, SourceState
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
+    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore
-    from airflow_provider_binlog.hooks.binlog_files import BinlogFiles
-    from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.sources.binlog_files import BinlogFiles
+    from airflow_provider_binlog.sources.start import Start
 
 
 class FileLog:
-    """The log that some files hold."""
+    """The log that some files hold; see `Log` for the methods.
+
+    Only a log that was arranged by the numbers of its files has a state; files that are read as
+    they are given may have any names.
+    """
+
+    server = None
+    read_server_tables = None
 
     def __init__(self, files: BinlogFiles) -> None:
         self._files = files
         self._names = [plain_name(path) for path in files.paths]
 
+    def describe(self) -> str:
+        """Return which files are read, and which are skipped."""
+        names = [PurePosixPath(path).name for path in self._files.paths]
+        text = f"{len(names)} binlog files, {names[0]} to {names[-1]}"
+        skipped = self._files.ignored
+        return f"{text}; skipped: {', '.join(skipped)}" if skipped else text
+
+    def flavor(self) -> Flavor:
+        """Read the beginning of the first file."""
+        return self._reader(0).flavor(self._names[0])
+
+    def first(self) -> Position:
+        """Return where the first file starts."""
+        return Position(self._names[0], FIRST_OFFSET)
+
+    def end(self) -> Position:
+        """Return where the last whole transaction of the last file ends; read once."""
+        return self._end
+
+    def number(self, file: str) -> int:
+        """Return the number in the file's name, or its index among the files as given.
+
+        Raises:
+            ConfigurationError: It is none of the files as given.
+        """
+        if not self._files.as_given:
+            return split_file_name(file)[1]
+        if file not in self._names:
+            raise ConfigurationError(f"{file} is none of the files: {', '.join(self._names)}")
+        return self._names.index(file)
+
+    def after(self, file: str) -> Position | None:
+        """Return where the next file starts."""
+        following = self._names[self._names.index(file) + 1 :]
+        return Position(following[0], FIRST_OFFSET) if following else None
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+        """Yield what the files hold."""
+        if not self._files.as_given:
+            yield from self._source(start).blocks(start, stop)
+            return
+        offset = start.offset
+        end = None if stop is None else (self.number(stop.file), stop.offset)
+        for index in range(self.number(start.file), len(self._names)):
+            for block in self._reader(index).blocks(Position(self._names[index], offset)):
+                yield block
+                if end is not None and (index, block.next_offset) >= end:
+                    return
+            offset = FIRST_OFFSET
+
+    def close(self) -> None:
+        """Do nothing: every iterator closes its files."""
+
     def check(self) -> None:
         """Files have no settings: what they lack shows when they are read."""
 
-    def look(self, store: CheckpointStore, key: str, *, start: Start | None) -> Standing:
-        """Return where capture stands; see `Log`. Reads the newest file and the checkpoint's.
-
-        Raises:
-            CheckpointMissingError: There is no checkpoint, and `start` is None.
-            ForeignPositionError: The position is of another log, or lies behind the files' end.
-            PositionPurgedError: The files begin behind the position.
-        """
+    def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
+        """Read the newest file and the one at the checkpoint; see `Log`."""
         saved = load(store, key)
         if saved is None and start is None:
             raise CheckpointMissingError(NO_START, key=key)
         position = saved.position if saved else self.resolve(start or {})
-        self._check_place(position)
+        self._check_position(position)
         identity = self._source(position).identity(self._file_of(position))
         if saved is not None:
             identity = self._check_history(saved, identity)
-        return Standing(identity, saved, position, self._end)
+        return SourceState(identity, saved, position, self._end)
 
     def resolve(self, start: Start) -> Position:
-        """Return the position that `start` means in these files; see `Log`.
+        """Return the position that `start` means in these files.
 
         Raises:
             ConfigurationError: It is none of the ways to name a position in files.
         """
-        if maybe_gtids(start) is not None:
+        if find_gtid_text(start) is not None:
             raise ConfigurationError(
-                'files are read from "earliest", "now" or a position such as "binlog.000042:4" on: '
-                "a GTID set takes the server",
+                'files are read from "earliest", "now" or a position such as "binlog.000042:4": '
+                "a GTID set needs the server",
                 given=start,
             )
         if start == "earliest":
-            return Position(self._names[0], FIRST_OFFSET)
+            return self.first()
         return self._end if start == "now" else read_position(start)
 
     def bytes_between(self, start: Position, stop: Position) -> int | None:  # noqa: ARG002
-        """Return None: how long a compressed file is, only its end tells."""
+        """Return None: the size of a compressed file is known only at its end."""
         return None
 
-    def source(self, standing: Standing, start: Position) -> FileBlockStream:  # noqa: ARG002
-        """Return the files from that of `start` on; see `Log`."""
-        return self._source(start)
-
-    @property
-    def read_server_tables(self) -> None:
-        """Files have no catalogue: what they leave out, nothing tells; see `Log`."""
-        return
-
-    def lacks_columns(self) -> bool:
-        """Return False: there is no catalogue that would tell what they hold; see `Log`."""
+    def logs_partial_images(self) -> bool:
+        """Return False: there is no information_schema that could complete row images."""
         return False
 
     def unlogged_foreign_keys(
@@ -106,37 +152,41 @@ class FileLog:
         captured: Callable[[str, str], bool],  # noqa: ARG002
         logged: Collection[tuple[str, str]],  # noqa: ARG002
     ) -> ForeignKeys:
-        """Return none: there is no server to ask; see `Log`."""
+        """Return none: there is no server to query."""
         return ForeignKeys()
 
     @cached_property
     def _end(self) -> Position:
         return find_log_end(FileBlockStream(self._files.paths[-1:], open_file=self._files.open))
 
+    def _reader(self, index: int) -> FileBlockStream:
+        """Return one of the files, whatever its name is."""
+        return FileBlockStream(self._files.paths[index : index + 1], open_file=self._files.open)
+
     def _source(self, start: Position) -> FileBlockStream:
-        """Return the files from a position on, and those in front of them up to a gap.
+        """Return the files from a position on, and those before them back to a gap.
 
         Raises:
-            ConfigurationError: There is a gap behind the position.
+            ConfigurationError: There is a gap after the position.
         """
         first = self._names.index(self._file_of(start))
         numbers = [split_file_name(name)[1] for name in self._names]
-        # What was prepared long ago, and is committed behind the position, is read again.
+        # What was prepared long ago, and is committed after the position, is read again.
         while first and numbers[first - 1] == numbers[first] - 1:
             first -= 1
         return FileBlockStream(self._files.paths[first:], open_file=self._files.open)
 
     def _file_of(self, position: Position) -> str:
-        """Return the name of a position's file; the last one's where it stands behind that."""
+        """Return the name of a position's file, or of the last file if that is before it."""
         return position.file if position.file in self._names else self._names[-1]
 
-    def _check_place(self, position: Position) -> None:
+    def _check_position(self, position: Position) -> None:
         log, first = split_file_name(self._names[0])
         found = {"position": position, "first": self._names[0], "end": self._end}
         if split_file_name(position.file)[0] != log:
             raise ForeignPositionError("the files are of another log than the position", **found)
         if position.file not in self._names and position.file_number < first:
-            raise PositionPurgedError("the files begin behind the position", **found)
+            raise PositionPurgedError("the files start after the position", **found)
         if position.coordinates > self._end.coordinates:
             raise ForeignPositionError(
                 "the files end before the position: newer ones are missing, or they are of a log "
@@ -176,25 +226,25 @@ class FileLog:
         return saved.identity
 
     def _executed_before(self, position: Position, identity: SourceIdentity) -> str | None:
-        """Return the GTIDs that the files say were executed before a position."""
+        """Return the GTIDs that were executed before a position, according to the files."""
         source = self._source(position)
         if position.offset > FIRST_OFFSET:
             return executed_at(source, identity, position)
         for block in source.blocks(position):
             if block.file != position.file:
                 break
-            # What a file begins with, up to its first transaction, tells what was before.
-            begins = np.flatnonzero(np.isin(block.type, [int(each) for each in GROUP_STARTS]))
-            behind = int(block.offset[begins[0]]) if len(begins) else block.next_offset
-            return executed_at(source, identity, Position(position.file, behind))
+            # The events before a file's first transaction name the GTIDs executed before.
+            starts = np.flatnonzero(np.isin(block.type, [int(each) for each in GROUP_STARTS]))
+            offset = int(block.offset[starts[0]]) if len(starts) else block.next_offset
+            return executed_at(source, identity, Position(position.file, offset))
         return None
 
 
 def _is_one_history(flavor: Flavor, gtid: str, found: str) -> bool:
     """Whether a log in which `found` precedes a position is the one where `gtid` did.
 
-    A server that was made from a backup executed more than its files say; a domain of MariaDB's can
-    be deleted from its log.
+    A server that was restored from a backup has executed more than its files say; a domain of
+    MariaDB's can be deleted from its log.
     """
     if flavor is Flavor.MYSQL:
         return not str(GtidSet.parse(found).subtract(GtidSet.parse(gtid)))
@@ -202,10 +252,3 @@ def _is_one_history(flavor: Flavor, gtid: str, found: str) -> bool:
     here = MariadbGtidPosition.parse(found).domains
     common = before.keys() & here.keys()
     return all(before[each] == here[each] for each in common) and bool(common or not before)
-
-
-def describe_files(files: BinlogFiles) -> str:
-    """Return in a few words what is read, and what is not."""
-    names = [PurePosixPath(path).name for path in files.paths]
-    text = f"{len(names)} binlog files, {names[0]} to {names[-1]}"
-    return f"{text}; passed over: {', '.join(files.ignored)}" if files.ignored else text

@@ -12,7 +12,7 @@ from airflow_provider_binlog.errors import (
     ObjectMissingError,
     StoreUnavailableError,
 )
-from airflow_provider_binlog.hooks.binlog_files import find_files, reach_plainly
+from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def found(locations: str | list[str]) -> tuple[list[str], tuple[str, ...]]:
     texts = []
     for path in files.paths:
         file = files.open(path)
-        texts.append(file.read().decode())
+        texts.append(file.read(1000).decode())
         file.close()
     return texts, files.ignored
 

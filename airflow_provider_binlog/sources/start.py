@@ -1,52 +1,31 @@
-"""Where the first run begins: what a person writes, made a position of one server's log."""
+"""Where the first run begins: what a person writes, resolved to a position in one log."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.hooks.settings import ConnectionSettings
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 Start = str | Mapping[str, Any]
 """`"now"`, `"earliest"`, `file:offset`, a GTID set, or what the sensor returned."""
 
-FindGtids = Callable[["ConnectionSettings", str], Position]
-"""Finds where the first transaction begins that is not in a GTID set. It frames the server's
-stream, and so it is passed in from above: here, in the triggerer, NumPy is not to be loaded."""
-
 _FILE_AND_OFFSET = re.compile(r"(?P<file>[^:]+\.\d+):(?P<offset>\d+)", re.ASCII)
-# A UUID with numbers behind it, or MariaDB's domain-server-sequence: what follows is parsed where
-# it is used.
+# A UUID followed by numbers, or MariaDB's domain-server-sequence; the rest is parsed by its user.
 _GTIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:|\d+-\d+-\d+", re.ASCII | re.IGNORECASE)
 
 
-def maybe_gtids(start: Start) -> str | None:
-    """Return the GTID set that a start is, None if it is another kind of start."""
+def find_gtid_text(start: Start) -> str | None:
+    """Return the GTID set that a start is; None if it is another kind of start."""
     text = start.get("start") if isinstance(start, Mapping) else start
     return text.strip() if isinstance(text, str) and _GTIDS.match(text.strip()) else None
-
-
-def resolve_start(settings: ConnectionSettings, start: Start, find_gtids: FindGtids) -> Position:
-    """Return the position that `start` means on this server now.
-
-    A GTID set means what has been applied already: the position is where the first transaction
-    begins that is not in it.
-
-    Raises:
-        ConfigurationError: It is none of the ways to name a position.
-        PositionPurgedError: The server has purged transactions that are not in the GTID set.
-        ForeignPositionError: The GTID set is not of this server's history.
-    """
-    if (gtids := maybe_gtids(start)) is not None:
-        return find_gtids(settings, gtids)
-    return resolve_position(settings, start)
 
 
 def resolve_position(settings: ConnectionSettings, start: Start) -> Position:
@@ -59,8 +38,8 @@ def resolve_position(settings: ConnectionSettings, start: Start) -> Position:
     if text not in ("now", "earliest"):
         return read_position(start)
     with closing(settings.connect()) as connection:
-        ask = questions.log_end if text == "now" else questions.first_position
-        return ask(connection)
+        query = queries.log_end if text == "now" else queries.first_position
+        return query(connection)
 
 
 def read_position(start: Start) -> Position:

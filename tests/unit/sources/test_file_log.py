@@ -1,4 +1,4 @@
-"""FileLog: where capture stands in files, and whether they are of the checkpoint's server."""
+"""FileLog: the state of a source in files, and whether they are of the checkpoint's server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
 )
-from airflow_provider_binlog.hooks.binlog_files import find_files, reach_plainly
-from airflow_provider_binlog.operators.file_log import FileLog, describe_files
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
+from airflow_provider_binlog.sources.file_log import FileLog
 from tests.support import builder
 from tests.support.builder import SERVER_UUID, BinlogFile
 
@@ -76,7 +76,7 @@ def executed(upto: int) -> str:
     return f"{SERVER_UUID}:1-{upto}"
 
 
-def test_the_first_run_begins_where_it_is_told(tmp_path: Path) -> None:
+def test_the_first_run_begins_at_its_start(tmp_path: Path) -> None:
     files = mysql_log()
     log = a_log(tmp_path, files)
     end = Position(NAMES[2], len(files[2].data))
@@ -87,26 +87,26 @@ def test_the_first_run_begins_where_it_is_told(tmp_path: Path) -> None:
         ("binlog.000002:4", Position(NAMES[1], 4)),
         ({"file": NAMES[1], "offset": 4}, Position(NAMES[1], 4)),
     ):
-        standing = log.look(Store(), "key", start=start)
-        assert (standing.start, standing.log_end, standing.identity) == (position, end, HERE)
+        state = log.read_state(Store(), "key", start=start)
+        assert (state.start, state.log_end, state.identity) == (position, end, HERE)
 
 
 @pytest.mark.parametrize("start", ["yesterday", executed(3), "0-1-7"])
 def test_another_start_is_refused(start: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="earliest"):
-        a_log(tmp_path, mysql_log()).look(Store(), "key", start=start)
+        a_log(tmp_path, mysql_log()).read_state(Store(), "key", start=start)
 
 
 def test_no_start_and_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMissingError, match="choose where"):
-        a_log(tmp_path, mysql_log()).look(Store(), "key", start=None)
+        a_log(tmp_path, mysql_log()).read_state(Store(), "key", start=None)
 
 
 @pytest.mark.parametrize("identity", [HERE, SERVER])
 def test_a_checkpoint_of_the_same_history_holds(identity: SourceIdentity, tmp_path: Path) -> None:
     files = mysql_log()
     log = a_log(tmp_path, files)
-    boundary = files[1].offsets[5]  # behind the file's first transaction, the third of the log
+    boundary = files[1].offsets[5]  # after the file's first transaction, the third of the log
 
     for position in (
         Position(NAMES[1], 4, executed(2)),
@@ -114,9 +114,9 @@ def test_a_checkpoint_of_the_same_history_holds(identity: SourceIdentity, tmp_pa
         # A server that was made from a backup executed more than its files say.
         Position(NAMES[1], boundary, f"{executed(3)},11111111-1111-1111-1111-111111111111:1-9"),
     ):
-        standing = log.look(saved(position, identity), "key", start=None)
-        assert (standing.start, standing.identity) == (position, identity)
-        assert standing.has_work
+        state = log.read_state(saved(position, identity), "key", start=None)
+        assert (state.start, state.identity) == (position, identity)
+        assert state.has_work
 
 
 @pytest.mark.parametrize(
@@ -144,53 +144,53 @@ def test_a_checkpoint_of_another_log_is_refused(
     position: Position, identity: SourceIdentity, says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ForeignPositionError, match=says):
-        a_log(tmp_path, mysql_log()).look(saved(position, identity), "key", start=None)
+        a_log(tmp_path, mysql_log()).read_state(saved(position, identity), "key", start=None)
 
 
-def test_a_domain_of_mariadb_that_stands_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_a_mariadb_domain_at_another_sequence_number_is_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, mariadb_log())
     here = SourceIdentity(Flavor.MARIADB, "server_id=1", "binlog")
 
-    standing = log.look(saved(Position(NAMES[1], 4, "0-1-2"), here), "key", start=None)
+    state = log.read_state(saved(Position(NAMES[1], 4, "0-1-2"), here), "key", start=None)
 
-    assert standing.has_work
+    assert state.has_work
     for other in ("0-1-3", "0-1-1", "7-1-2"):
         with pytest.raises(ForeignPositionError, match="other transactions precede"):
-            log.look(saved(Position(NAMES[1], 4, other), here), "key", start=None)
+            log.read_state(saved(Position(NAMES[1], 4, other), here), "key", start=None)
 
 
-def test_files_that_begin_behind_the_checkpoint_are_refused(tmp_path: Path) -> None:
+def test_files_that_start_after_the_checkpoint_are_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, mysql_log()[1:], NAMES[1:])
 
     with pytest.raises(PositionPurgedError, match=NAMES[1]):
-        log.look(saved(Position(NAMES[0], 4, "")), "key", start=None)
+        log.read_state(saved(Position(NAMES[0], 4, "")), "key", start=None)
 
 
-def test_there_is_nothing_new_until_the_next_file_comes(tmp_path: Path) -> None:
+def test_there_is_nothing_new_until_the_next_file_is_there(tmp_path: Path) -> None:
     files = mysql_log()
     log = a_log(tmp_path, files[:2])
     store = saved(Position(NAMES[2], 4, executed(4)))
 
-    assert not log.look(store, "key", start=None).has_work
-    assert a_log(tmp_path, files).look(store, "key", start=None).has_work
+    assert not log.read_state(store, "key", start=None).has_work
+    assert a_log(tmp_path, files).read_state(store, "key", start=None).has_work
 
 
-def test_old_files_may_go_and_gaps_behind_the_checkpoint_may_not(tmp_path: Path) -> None:
+def test_old_files_may_be_missing_and_files_after_the_checkpoint_may_not(tmp_path: Path) -> None:
     files = mysql_log()
     log = a_log(tmp_path, [files[0], files[2]], [NAMES[0], NAMES[2]])
 
-    standing = log.look(saved(Position(NAMES[2], 4, executed(4))), "key", start=None)
+    state = log.read_state(saved(Position(NAMES[2], 4, executed(4))), "key", start=None)
 
-    assert standing.has_work
+    assert state.has_work
     with pytest.raises(ConfigurationError, match="not consecutive"):
-        log.look(Store(), "key", start="earliest")
+        log.read_state(Store(), "key", start="earliest")
 
 
-def test_what_is_read_and_what_is_not_is_told(tmp_path: Path) -> None:
+def test_the_description_lists_skipped_files(tmp_path: Path) -> None:
     (tmp_path / "binlog.index").touch()
     for name in NAMES[:2]:
         (tmp_path / name).touch()
 
-    text = describe_files(find_files(str(tmp_path), reach_plainly))
+    text = FileLog(find_files(str(tmp_path), reach_plainly)).describe()
 
-    assert text == "2 binlog files, binlog.000001 to binlog.000002; passed over: binlog.index"
+    assert text == "2 binlog files, binlog.000001 to binlog.000002; skipped: binlog.index"

@@ -1,7 +1,4 @@
-"""Binlog files on whatever fsspec reaches: found in a folder, and opened to be read.
-
-Nothing of Airflow is imported here: the command line reads files where it is not installed.
-"""
+"""Binlog files on any file system of fsspec's: found by location, and opened for reading."""
 
 from __future__ import annotations
 
@@ -13,6 +10,9 @@ from airflow_provider_binlog.transport.files.names import arrange, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from airflow_provider_binlog.transport.files.content import BinaryFile
 
     Reach = Callable[[str], tuple[Any, str]]
     """Returns the fsspec file system that a location is on, and the path there."""
@@ -20,60 +20,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BinlogFiles:
-    """The files of one log, in its order.
+    """The files of one log.
 
     Attributes:
-        paths: Where each lies, on its file system.
-        ignored: What else was found, by name.
+        paths: Where each lies, in the order in which they are read.
+        ignored: Names of the other files that were found.
+        open: Opens one of the files by its path; the caller closes it.
+        as_given: Whether they are read as they were given: in any order, with any names. Else they
+            are arranged by the numbers in their names.
     """
 
     paths: tuple[str, ...]
     ignored: tuple[str, ...]
-    _systems: dict[str, Any] = field(repr=False)
-
-    def open(self, path: str) -> StoredFile:
-        """Open one of the files; the caller closes it.
-
-        Raises:
-            ObjectMissingError: It is not there any more.
-            StoreUnavailableError: The store failed.
-        """
-        from airflow_provider_binlog.staging.object_store import translated
-
-        with translated(path):
-            return StoredFile(self._systems[path].open(path, "rb"), path)
+    open: Callable[[str], BinaryFile] = field(repr=False)
+    as_given: bool = False
 
 
 class StoredFile:
-    """A file of a store, open for reading; what goes wrong with it is one of our errors."""
+    """A file of a store, open for reading; what fails raises `ObjectMissingError` and the like."""
 
     def __init__(self, file: Any, path: str) -> None:
-        from airflow_provider_binlog.staging.object_store import translated
-
         self._file = file
         self._path = path
-        self._translated = translated
         self.closed = False
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to so many bytes; none at the end."""
-        with self._translated(self._path):
+        with _translated(self._path):
             return bytes(self._file.read(size))
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the front of the buffer; 0 at the end."""
-        with self._translated(self._path):
+        with _translated(self._path):
             return int(self._file.readinto(buffer))
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go to an offset, and return it."""
-        with self._translated(self._path):
+        """Move to an offset, and return it."""
+        with _translated(self._path):
             return int(self._file.seek(offset, whence))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.closed = True
         self._file.close()
+
+
+def _translated(path: str) -> AbstractContextManager[None]:
+    # Here, because files of this machine are read where fsspec is not installed.
+    from airflow_provider_binlog.staging.object_store import translated
+
+    return translated(path)
 
 
 def reach_plainly(location: str) -> tuple[Any, str]:
@@ -109,8 +105,8 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
     systems: dict[str, Any] = {}
     ignored: list[str] = []
     for location in given:
-        system, folder, names, passed = _look(location, reach)
-        ignored += passed
+        system, folder, names, others = _list(location, reach)
+        ignored += others
         for name in names:
             path = f"{folder}/{name}"
             if folders.setdefault(name, folder) != folder:
@@ -120,12 +116,17 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
             systems[path] = system
     found = arrange(folders, folder=given[0].rstrip("/"))
     paths = tuple(f"{folders[name]}/{name}" for name in found.names)
-    return BinlogFiles(paths, (*ignored, *found.ignored), systems)
+
+    def open_file(path: str) -> StoredFile:
+        with _translated(path):
+            return StoredFile(systems[path].open(path, "rb"), path)
+
+    return BinlogFiles(paths, (*ignored, *found.ignored), open_file)
 
 
-def _look(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
+def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
     """Return where a location is, and the binlogs and the other files that it names."""
-    from airflow_provider_binlog.staging.object_store import FsspecStore, translated
+    from airflow_provider_binlog.staging.object_store import FsspecStore
 
     folder, _, name = location.rpartition("/")
     pattern = "*"
@@ -134,7 +135,7 @@ def _look(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequenc
         system, path = reach(folder or ("/" if location.startswith("/") else "."))
     else:
         system, path = reach(location)
-        with translated(location):
+        with _translated(location):
             system.invalidate_cache(path)
             is_folder = location.endswith("/") or system.isdir(path)
         if not is_folder:

@@ -26,7 +26,7 @@ _TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
 _LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
 
 
-def unsaid(table_map: TableMap, file_format: FormatDescription) -> list[str]:
+def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> list[str]:
     """Return what the log leaves out that would change what is printed; empty if nothing."""
     columns = table_map.columns
     version = parse_version(file_format.server_version).version

@@ -1,7 +1,4 @@
-"""How to reach a server: the fields of a connection, checked, and the PyMySQL connection they give.
-
-Nothing of Airflow is used here, so that the command line can open a DSN without it.
-"""
+"""How to reach a server: the fields of a connection, checked, and the PyMySQL connection."""
 
 from __future__ import annotations
 
@@ -126,7 +123,7 @@ class ConnectionSettings:
         )
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Where the server is, for people: `host:port` or the socket's path."""
         return self.unix_socket or f"{self.host}:{self.port}"
 
@@ -160,7 +157,7 @@ class ConnectionSettings:
         except pymysql.err.MySQLError as error:
             raise self._translate(error) from error
         except RuntimeError as error:  # PyMySQL asks for the package `cryptography` by this
-            raise ConfigurationError(str(error), server=self.place) from error
+            raise ConfigurationError(str(error), server=self.address) from error
 
     def _ssl_context(self) -> ssl.SSLContext | None:
         """Return what the mode asks for; None leaves it to PyMySQL: TLS if the server offers it."""
@@ -188,7 +185,7 @@ class ConnectionSettings:
         from airflow_provider_binlog.transport.server.result_sets import translate
 
         cause = getattr(error, "original_exception", None) or error.__cause__
-        context = {"server": self.place, "user": self.user, "ssl_mode": self.ssl_mode}
+        context = {"server": self.address, "user": self.user, "ssl_mode": self.ssl_mode}
         if isinstance(cause, ssl.SSLCertVerificationError):
             return ConfigurationError(
                 f"the server's certificate does not hold: {cause.verify_message}", **context
@@ -199,7 +196,7 @@ class ConnectionSettings:
             )
         if error.args and error.args[0] == _SECURE_TRANSPORT_REQUIRED:
             return ConfigurationError("the server wants TLS: set ssl_mode to required", **context)
-        return translate(error, server=self.place, user=self.user)
+        return translate(error, server=self.address, user=self.user)
 
 
 def _integer(given: Mapping[str, Any], name: str, default: int, largest: int) -> int:

@@ -1,0 +1,203 @@
+"""A sink that turns captured rows into JSON, one line each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
+from airflow_provider_binlog.binlog.transactions import Place
+from airflow_provider_binlog.blocks.transactions import NO_NAME
+from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.cli.json_values import JsonValue, format_moments, to_json_values
+from airflow_provider_binlog.cli.missing_metadata import missing_metadata
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.capture.range_reader import RangeReader
+    from airflow_provider_binlog.rows.decode import DecodedRows
+    from airflow_provider_binlog.schema_history.schemas import Past
+
+_CHANGES = tuple(ChangeType)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_GROUP_EVENTS_MAX = 4096
+_GROUP_BYTES_MAX = 1 << 20
+"""Rows are printed group by group; a group is decoded in one call."""
+
+
+class RowLines:
+    """Yields the lines of a range, block after block.
+
+    Of each table whose metadata is missing, standard error gets one line: what the log does not
+    say, and what is printed instead.
+    """
+
+    def __init__(self) -> None:
+        self._noted: set[str] = set()
+
+    def begin(self, past: Past, reader: RangeReader) -> None:
+        """Begin to read a range, perhaps again."""
+        self._past = past
+        self._reader = reader
+        # By the index of their table maps.
+        self._layouts: dict[int, RowLayout] = {}
+        # Of the transaction that was open at the end of the last block.
+        self._xid: str | None = None
+
+    def of(self, captured: CapturedBlock, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
+        """Yield a line for each row of the chosen rows events of the next block.
+
+        Raises:
+            FormatError: A row image breaks the format.
+            UnsupportedError: A table's rows cannot be decoded.
+        """
+        xids = self._xids(captured)
+        for group in _groups(captured.where(chosen)):
+            yield from self._group(group, xids)
+
+    def _xids(self, captured: CapturedBlock) -> dict[int, str | None]:
+        """Return the name of each XA transaction of a block."""
+        transactions = captured.transactions
+        found = {0: self._xid}
+        for event, seen in transactions.scanned.items():
+            own = int(transactions.of_event[event])
+            # MySQL names it in a statement, MariaDB in its GTID.
+            if seen.place is Place.BEGIN:
+                found[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
+            elif seen.query is not None and seen.kind is StatementKind.XA_START:
+                found[own] = xid_of(seen.query.sql)
+        self._xid = found.get(len(transactions.start) - 1)
+        return found
+
+    def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[str]:
+        """Yield the lines of rows events of one table."""
+        layout = self._layout(captured)
+        rows = _decode(captured, layout)
+        headings = self._headings(captured, f"{layout.database}.{layout.table}")
+        names = [xids.get(each) for each in captured.transaction.tolist()]
+        found = (rows.event.tolist(), rows.change.tolist(), rows.offset.tolist())
+        for values, event, change, offset in zip(_values(layout, rows), *found, strict=True):
+            table, file, position, row, gtid, commit = headings[event]
+            line = {
+                "table": table,
+                "change": _CHANGES[change].value,
+                "file": file,
+                "pos": position,
+                "row": row + offset,
+                "gtid": gtid,
+                "commit_ts": commit,
+                "values": values,
+            }
+            if names[event] is not None:
+                line["xa"] = names[event]
+            yield _encode(line) + "\n"
+
+    def _headings(
+        self, captured: CapturedBlock, table: str
+    ) -> list[tuple[str, str, int, int, str | None, str]]:
+        """Return what the lines of each rows event begin with."""
+        transactions, own = captured.transactions, captured.transaction
+        prefixes = self._reader.transactions.prefixes
+        columns = (
+            captured.block.offset[captured.events].tolist(),
+            captured.row.tolist(),
+            transactions.prefix[own].tolist(),
+            transactions.number[own].tolist(),
+            format_moments(transactions.commit_ts[own], 6),
+        )
+        return [
+            (
+                table,
+                captured.block.file,
+                position,
+                row,
+                None if prefix == NO_NAME else f"{prefixes[prefix]}{number}",
+                commit,
+            )
+            for position, row, prefix, number, commit in zip(*columns, strict=True)
+        ]
+
+    def _layout(self, captured: CapturedBlock) -> RowLayout:
+        """Return how the rows of a block's table are decoded."""
+        index = int(captured.table[0])
+        layout = self._layouts.get(index)
+        if layout is None:
+            try:
+                layout = self._layouts[index] = self._compile(captured, index)
+            except BinlogError as error:
+                error.context.update(captured.location(int(captured.events[0])))
+                raise
+        return layout
+
+    def _compile(self, captured: CapturedBlock, index: int) -> RowLayout:
+        table_map = captured.table_maps[index]
+        refusal, failure = self._reader.schemas.refused.get(index), self._past.failure
+        unclear = refusal.unclear if refusal is not None else None
+        if unclear is None and failure is not None:
+            unclear = str(failure)
+        if self._past.can_tell and unclear is None:
+            # Only what is in an image is printed: generated columns may be missing from it.
+            columns = tuple(replace(column, generated=None) for column in table_map.columns)
+            return compile_layout(replace(table_map, columns=columns))
+        name = f"{table_map.database}.{table_map.table}"
+        self._note(name, missing_metadata(table_map, captured.block.format), unclear)
+        return compile_layout(table_map, allow_missing_metadata=True)
+
+    def _note(self, name: str, missing: list[str], unclear: str | None) -> None:
+        """Print what the log does not say of a table, where nothing else says it."""
+        note = f"note: {name}: the log does not say {', '.join(missing)}"
+        if unclear is not None:
+            note += f"; the server's catalogue does not tell it for certain: {unclear}"
+        if missing and note not in self._noted:
+            self._noted.add(note)
+            sys.stderr.write(f"{note}\n")
+
+
+def _groups(captured: CapturedBlock) -> Iterator[CapturedBlock]:
+    """Yield the rows events of a block in groups of one table that follow one another."""
+    table = captured.table
+    size = np.cumsum(captured.block.size[captured.events])
+    first = 0
+    while first < len(table):
+        others = np.flatnonzero(table[first : first + _GROUP_EVENTS_MAX] != table[first])
+        last = first + (int(others[0]) if len(others) else _GROUP_EVENTS_MAX)
+        before = int(size[first - 1]) if first else 0
+        full = int(np.searchsorted(size, before + _GROUP_BYTES_MAX)) + 1
+        last = min(last, full, len(table))
+        yield captured.where(np.arange(first, last))
+        first = last
+
+
+def _decode(captured: CapturedBlock, layout: RowLayout) -> DecodedRows:
+    try:
+        return decode(layout, RowsEvents.of(captured.block, captured.events))
+    except BinlogError as error:
+        event = error.context.pop("event", 0)
+        at = event if isinstance(event, int) else 0
+        error.context.update(captured.location(int(captured.events[at])))
+        raise
+
+
+def _values(layout: RowLayout, rows: DecodedRows) -> Iterator[dict[str, JsonValue]]:
+    """Yield the values of each row, by the names of the columns that it has."""
+    names = [column.name for column in layout.columns]
+    columns = [
+        to_json_values(array, column)
+        for array, column in zip(rows.columns, layout.columns, strict=True)
+    ]
+    held = [[(names[each], columns[each]) for each in sorted(image)] for image in rows.images]
+    for row, image in enumerate(rows.image.tolist()):
+        yield {name: column[row] for name, column in held[image]}

@@ -1,0 +1,27 @@
+"""The choices that a DAG's author makes by a word."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+Failover = Literal["refuse", "follow"]
+"""What to do if the checkpoint belongs to another server."""
+
+BeforeImagesChoice = Literal["key_changes", "all"]
+ZeroDatesChoice = Literal["null", "fail", "text"]
+InvalidTextChoice = Literal["fail", "replace", "binary"]
+WhenNothingNew = Literal["wait", "skip"]
+LakeFormat = Literal["delta", "iceberg"]
+
+
+def check_choice(choices: Any, value: object, name: str) -> None:
+    """Refuse a value that a `Literal` does not list.
+
+    Raises:
+        ConfigurationError: Lists the choices.
+    """
+    known = get_args(choices)
+    if value not in known:
+        raise ConfigurationError(f"{name} is one of {', '.join(known)}", given=value)

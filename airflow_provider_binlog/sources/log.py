@@ -1,0 +1,93 @@
+"""What tasks and commands need of a binary log, be it on a server or in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_binlog.transport.block_stream import BlockStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from airflow_provider_binlog.checkpoint import CheckpointStore
+    from airflow_provider_binlog.position import Flavor, Position
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.sources.server_log import ServerLog
+    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.sources.state import SourceState
+    from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
+
+
+class Log(BlockStream, Protocol):
+    """A binary log: a stream of its blocks, and what else is known of it."""
+
+    @property
+    def server(self) -> ServerLog | None:
+        """The server, to be queried for what the log leaves out; None for files."""
+
+    @property
+    def read_server_tables(self) -> CatalogReader | None:
+        """Reads the server's information_schema; None for files."""
+
+    def describe(self) -> str:
+        """Return in a few words what is read."""
+
+    def flavor(self) -> Flavor:
+        """Return the family of the server that wrote the log."""
+
+    def first(self) -> Position:
+        """Return where the oldest event starts."""
+
+    def end(self) -> Position:
+        """Return where the log ends now: between two transactions."""
+
+    def number(self, file: str) -> int:
+        """Return a number by which the log's files are ordered.
+
+        Raises:
+            ConfigurationError: It is none of the files that were given.
+        """
+
+    def after(self, file: str) -> Position | None:
+        """Return where to continue after a file that cannot be read; None if that is nowhere."""
+
+    def check(self) -> None:
+        """Refuse a log that capture cannot work with, naming all that is wrong.
+
+        Raises:
+            ServerSetupError, AccessDeniedError, ConfigurationError: Says what to change.
+        """
+
+    def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
+        """Return the checkpoint and where the log ends; changes nothing.
+
+        Raises:
+            CheckpointMissingError: There is no checkpoint, and `start` is None.
+            ForeignPositionError: The position belongs to another log, or is past the log's end.
+            PositionPurgedError: The log starts after the position.
+        """
+
+    def resolve(self, start: Start) -> Position:
+        """Return the position that `start` means in this log now.
+
+        Raises:
+            ConfigurationError: It is none of the ways to name a position.
+        """
+
+    def bytes_between(self, start: Position, stop: Position) -> int | None:
+        """Return how many bytes of log lie between two positions; None if that is not known."""
+
+    def logs_partial_images(self) -> bool:
+        """Whether the server is set to log row images without all columns."""
+
+    def unlogged_foreign_keys(
+        self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
+    ) -> ForeignKeys:
+        """Return the foreign keys that change captured rows without an event in the log.
+
+        Raises no `BinlogError`.
+
+        Args:
+            captured: Whether a table, given by database and name, is captured.
+            logged: Tables that exist, according to the log.
+        """

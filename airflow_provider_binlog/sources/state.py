@@ -1,0 +1,122 @@
+"""The state of a source: its checkpoint, or the start that was chosen, and the end of its log."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore, load
+from airflow_provider_binlog.errors import (
+    CheckpointMissingError,
+    ForeignPositionError,
+)
+from airflow_provider_binlog.sources.choices import Failover, check_choice
+from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
+from airflow_provider_binlog.transport.server import queries
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
+    from airflow_provider_binlog.sources.start import Start
+
+
+NO_START = (
+    'there is no checkpoint: choose where to begin, start="now", "earliest", '
+    '"file:offset" or a GTID set'
+)
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """The state of a source, as it was read.
+
+    Attributes:
+        identity: The server that was queried, or that files are of.
+        checkpoint: None on the first run.
+        start: The checkpoint's position, or on the first run the chosen start. None if that is a
+            GTID set, which is resolved when it is needed: on a first run, and after a failover.
+        log_end: Where the log ended.
+        has_new_gtids: After a failover, whether the promoted replica has executed more than the
+            checkpoint covers.
+    """
+
+    identity: SourceIdentity
+    checkpoint: Checkpoint | None
+    start: Position | None
+    log_end: Position
+    has_new_gtids: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the log has grown, or the first checkpoint is to be made."""
+        if self.checkpoint is None:
+            return True
+        if self.start is None:
+            return self.has_new_gtids
+        return self.log_end.coordinates > self.checkpoint.position.coordinates
+
+
+def read_server_state(
+    settings: ConnectionSettings,
+    store: CheckpointStore,
+    key: str,
+    *,
+    start: Start | None,
+    failover: Failover = "refuse",
+) -> SourceState:
+    """Return the state of a source that is a server; changes nothing.
+
+    Raises:
+        CheckpointMissingError: There is no checkpoint, and `start` is None.
+        ConfigurationError: `failover` is none of its choices.
+        ForeignPositionError: The position was issued by another server, and `failover` is not to
+            follow, or this server's log lacks transactions that the checkpoint covers; or the log
+            has been reset since.
+        PositionPurgedError: The server no longer has the log at the position.
+    """
+    check_choice(Failover, failover, "failover")
+    saved = load(store, key)
+    position = saved.position if saved else _first_position(settings, start, key)
+    with closing(settings.connect()) as connection:
+        here = queries.identify(connection)
+        if saved is not None and saved.identity != here:
+            gtids = _covered_gtids(saved, here, failover)
+            queries.check_gtids(connection, gtids)
+            has_new_gtids = queries.gtid_executed(connection) != gtids
+            return SourceState(here, saved, None, queries.log_end(connection), has_new_gtids)
+        if position is not None:
+            queries.check_position(connection, here, position)
+        return SourceState(here, saved, position, queries.log_end(connection))
+
+
+def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) -> str:
+    """Return the GTIDs that the checkpoint of another server covers.
+
+    Raises:
+        ForeignPositionError: It is not to be followed, or cannot be.
+    """
+    issued_by = f"{saved.identity.flavor.value} {saved.identity.server}"
+    found = {"position": saved.position, "issued_by": issued_by, "this_is": here.server}
+    if failover != "follow":
+        raise ForeignPositionError(
+            "the checkpoint belongs to another server, or to a log of another name: if this server "
+            'is its promoted replica, failover="follow" finds the position by GTID',
+            log_name=here.log_name,
+            **found,
+        )
+    if here.flavor is not saved.identity.flavor:
+        raise ForeignPositionError("a failover to a server of another family", **found)
+    if not saved.position.gtid:
+        raise ForeignPositionError(
+            "the checkpoint has no GTIDs by which its position could be found on another server: "
+            "take a new snapshot there",
+            **found,
+        )
+    return saved.position.gtid
+
+
+def _first_position(settings: ConnectionSettings, start: Start | None, key: str) -> Position | None:
+    if start is None:
+        raise CheckpointMissingError(NO_START, key=key)
+    return None if find_gtid_text(start) else resolve_position(settings, start)

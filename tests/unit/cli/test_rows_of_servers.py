@@ -1,0 +1,193 @@
+"""`rows` of a server: what the log leaves out of a table is completed for certain, or named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.cli.rows import print_rows
+from airflow_provider_binlog.cli.source import Range
+from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.schema_history.history import Lost
+from airflow_provider_binlog.schema_history.schemas import Past
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.support.logs import TABLES, insert
+from tests.support.table_map_builder import table_map
+from tests.unit.cli.served import FIRST, NAME, Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+
+A = TABLES[0]
+SPARSE = replace(
+    A,
+    columns=tuple(replace(each, name=None, unsigned=None) for each in A.columns),
+    primary_key=None,
+)
+
+
+def a_log(*steps: str) -> BinlogFile:
+    """Return a log of statements, and of rows: "+" with all metadata, "-" without."""
+    file = BinlogFile()
+    for number, step in enumerate(steps, start=1):
+        if step in "-+":
+            made = insert(A, [-1])
+            described = table_map(SPARSE if step == "-" else A)
+            file.add_transaction(number, [(EventType.TABLE_MAP, described), (made.type, made.body)])
+        else:
+            file.add(EventType.GTID, builder.gtid(number))
+            file.add(EventType.QUERY, builder.query(step))
+    return file
+
+
+def printed(log: Served, stop: Position | None = None) -> list[dict[str, Any]]:
+    lines: list[str] = []
+    print_rows(Range(log, FIRST, stop), None, lines.append)
+    found = [json.loads(line) for line in lines]
+    rows = [line["row"] for line in found]
+    assert rows == sorted(set(rows))
+    return [line["values"] for line in found]
+
+
+def rename(old: str, new: str) -> str:
+    return f"ALTER TABLE a RENAME COLUMN {old} TO {new}"
+
+
+@pytest.mark.parametrize(
+    ("tables", "values", "noted"),
+    [
+        ({"a": "u x"}, [{"id": 2**32 - 1, "x": -2}, {"u": 2**32 - 1, "x": -2}], ""),
+        ({}, [{"@1": -1, "@2": -2}] * 2, "not tell it for certain: it is not in the server's"),
+    ],
+)
+def test_a_table_is_completed_from_information_schema_or_noted(
+    tables: dict[str, str],
+    values: list[dict[str, int]],
+    noted: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = Served(a_log("-", rename("id", "u"), "-"), **tables)
+
+    assert printed(log) == values
+    notes = capsys.readouterr().err.splitlines()
+    assert len(notes) == bool(noted)
+    assert all(noted in note for note in notes)
+
+
+def test_later_statements_are_reverted_each_at_its_place() -> None:
+    log = Served(a_log("-", rename("b", "c"), "-", rename("c", "d"), "-"), a="id d")
+
+    assert [list(each) for each in printed(log)] == [["id", "b"], ["id", "c"], ["id", "d"]]
+
+
+def test_statements_after_the_stop_are_reverted() -> None:
+    file = a_log("-", rename("b", "c"))
+    stop = Position(NAME, file.offsets[-2])
+
+    assert printed(Served(file, a="id c"), stop) == [{"id": -1, "b": -2}]
+
+
+def test_rows_are_printed_once_when_the_range_is_read_again() -> None:
+    log = Served(a_log("+", "+", "-", "+", "-"), a="u x")
+
+    assert [each.keys() for each in printed(log)] == [
+        *({"id", "x"}, {"id", "x"}, {"u", "x"}, {"id", "x"}, {"u", "x"})
+    ]
+    assert log.asked == 1
+
+
+def test_a_log_that_grows_is_read_to_where_it_first_ended() -> None:
+    class Growing(Served):
+        """A log to which a row is added whenever it is read."""
+
+        def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+            yield from super().blocks(start, stop)
+            made = insert(A, [9])
+            file: BinlogFile = vars(self)["file"]
+            events = [(int(EventType.TABLE_MAP), table_map(SPARSE)), (made.type, made.body)]
+            file.add_transaction(99, events)
+
+    log = Growing(a_log("-"), a="id x")
+
+    assert printed(log) == [{"id": -1, "x": -2}]
+
+
+def test_the_server_is_not_queried_for_what_the_log_says() -> None:
+    log = Served(a_log("+", "CREATE TABLE other (a INT)", "+"), a="id x")
+
+    assert len(printed(log)) == 2
+    assert log.asked == 0
+
+
+def test_a_server_that_refuses_is_queried_once(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Served(a_log("-", "+", "-"), a="id x")
+    log.fail(AccessDeniedError("not for you"))
+
+    values = printed(log)
+
+    assert values == [{"@1": -1, "@2": -2}, {"id": -1, "x": -2}, {"@1": -1, "@2": -2}]
+    assert log.asked == 1
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.endswith("for certain: not for you")
+
+
+def test_what_a_retry_may_help_is_raised() -> None:
+    log = Served(a_log("-"), a="id x")
+    log.fail(TableLockedError("somebody holds it"))
+
+    with pytest.raises(TableLockedError):
+        printed(log)
+
+
+def test_a_statement_that_is_not_understood_makes_every_table_unclear(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = Served(a_log("-", "ALTER TABLE `"), a="id x")
+
+    assert printed(log) == [{"@1": -1, "@2": -2}]
+    assert "statement=ALTER TABLE" in capsys.readouterr().err
+
+
+def test_rows_before_damage_are_printed_where_the_statements_are_not_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Damaged(Served):
+        """A log that cannot be read to its end."""
+
+        def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
+            yield from super().blocks(start, stop)
+            raise FormatError("an event is damaged")
+
+    lines: list[str] = []
+    log = Damaged(a_log("-"), a="id x")
+
+    with pytest.raises(FormatError):
+        print_rows(Range(log, FIRST, None), None, lines.append)
+
+    assert [json.loads(line)["values"] for line in lines] == [{"@1": -1, "@2": -2}]
+    assert "for certain: an event is damaged" in capsys.readouterr().err
+
+
+def test_a_table_that_was_not_queried_at_once_is_queried_when_it_comes() -> None:
+    log = Served(a_log("CREATE TABLE other (a INT)"), t="id x")
+    past = Past(
+        log,
+        log.end(),
+        captured=lambda *_: False,
+        read_server_tables=log.read_server_tables,
+        former=None,
+    )
+
+    before, _ = past.history([], {("shop", "t")}, Flavor.MYSQL).at(("shop", "t"), 0)
+
+    assert not isinstance(before, Lost)
+    (shape,) = before
+    assert [column.name for column in shape.columns] == ["id", "x"]
