@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.binlog.statements import StatementKind, xid_of
 from airflow_provider_binlog.binlog.transactions import Place
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import ChangeType
@@ -20,6 +19,7 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class RowLines:
             # MySQL names it in a statement, MariaDB in its GTID.
             if seen.place is Place.BEGIN:
                 found[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
-            elif seen.query is not None and seen.kind is StatementKind.XA_START:
+            elif seen.query is not None and seen.statement_type is StatementType.XA_START:
                 found[own] = xid_of(seen.query.sql)
         self._xid = found.get(len(transactions.start) - 1)
         return found

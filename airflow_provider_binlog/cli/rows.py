@@ -129,7 +129,6 @@ class _Printer:
             self._end,
             captured=self._queried,
             read_server_tables=None if server is None else server.read_server_tables,
-            former=None,
         )
         past.can_gain = False  # what the log leaves out of an image is not printed
         if self._failure is not None:

@@ -8,14 +8,7 @@ from dataclasses import fields
 from functools import cache
 from random import Random
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.statements import Query
-from airflow_provider_binlog.errors import BinlogError, UnsupportedError
-from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.ddl import STATEMENT_SHOWN
-from airflow_provider_binlog.schema_history.facts import Facts
-from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
-from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, alter, pasts
 from airflow_provider_binlog.schema_history.table_changes import (
     Altered,
     Created,
@@ -23,6 +16,14 @@ from airflow_provider_binlog.schema_history.table_changes import (
     TableName,
     read_changes,
 )
+
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
+from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, alter, pasts
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, told

@@ -183,7 +183,6 @@ def test_a_table_that_was_not_queried_at_once_is_queried_when_it_comes() -> None
         log.end(),
         captured=lambda *_: False,
         read_server_tables=log.read_server_tables,
-        former=None,
     )
 
     before, _ = past.history([], {("shop", "t")}, Flavor.MYSQL).at(("shop", "t"), 0)
