@@ -141,7 +141,7 @@ CASES = {
         ("'a'", "'b'"),
         "ALTER TABLE {} MODIFY e ENUM('b', 'a', 'c')",
         "'c'",
-        FOLLOWED,
+        REWRITES,
     ),
     "another_expression": Case(
         "n INT, g INT AS (n + 1) STORED",
@@ -194,8 +194,7 @@ def check(pipeline: Pipeline, cases: dict[str, Case]) -> None:
     for name, says in refused.items():
         assert says in errors[name]
         assert "position=" in errors[name]
-    wrong = [each for each in pipeline.differences() if each[0] not in refused]
-    assert wrong == []
+    assert pipeline.differences(but=refused) == []
 
 
 @pytest.mark.parametrize("merged", [True, False], ids=["rows in the lake", "rows in the range"])
@@ -206,9 +205,11 @@ def test_each_statement_is_right_or_refused(
     tmp_path: Path,
 ) -> None:
     is_mysql = database.server.name == "mysql97"
-    cases = CASES if is_mysql else MARIADB
-    format_ = "delta" if is_mysql else "iceberg"
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    cases = CASES if is_mysql else dict(MARIADB)
+    if database.server.name == "mariadb1011":
+        # It refuses the statement.
+        del cases["inet"]
+    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
     pipeline = Pipeline(database, workplace)
     begin(database, cases)
     if merged:
