@@ -58,7 +58,7 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
     table.insert(id=3)
     more = {"n": BIGINT, "note": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
     at = datetime(2026, 11, 21, 1, 2, 3, 4)
-    values = {"n": 7, "note": "it's new", "at": at, "d": Decimal("1.50")}
+    values: dict[str, Any] = {"n": 7, "note": "it's new", "at": at, "d": Decimal("1.50")}
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
     source.commit()
     assert workplace.merge().tables[0].status == "merged"

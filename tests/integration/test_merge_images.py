@@ -81,7 +81,7 @@ def test_random_histories(workplace: Workplace) -> None:
     chance = random.Random(f"20261121 {before_images}")
     source = workplace.new_source(before_images=before_images)
     table = source.create(workplace.database, "t", COLUMNS, ("history", "id"))
-    table.part_rows = 150
+    table.identity.part_rows = 150
     owners = [Owner(table, history, chance) for history in range(60)]
     for manifests in (1, 2):
         for _ in range(manifests):

@@ -113,7 +113,7 @@ def test_actions_are_counted(spark: SparkSession) -> None:
     counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
 
     assert (counted.changes, counted.deletes, counted.upserts) == (4, 2, 1)
-    assert counted.maybe_bounds == ("7", "9")
+    assert counted.find_bounds() == ("7", "9")
 
 
 def test_a_key_that_is_null_lies_in_no_range(spark: SparkSession) -> None:
@@ -123,7 +123,7 @@ def test_a_key_that_is_null_lies_in_no_range(spark: SparkSession) -> None:
     counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
 
     assert (counted.deletes, counted.upserts, counted.nulls) == (1, 1, 1)
-    assert counted.maybe_bounds is None
+    assert counted.find_bounds() is None
 
 
 def test_no_changes_are_no_actions(spark: SparkSession) -> None:
@@ -132,7 +132,7 @@ def test_no_changes_are_no_actions(spark: SparkSession) -> None:
     counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
 
     assert (counted.changes, counted.deletes, counted.upserts) == (0, 0, 0)
-    assert counted.maybe_bounds is None
+    assert counted.find_bounds() is None
 
 
 @pytest.mark.parametrize("change", ["truncate", None])

@@ -138,10 +138,10 @@ def test_a_dropped_table_is_read_to_its_end() -> None:
 
 def test_a_dropped_table_whose_rows_are_not_staged_is_left_as_it_is() -> None:
     dropped = statement(40, DropTable(NEW, NAME))
-    dropped = manifest(
+    swapped = manifest(
         5, table(name=OLD), table(id_=NEW, dropped=True), statements=[swap(30), dropped]
     )
-    found = find(dropped)
+    found = find(swapped)
 
     assert found is not None
     assert (found.table, found.ended is not None) == (None, True)

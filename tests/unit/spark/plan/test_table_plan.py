@@ -57,7 +57,7 @@ def segment(*manifests: Manifest, **options: Any) -> Segment:
     return found
 
 
-def lake(of: Schema, *, applied: int = 3, files: int = 1, **properties: str) -> TargetState:
+def lake(of: Schema, *, ended: str = "") -> TargetState:
     """Return a lake table with the rows of `ORDERS` in a schema."""
     names = {each.id: each.name for each in of.fields}
     return TargetState(
@@ -67,10 +67,10 @@ def lake(of: Schema, *, applied: int = 3, files: int = 1, **properties: str) -> 
             TABLE_ID: ORDERS,
             KEY: json.dumps([names[each] for each in of.key]),
             FIELDS: json.dumps({str(each): (f"c{each}", 0) for each in names}),
-        }
-        | properties,
-        applied_sequence=applied,
-        files=files,
+            ENDED: ended,
+        },
+        applied_sequence=3,
+        files=1,
         bytes=0,
         snapshot=1,
     )
@@ -267,7 +267,7 @@ def test_a_drop_alone_is_noted_once() -> None:
     found = plan(dropped, state=lake(ID_N))
     assert found.ended
     assert len(found.segments) == 1
-    assert plan(dropped, state=lake(ID_N, **{ENDED: "3"})).segments == ()
+    assert plan(dropped, state=lake(ID_N, ended="3")).segments == ()
 
 
 # ------------------------------------------------------------ rewritten rows
