@@ -210,7 +210,7 @@ def types_of(database: Database) -> Types:
 
 def plain(value: Any, of: str, to: str) -> Any:
     """Return a value as others that are equal to it."""
-    if isinstance(value, float) and "float" in (of.partition("(")[0].split()[0], to.split()[0]):
+    if isinstance(value, float) and "float" in (of.partition("(")[0].split()[0], to.split(maxsplit=1)[0]):
         return struct.pack("<f", value) if abs(value) < 3.5e38 else value
     return value
 

@@ -417,7 +417,7 @@ def test_a_table_made_of_a_partition_has_rows() -> None:
     actions = log.run("ALTER TABLE t CONVERT PARTITION p TO TABLE u")
 
     made = log.state(U)
-    assert [each for each in actions if each.table == made.id][0] == CreateTable(made.id, U)
+    assert next(each for each in actions if each.table == made.id) == CreateTable(made.id, U)
     assert any(isinstance(each, RewriteRows) and each.table == made.id for each in actions)
     assert made.created is None
     assert any(isinstance(each, RewriteRows) and each.table != made.id for each in actions)
