@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.manifest import Manifest, TableChanges
-    from airflow_provider_binlog.schema import Schema
-from airflow_provider_binlog.schema import TruncateTable
+from airflow_provider_binlog.schema import Schema, TruncateTable
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
