@@ -9,6 +9,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python3
 # How many files of tests run at once, each process with servers and a Spark of its own.
 JOBS ?= 2
 
+UNIT = not slow and not spark and not server and not s3
+
 NEED_PYTHON = test -n '$(PYTHON)' || { \
 	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
 	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
@@ -18,11 +20,11 @@ STAMP = .venv/up-to-date
 
 export TARGET SERVER STORE SERVER_DSN
 
-.PHONY: help venv demo ui test lint format docs bench soak fuzz clean distclean
+.PHONY: help venv demo ui test test-unit lint format docs bench soak fuzz clean distclean
 .DEFAULT_GOAL = help
 
 help: ## What can be made.
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo
 	@echo 'demo takes TARGET=delta|iceberg, SERVER=mysql|mariadb, STORE=file|s3,'
 	@echo 'or SERVER_DSN=mysql://user:password@host:port for a server of your own.'
@@ -35,6 +37,9 @@ ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
 
 test: $(STAMP) ## Run all tests on real servers, a real S3 server and a real Spark.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
 
 lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
 	@$(BIN)/ruff check

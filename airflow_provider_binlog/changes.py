@@ -32,18 +32,18 @@ POSITION = "_pos"
 
 ROW = "_row"
 """Orders the changes of one manifest, and no two rows of one manifest share it.
-The binlog's files count from the manifest's first one in the upper bits, the place of the
-row image in the file's uncompressed events in the lower 44."""
+The upper bits number the binlog files from the manifest's first one; the lower 44 are the offset of
+the row image in that file, counted with all its events uncompressed."""
 
 IMAGE = "_image"
 """Number of the set of columns present in this row image, as listed in the manifest.
 A column outside the set is absent, which is not NULL."""
 
 CHANGE_COLUMNS = (CHANGE_TYPE, COMMIT_TS, GTID, FILE, POSITION, ROW, IMAGE)
-"""The change columns in the order in which they stand in a part."""
+"""The change columns, in the order of a part's columns."""
 
 ROW_FILE_SHIFT = 44
-"""`_row` is `(file number << ROW_FILE_SHIFT) + place of the row image in that file`."""
+"""`_row` is `(file number << ROW_FILE_SHIFT) + offset of the row image in that file`."""
 
 
 class ChangeType(StrEnum):
@@ -67,7 +67,7 @@ class BeforeImages(StrEnum):
 
 
 class ZeroDates(StrEnum):
-    """What becomes of dates that are none: `0000-00-00`, `2026-02-31`, a month or a day of 0.
+    """How zero dates and invalid dates are staged: `0000-00-00`, `2026-02-31`, a month or day of 0.
 
     Under `NULL` they are staged as null, and counted. Under `FAIL` they are refused. Under `TEXT`
     every DATE, DATETIME and TIMESTAMP is staged as the text that SELECT prints.
@@ -79,11 +79,11 @@ class ZeroDates(StrEnum):
 
 
 class InvalidText(StrEnum):
-    """What becomes of bytes in a text column that are no text in its character set.
+    """How invalid byte sequences of a text column are staged.
 
-    Under `FAIL` they are refused. Under `REPLACE` U+FFFD stands for every ill-formed sequence, and
-    the values are counted. Under `BINARY` every column of text is staged as the bytes that the
-    source holds, in the column's character set.
+    Under `FAIL` they are refused. Under `REPLACE` each is staged as U+FFFD, and the values
+    are counted. Under `BINARY` every text column is staged as the bytes that the source holds, in
+    the column's character set.
     """
 
     FAIL = "fail"

@@ -1,8 +1,8 @@
-"""The checkpoint: up to where a source's log is staged.
+"""The checkpoint: how far a source's log is staged.
 
 It moves last: parts, then their manifest, then the checkpoint. So it may lag behind what is staged,
-never lead, and it can always be made again from the manifests. No checkpoint means only that
-nothing is saved: what to do then is the DAG author's choice, never a default.
+never lead, and it can always be rebuilt from the manifests. Without a checkpoint, the DAG's author
+chooses where to start; there is no default.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ VERSION = 1
 
 
 class CheckpointStore(Protocol):
-    """Where checkpoints are kept: text under a key, such as Airflow's Variables."""
+    """Stores text under a key, as Airflow's Variables do."""
 
     def get(self, key: str) -> str | None:
-        """Return what is stored under `key`; None if nothing is."""
+        """Return the text stored under `key`; None if there is none."""
 
     def set(self, key: str, value: str) -> None:
         """Store `value` under `key`."""
@@ -40,12 +40,12 @@ class CheckpointStore(Protocol):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Up to where a source's log is staged, and who said so.
+    """How far a source's log is staged, and which run saved that.
 
     Attributes:
         identity: The server that issued the position.
         position: Everything before it is staged.
-        sequence: The newest manifest it covers; 0 if there is none yet.
+        sequence: The number of the newest manifest it covers; 0 if there is none yet.
         saved_at: When it was saved, ISO 8601 in UTC.
         saved_by: The run that saved it.
     """
@@ -57,16 +57,16 @@ class Checkpoint:
     saved_by: str
 
     @classmethod
-    def behind(cls, manifest: Manifest, *, saved_at: str, saved_by: str) -> Checkpoint:
+    def covering(cls, manifest: Manifest, *, saved_at: str, saved_by: str) -> Checkpoint:
         """Return the checkpoint that covers `manifest` and all before it."""
         return cls(manifest.identity, manifest.stop, manifest.sequence, saved_at, saved_by)
 
     def says_the_same(self, other: Checkpoint | None) -> bool:
-        """Whether `other` marks the same place, whoever saved it and when."""
+        """Whether `other` has the same coordinates and sequence, whichever run saved it."""
         return (
             other is not None
             and self.identity == other.identity
-            and self.position.place == other.position.place
+            and self.position.coordinates == other.position.coordinates
             and self.sequence == other.sequence
         )
 
@@ -88,8 +88,8 @@ class Checkpoint:
         """Read what `encode` wrote.
 
         Raises:
-            CheckpointError: The text is no checkpoint, or one of a version this package does not
-            read.
+            CheckpointError: The text is no checkpoint, or one of a version that this package does
+                not read.
         """
         try:
             value: dict[str, Any] = json.loads(text)
@@ -110,21 +110,21 @@ class Checkpoint:
             )
             if type(checkpoint.sequence) is not int or checkpoint.sequence < 0:
                 raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
-            _ = checkpoint.position.place  # a file name without a number orders nothing
+            _ = checkpoint.position.coordinates  # raises if the file's name has no number
         except MALFORMED as error:
             raise CheckpointError("not a checkpoint", cause=repr(error)) from error
         return checkpoint
 
     def __str__(self) -> str:
-        """Return the position and the manifest, the form people read."""
+        """Return the position and the manifest, for people."""
         return f"{self.position}, manifest {self.sequence}"
 
 
 def load(store: CheckpointStore, key: str) -> Checkpoint | None:
-    """Return what is saved; None if nothing is, which says nothing about where to start.
+    """Return the saved checkpoint; None if there is none.
 
     Raises:
-        CheckpointError: What is stored under the key is no checkpoint.
+        CheckpointError: The text stored under the key is no checkpoint.
     """
     text = store.get(key)
     if text is None:
@@ -139,14 +139,14 @@ def load(store: CheckpointStore, key: str) -> Checkpoint | None:
 def advance(
     store: CheckpointStore, key: str, *, expected: Checkpoint | None, new: Checkpoint
 ) -> None:
-    """Move the checkpoint from `expected`, which this run started from, to `new`.
+    """Move the checkpoint from `expected`, where this run started, to `new`.
 
-    A checkpoint that already says what `new` says stays as it is: an earlier try saved it.
+    Nothing is written if the saved checkpoint already equals `new`: an earlier try saved it.
 
     Raises:
-        CheckpointMovedError: What is saved is neither `expected` nor `new`: another run moved it.
-        CheckpointError: `new` lies before `expected`, or on another server; or the store does not
-            give back what was saved.
+        CheckpointMovedError: The saved one is neither `expected` nor `new`: another run moved it.
+        CheckpointError: `new` is before `expected`, or on another server; or the store does not
+            return what was saved.
     """
     saved = load(store, key)
     if new.says_the_same(saved):
@@ -161,24 +161,24 @@ def advance(
 
 
 def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
-    """Save a checkpoint, whatever is saved now: a person's decision, never a task's.
+    """Save a checkpoint, whatever is saved now. A person decides this, never a task.
 
     Raises:
-        CheckpointError: The store does not give back what was saved.
+        CheckpointError: The store does not return what was saved.
     """
     text = checkpoint.encode()
     store.set(key, text)
     found = store.get(key)
     if found != text:
         raise CheckpointError(
-            "the checkpoint was saved but reads otherwise: another run saved one at the same time, "
-            "or something with precedence hides it (an environment variable, a secrets backend)",
+            "the checkpoint was saved but reads differently: another run saved one meanwhile, "
+            "or one that Airflow reads first hides it (an environment variable, a secrets backend)",
             key=key,
         )
 
 
 def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
-    """Return the checkpoint that the manifests prove: behind the newest one.
+    """Return the checkpoint that covers all manifests.
 
     Raises:
         CheckpointMissingError: The source has no manifest.
@@ -186,12 +186,12 @@ def rebuild(log: ManifestLog, *, saved_at: str, saved_by: str) -> Checkpoint:
     """
     newest = log.latest()
     if newest is None:
-        raise CheckpointMissingError("there is no manifest to make a checkpoint from")
-    return Checkpoint.behind(newest, saved_at=saved_at, saved_by=saved_by)
+        raise CheckpointMissingError("there is no manifest to rebuild a checkpoint from")
+    return Checkpoint.covering(newest, saved_at=saved_at, saved_by=saved_by)
 
 
-def _took_over(saved: Checkpoint, new: Checkpoint) -> bool:
-    """Whether manifests and GTIDs show that another server's log covers what is saved."""
+def _is_failover(saved: Checkpoint, new: Checkpoint) -> bool:
+    """Whether the log of another server continues the saved checkpoint, by sequence and GTIDs."""
     before, now = saved.position.gtid, new.position.gtid
     if saved.identity.flavor is not new.identity.flavor or new.sequence <= saved.sequence:
         return False
@@ -208,14 +208,14 @@ def _took_over(saved: Checkpoint, new: Checkpoint) -> bool:
 
 def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:
     if new.identity != saved.identity:
-        if not _took_over(saved, new):
+        if not _is_failover(saved, new):
             raise CheckpointError(
                 "the checkpoint belongs to another server, and the new one does not cover it",
                 saved=saved.identity.server,
                 new=new.identity.server,
             )
         return
-    if new.sequence < saved.sequence or new.position.place < saved.position.place:
+    if new.sequence < saved.sequence or new.position.coordinates < saved.position.coordinates:
         raise CheckpointError(
             "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",
             saved=saved,

@@ -5,7 +5,7 @@ BinlogError
 +-- FormatError               the bytes break the format; retrying cannot help
 |   +-- TruncatedError        an event, a packet or a file ends before its last field
 |   +-- ChecksumError         CRC32 differs from the trailer
-|   +-- TableMapMissingError  a rows event names a table nobody described
+|   +-- TableMapMissingError  a rows event names a table that no TABLE_MAP described
 +-- UnsupportedError          legal MySQL that we do not decode; says what to change
 +-- SourceError               the server, or the way to it
 |   +-- ConnectionLostError   the connection ended early; retryable
@@ -14,28 +14,32 @@ BinlogError
 |   +-- PositionPurgedError   the server no longer has the position; re-snapshot
 |   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
 |   +-- ServerSetupError      a server variable is not what capture needs
-|   +-- TableLockedError      somebody holds a table that must be looked at; retryable
+|   +-- TableLockedError      another session has locked a table that must be read; retryable
 +-- StagingError              the object store, or a file in it
 |   +-- StoreUnavailableError the store failed a read or a write; retryable
 |   +-- ObjectMissingError    nothing is stored under the key
 |   +-- ManifestError         a manifest is unreadable, or leaves a gap
-|   +-- ConflictError         someone else wrote the key first
+|   +-- ConflictError         another writer created the key first
 +-- CheckpointError           the saved position
-|   +-- CheckpointMissingError  nothing is saved yet, and no start was chosen
+|   +-- CheckpointMissingError  no checkpoint is saved, and no start was chosen
 |   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
 +-- MergeError                the target tables
-    +-- TargetConflictError   someone else committed to the target first; retryable
+    +-- TargetConflictError   another writer committed to the target first; retryable
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TypeAlias
 
 
 class BinlogError(Exception):
     """Base of all errors raised here.
 
-    Subclasses set `retryable`; the Airflow layer reads it, and nothing else
-    decides whether a task retries. Context (position, table, column) goes in
-    keyword arguments, so that errors pickle and their text stays uniform.
+    Subclasses set `retryable`; the Airflow operators read it, and nothing else decides whether a
+    task is retried. Pass context (position, table, column) as keyword arguments, so that errors
+    pickle and their text is uniform.
     """
 
     retryable = False
@@ -45,7 +49,7 @@ class BinlogError(Exception):
         self.context = context
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Keep `context` when the error is pickled, as it is between processes."""
+        """Keep `context` when the error is pickled to cross a process boundary."""
         return type(self), self.args, {"context": self.context}
 
     def __str__(self) -> str:
@@ -59,7 +63,7 @@ class ConfigurationError(BinlogError):
 
 
 class FormatError(BinlogError):
-    """The bytes break the format; reading them again gives the same bytes."""
+    """The bytes break the format; retrying cannot help."""
 
 
 class TruncatedError(FormatError):
@@ -111,13 +115,13 @@ class ServerSetupError(SourceError):
 
 
 class TableLockedError(SourceError):
-    """Somebody holds a table that must be looked at, or is about to alter it."""
+    """Another session has locked a table that must be read, or is about to alter it."""
 
     retryable = True
 
 
 class StagingError(BinlogError):
-    """The object store, or a file in it, is not as it should be."""
+    """The object store failed, or a file in it is missing or damaged."""
 
 
 class StoreUnavailableError(StagingError):
@@ -135,7 +139,7 @@ class ManifestError(StagingError):
 
 
 class ConflictError(StagingError):
-    """Someone else created the key first."""
+    """Another writer created the key first."""
 
 
 class CheckpointError(BinlogError):
@@ -161,4 +165,22 @@ class TargetConflictError(MergeError):
 
 
 MALFORMED = (AttributeError, FormatError, KeyError, RecursionError, TypeError, ValueError)
-"""What reading a stored JSON document raises where it is not of the form that was written."""
+"""What reading a stored JSON document raises if it does not have the form that was written."""
+
+Refuse: TypeAlias = Callable[[BinlogError], None]
+"""Takes what is refused: raises it, or takes note of it and returns, and reading continues."""
+
+
+def raise_error(error: BinlogError) -> NoReturn:
+    """Refuse by raising; a `Refuse`."""
+    raise error
+
+
+@contextmanager
+def error_context(**context: object) -> Iterator[None]:
+    """Add context to every `BinlogError` that passes; what the error itself says is kept."""
+    try:
+        yield
+    except BinlogError as error:
+        error.context |= {**context, **error.context}
+        raise

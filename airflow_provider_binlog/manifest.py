@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
-from airflow_provider_binlog.position import Position, SourceIdentity, goes_on
+from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     Action,
     Schema,
@@ -329,7 +329,7 @@ def check_follows(end: End, following: Manifest) -> None:
     """
     if following.sequence != end.sequence + 1:
         raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)
-    if goes_on(end.stop, end.identity, following.start, following.identity):
+    if is_contiguous(end.stop, end.identity, following.start, following.identity):
         return
     if following.identity != end.identity:
         raise ManifestError(

@@ -1,8 +1,7 @@
-"""Where in which server's log: a position, and the identity of the server that issued it.
+"""A position in a binary log, and the identity of the server that issued it.
 
-A position is a boundary between two transactions. It is ordered by (file number, offset)
-on the server that issued it, and means nothing on another one: there only its GTID set
-carries over.
+A position is a boundary between two transactions. On the server that issued it, positions are
+ordered by (file number, offset). On another server only its GTID set has a meaning.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any
 from airflow_provider_binlog.errors import FormatError
 
 FIRST_OFFSET = 4
-"""Offset of the first event of every binlog file: behind the four magic bytes."""
+"""Offset of the first event of every binlog file: after the four magic bytes."""
 
-# Those of 2**63 - 1: Python refuses to read some thousands.
+# The digits of 2**63 - 1. Python refuses to parse integers of several thousand digits.
 _NUMBER_DIGITS_MAX = 19
 
 
 class Flavor(StrEnum):
-    """The family of a server: who wrote the log decides how its events read."""
+    """The family of a server, which decides how the events of its log are read."""
 
     MYSQL = "mysql"
     MARIADB = "mariadb"
@@ -67,9 +66,9 @@ class Position:
         offset: Bytes from the start of the file; never wrapped at 4 GiB.
         gtid: Everything executed before this boundary, as MySQL's GTID set or MariaDB's list of
             GTIDs in text; None where it is not known.
-        logged: Of them, those that stand before this boundary in this server's log, where some
-            stand behind it: they were staged from another server's log, in another order. None
-            where all do.
+        logged: The part of `gtid` that is logged before this boundary in this server's log. The
+            rest is logged after it, because it was staged from another server's log, in another
+            order. None if all of `gtid` is logged before the boundary.
     """
 
     file: str
@@ -79,7 +78,7 @@ class Position:
 
     @property
     def file_number(self) -> int:
-        """The number behind the last dot of `file`, by which files are ordered.
+        """The number after the last dot of `file`, by which files are ordered.
 
         Raises:
             FormatError: The name does not end in a dot and digits, or in more of them than a server
@@ -88,8 +87,8 @@ class Position:
         return split_file_name(self.file)[1]
 
     @property
-    def place(self) -> tuple[int, int]:
-        """(file number, offset): orders positions of one server."""
+    def coordinates(self) -> tuple[int, int]:
+        """(file number, offset): the order of positions on one server."""
         return self.file_number, self.offset
 
     def to_json(self) -> dict[str, str | int | None]:
@@ -119,20 +118,20 @@ class Position:
         return cls(file, offset, gtid, logged)
 
     def __str__(self) -> str:
-        """Return `file:offset`, the form people write."""
+        """Return `file:offset`, the form that people write."""
         return f"{self.file}:{self.offset}"
 
 
-def goes_on(
+def is_contiguous(
     stop: Position, stop_of: SourceIdentity, start: Position, start_of: SourceIdentity
 ) -> bool:
-    """Whether nothing lies between a stop and a start, and nothing twice.
+    """Whether a range that starts at `start` continues one that ended at `stop`, without overlap.
 
-    On one server they are the same place. Between a server and one that took over from it they are
-    where the same GTIDs have been executed.
+    On one server both have the same coordinates. After a failover, the same GTIDs have been
+    executed before both.
     """
     if stop_of == start_of:
-        return stop.place == start.place
+        return stop.coordinates == start.coordinates
     return stop_of.flavor is start_of.flavor and bool(stop.gtid) and stop.gtid == start.gtid
 
 

@@ -76,6 +76,8 @@ class Field:
         initial_default: What rows from before the field was added hold; None for a field that is as
             old as its table, or as what is staged of it.
         write_default: What an insert leaves in the column if its image lacks it; None if unknown.
+        charset_assumed: Whether `charset` is that from before a statement which names none: no row
+            has been logged since that shows it.
     """
 
     id: int
@@ -86,6 +88,7 @@ class Field:
     charset: str | None = None
     initial_default: Default | UnknownDefault | None = None
     write_default: Default | None = None
+    charset_assumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -325,13 +328,16 @@ def schema_from_json(value: dict[str, Any]) -> Schema:
 
 
 def _field_to_json(field: Field) -> dict[str, Any]:
-    value = {name: each for name, each in vars(field).items() if not name.endswith("_default")}
+    left_out = ("initial_default", "write_default", "charset_assumed")
+    value = {name: each for name, each in vars(field).items() if name not in left_out}
     if isinstance(field.initial_default, UnknownDefault):
         value["initial_default"] = {"unknown": field.initial_default.reason}
     elif field.initial_default is not None:
         value["initial_default"] = {"value": field.initial_default.value}
     if field.write_default is not None:
         value["write_default"] = {"value": field.write_default.value}
+    if field.charset_assumed:
+        value["charset_assumed"] = True
     return value
 
 

@@ -29,7 +29,7 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-_MARKERS = {
+_NEEDS = {
     "mysql97": "server",
     "mariadb1011": "server",
     "mariadb118": "server",
@@ -52,5 +52,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test with what its fixtures start, for ``-m "not spark"`` and the like."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
-            if fixture in _MARKERS:
-                item.add_marker(_MARKERS[fixture])
+            if fixture in _NEEDS:
+                item.add_marker(_NEEDS[fixture])

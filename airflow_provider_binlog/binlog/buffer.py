@@ -46,7 +46,7 @@ class Buffer:
         """
         if size > self.remaining:
             raise TruncatedError(
-                "event ends early", offset=self._offset, wanted=size, left=self.remaining
+                "event ends early", at=self._offset, wanted=size, left=self.remaining
             )
         start = self._offset
         self._offset += size
@@ -90,7 +90,7 @@ class Buffer:
         value = self.take(size)
         last = self.uint(1)
         if last != 0:
-            raise FormatError("no NUL behind a name", offset=self._offset - 1, byte=hex(last))
+            raise FormatError("no NUL behind a name", at=self._offset - 1, byte=hex(last))
         return value
 
     def varlen_uint(self) -> int:

@@ -4,9 +4,9 @@ A value is in its column's character set, which the TABLE_MAP names by a collati
 here it equals what `CONVERT(value USING utf8mb4)` gives on the server, down to the question marks
 for codes that are well-formed but have no character.
 
-Decoding is at the speed of Python's codecs, so many values are best decoded in one call: join
-them by a code unit that none of them holds, such as NUL (`code_unit_size` zero bytes). It is part
-of no longer character in any of the sets, and stands between the same values in the result.
+Decoding is as fast as Python's codecs, so decode many values in one call: join them by a control
+character that none of them holds, such as NUL. It is part of no longer character in any of the
+sets, and separates the same values in the result.
 
 Source: mysql-server, strings/ctype-*.cc, sql/field.cc; mariadb, strings/ctype-*.c.
 """
@@ -71,11 +71,6 @@ def charset_of(collation_id: int) -> str:
 def bytes_per_character(charset: str) -> int:
     """Return the most bytes that a character of the set has."""
     return _of(BYTES_PER_CHARACTER, charset)
-
-
-def code_unit_size(charset: str) -> int:
-    """Return how many bytes NUL has in the set: 2 in ucs2 and utf16, 4 in utf32, else 1."""
-    return UNICODE[charset][1] if charset in UNICODE else 1
 
 
 def encode_ascii(text: str, charset: str) -> bytes:

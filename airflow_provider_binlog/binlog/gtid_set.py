@@ -107,8 +107,8 @@ class GtidSet:
         if self.has_tags and not tagged:
             raise FormatError("tags need the tagged form", gtid_set=str(self))
         count = len(self._intervals)
-        head = _TAGGED_MARK | count << 8 if tagged else count
-        parts = [head.to_bytes(8, "little")]
+        header = _TAGGED_MARK | count << 8 if tagged else count
+        parts = [header.to_bytes(8, "little")]
         for (uuid, tag), intervals in sorted(self._intervals.items()):
             parts.append(uuid_module.UUID(uuid).bytes)
             if tagged:
@@ -128,11 +128,11 @@ class GtidSet:
         """
         result = cls()
         buffer = Buffer(data)
-        head = buffer.uint(8)
-        form = head >> 56
-        if form > 1 or (form == 1 and head & 0xFF != 1):
-            raise FormatError("unknown form of a GTID set", head=hex(head))
-        count = head >> 8 & (1 << 48) - 1 if form == 1 else head
+        header = buffer.uint(8)
+        form = header >> 56
+        if form > 1 or (form == 1 and header & 0xFF != 1):
+            raise FormatError("unknown form of a GTID set", header=hex(header))
+        count = header >> 8 & (1 << 48) - 1 if form == 1 else header
         for _ in range(count):
             uuid = str(uuid_module.UUID(bytes=bytes(buffer.take(16))))
             tag = decode_tag(buffer.take(buffer.varlen_uint())) if form == 1 else ""

@@ -49,10 +49,10 @@ class EventHeader:
             FormatError: The event's size is smaller than its header.
         """
         if offset + HEADER_SIZE > len(data):
-            raise TruncatedError("header ends early", offset=offset, left=len(data) - offset)
+            raise TruncatedError("header ends early", at=offset, left=len(data) - offset)
         header = cls(*_HEADER.unpack_from(data, offset))
         if header.size < HEADER_SIZE:
-            raise FormatError("an event smaller than its header", offset=offset, size=header.size)
+            raise FormatError("an event smaller than its header", at=offset, size=header.size)
         return header
 
     def encode(self) -> bytes:

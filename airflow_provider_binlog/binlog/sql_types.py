@@ -89,9 +89,7 @@ def _sql_type(column: TableMapColumn) -> SqlType:
 def _with_parameters(column: TableMapColumn) -> SqlType:
     kind = column.real_type
     if kind == ColumnType.NEWDECIMAL:
-        return SqlType(
-            "decimal", column.precision, column.scale, unsigned=bool(column.unsigned)
-        )
+        return SqlType("decimal", column.precision, column.scale, unsigned=bool(column.unsigned))
     if kind in _TEMPORALS:
         return SqlType(_TEMPORALS[ColumnType(kind)], fsp=column.fsp)
     if kind in _OLD_TEMPORALS:
@@ -109,7 +107,7 @@ def _geometry(number: int) -> str:
 
 
 def _values(column: TableMapColumn) -> tuple[str, ...] | None:
-    values = column.enum_labels if column.real_type == ColumnType.ENUM else column.set_labels
+    values = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
     if values is None or column.collation is None:
         return None
     # The values of a binary ENUM are bytes, most often text all the same.

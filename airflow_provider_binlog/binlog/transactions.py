@@ -202,6 +202,10 @@ class TransactionScanner:
         """Whether the next event begins a transaction, or belongs to none."""
         return self._state is _State.OUTSIDE
 
+    def reset(self) -> None:
+        """Begin again at a transaction boundary."""
+        self._state = _State.OUTSIDE
+
     def feed(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:

@@ -34,12 +34,12 @@ class EventBlock:
         timestamp: uint32; seconds since 1970.
         server_id: uint32; the server where the event originated.
         flags: uint16.
-        position: int64; offset of each event in the file, our own count: never wrapped. Events
-            that were expanded out of another one have that one's.
-        place: int64; where each event stands among the file's events, expanded: rising, and no
-            two are the same. Equal to `position` as long as nothing was expanded, then ahead of
-            it by the bytes gained since the range began in this file.
-        next_position: Offset in the file of the first event behind the block.
+        offset: int64; offset of each event in the file, our own count: never wrapped. Events that
+            were expanded out of another one have that one's.
+        expanded_offset: int64; offset of each event in the file as it would be with every event
+            expanded: rising, and no two are the same. Equal to `offset` until something was
+            expanded, then ahead of it by the bytes gained since the range began in this file.
+        next_offset: Offset in the file of the first event after the block.
     """
 
     file: str
@@ -51,9 +51,9 @@ class EventBlock:
     timestamp: npt.NDArray[np.uint32]
     server_id: npt.NDArray[np.uint32]
     flags: npt.NDArray[np.uint16]
-    position: npt.NDArray[np.int64]
-    place: npt.NDArray[np.int64]
-    next_position: int
+    offset: npt.NDArray[np.int64]
+    expanded_offset: npt.NDArray[np.int64]
+    next_offset: int
 
     def __len__(self) -> int:
         """How many events the block holds."""
@@ -70,10 +70,14 @@ class EventBlock:
             timestamp=self.timestamp[chosen],
             server_id=self.server_id[chosen],
             flags=self.flags[chosen],
-            position=self.position[chosen],
-            place=self.place[chosen],
-            next_position=int(self.position[last]) if last < len(self) else self.next_position,
+            offset=self.offset[chosen],
+            expanded_offset=self.expanded_offset[chosen],
+            next_offset=int(self.offset[last]) if last < len(self) else self.next_offset,
         )
+
+    def where(self, index: int) -> dict[str, object]:
+        """Return the context of an error in an event: its file and offset."""
+        return {"file": self.file, "offset": int(self.offset[index])}
 
     def event(self, index: int) -> memoryview:
         """Return one event, header and checksum included: a view that keeps the block alive."""

@@ -38,7 +38,8 @@ from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX, Framer
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.blocks.type_masks import IS_COMPRESSED, type_mask
+from airflow_provider_binlog.errors import FormatError, error_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,10 +81,7 @@ for _octet, _width in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
     _LENENC_WIDTH[_octet] += _width
     _LENENC_MASK[_octet] = (1 << 8 * _width) - 1
 
-_IS_ALIEN = np.zeros(256, dtype=bool)
-_IS_ALIEN[[int(each) for each in _NEVER_INSIDE]] = True
-_IS_COMPRESSED = np.zeros(256, dtype=bool)
-_IS_COMPRESSED[[int(each) for each in COMPRESSED]] = True
+_IS_NEVER_INSIDE = type_mask(_NEVER_INSIDE)
 _PLAIN_FORM = {int(code): bytes((form,)) for code, form in PLAIN_FORMS.items()}
 
 
@@ -117,8 +115,8 @@ class Expander:
                 ...
 
     Feed it blocks as they come from a source, cut to the range. A block without compressed events
-    comes out as it is, but for `place`; others come out as one or more blocks without checksums:
-    `format` says so, and `size` is without them.
+    comes out as it is, but for `expanded_offset`; others come out as one or more blocks without
+    checksums: `format` says so, and `size` is without them.
 
     Attributes:
         events: How many events there were so far by type code: as they are logged, and those in
@@ -143,8 +141,8 @@ class Expander:
         self._block_bytes = block_bytes
         self._payload_bytes = payload_bytes
         self._payload_ratio = payload_ratio
-        # Events inside a transaction do not say where they stand: they have no place in the file.
-        self._framer = Framer(own_positions=False)
+        # Events inside a transaction do not say where they stand: they have no offset in the file.
+        self._framer = Framer(own_log_pos=False)
         self._codec = pa.Codec("zstd")
         self._file = ""
         # By how many bytes the file's expanded events are ahead of the file.
@@ -163,9 +161,9 @@ class Expander:
         if block.file != self._file:
             self._file, self._gained = block.file, 0
         self._count(block.type)
-        found = np.flatnonzero(_IS_COMPRESSED[block.type])
+        found = np.flatnonzero(IS_COMPRESSED[block.type])
         if not len(found):
-            yield self._placed(block)
+            yield self._shifted(block)
         elif block.type[found[0]] == EventType.TRANSACTION_PAYLOAD:
             yield from self._payloads(block, found)
         else:
@@ -175,8 +173,10 @@ class Expander:
         counts = np.bincount(types)
         self.events.update({code: int(counts[code]) for code in np.flatnonzero(counts).tolist()})
 
-    def _placed(self, block: EventBlock) -> EventBlock:
-        return replace(block, place=block.position + self._gained) if self._gained else block
+    def _shifted(self, block: EventBlock) -> EventBlock:
+        return (
+            replace(block, expanded_offset=block.offset + self._gained) if self._gained else block
+        )
 
     # ------------------------------------------------------------------- MySQL: transactions
 
@@ -195,13 +195,13 @@ class Expander:
                 held += small
                 continue
             if event > at:
-                yield self._placed(block.part(at, event))
+                yield self._shifted(block.part(at, event))
             yield from self._stream(block, payload)
             at = event + 1
         if group:
             yield self._unpack(block.part(at, len(block)), group, at)
         elif at < len(block):
-            yield self._placed(block.part(at, len(block)))
+            yield self._shifted(block.part(at, len(block)))
 
     def _read(self, block: EventBlock, found: npt.NDArray[np.int64]) -> Iterator[_Payload]:
         """Yield the payloads; those that look as MySQL writes them are read all at once."""
@@ -222,11 +222,8 @@ class Expander:
         body = block.body(event)
         if block.type[event] != EventType.TRANSACTION_PAYLOAD:
             _fail(block, event, "compressed by MySQL and by MariaDB in one log")
-        try:
+        with error_context(**_where(block, event)):
             payload = TransactionPayload.parse(body)
-        except BinlogError as error:
-            error.context |= _where(block, event)
-            raise
         packed = body[payload.offset :]
         if payload.size is not None and payload.size > self._bytes_max(packed):
             _fail(block, event, _BOMB, size=payload.size)
@@ -245,7 +242,7 @@ class Expander:
             data = np.frombuffer(memoryview(self._codec.decompress(packed, int(end[-1]))), np.uint8)
         except OSError:
             self._find_damaged(part, event.tolist(), payloads)
-        frames = self._framer.frame(data, 0, len(data), file=part.file, position=0)
+        frames = self._framer.frame(data, 0, len(data), file=part.file, offset=0)
         # Each payload must begin, and so end, between two events.
         index = np.searchsorted(frames.start, begin)
         found = np.append(frames.start, frames.end)[index]
@@ -269,8 +266,8 @@ class Expander:
     def _stream(self, block: EventBlock, payload: _Payload) -> Iterator[EventBlock]:
         """Yield the events of one payload, in as many blocks as they take."""
         event = payload.event
-        position = int(block.position[event])
-        place = position + self._gained
+        offset = int(block.offset[event])
+        expanded_offset = offset + self._gained
         last: EventBlock | None = None
         unpacked = 0
         for data, frames in self._frames(block, payload):
@@ -284,15 +281,15 @@ class Expander:
                 format=self._format(block),
                 data=data,
                 **vars(columns),
-                position=np.full(count, position),
-                place=columns.start + (place + unpacked),
-                next_position=position,
+                offset=np.full(count, offset),
+                expanded_offset=columns.start + (expanded_offset + unpacked),
+                next_offset=offset,
             )
             unpacked += frames.end
         if last is None:
             _fail(block, event, "a compressed transaction without events")
         self._gained += max(0, unpacked - int(block.size[event]))
-        yield replace(last, next_position=position + int(block.size[event]))
+        yield replace(last, next_offset=offset + int(block.size[event]))
 
     def _frames(
         self, block: EventBlock, payload: _Payload
@@ -320,7 +317,7 @@ class Expander:
             if unpacked > limit:
                 said = _BOMB if payload.size is None else _OTHER_SIZE
                 _fail(block, event, said, size=unpacked, limit=limit)
-            frames = self._framer.frame(data, 0, filled, file=block.file, position=0)
+            frames = self._framer.frame(data, 0, filled, file=block.file, offset=0)
             if frames.error is not None or (ended and frames.end < filled):
                 _fail(block, event, "a compressed transaction breaks off inside an event")
             if len(frames.start):
@@ -333,7 +330,7 @@ class Expander:
         self, block: EventBlock, outer: npt.NDArray[np.int64], types: npt.NDArray[np.uint8]
     ) -> None:
         """Refuse what never stands in a compressed transaction, and count the rest."""
-        alien = _IS_ALIEN[types]
+        alien = _IS_NEVER_INSIDE[types]
         if alien.any():
             index = int(np.argmax(alien))
             _fail(
@@ -366,13 +363,10 @@ class Expander:
         code = int(block.type[event])
         if code not in _PLAIN_FORM:
             _fail(block, event, "compressed by MySQL and by MariaDB in one log")
-        try:
+        with error_context(**_where(block, event)):
             head, rest = plain_body(
                 code, block.body(event), block.format, bytes_max=EVENT_BYTES_MAX
             )
-        except BinlogError as error:
-            error.context |= _where(block, event)
-            raise
         header = block.event(event)[:HEADER_SIZE]
         size = (HEADER_SIZE + len(head) + len(rest)).to_bytes(4, "little")
         form = _PLAIN_FORM[code]
@@ -436,8 +430,8 @@ class Expander:
         gain[event] = np.maximum(0, piece_size - part.size[event])
         gained = np.cumsum(gain) + self._gained
         self._gained = int(gained[-1])
-        place = (part.position + gained - gain)[outer]
-        place[~kept] += columns.start - inside
+        expanded_offset = (part.offset + gained - gain)[outer]
+        expanded_offset[~kept] += columns.start - inside
 
         def merge(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> npt.NDArray[Any]:
             merged = np.empty(len(outer), dtype=old.dtype)
@@ -458,9 +452,9 @@ class Expander:
             timestamp=merge(part.timestamp, columns.timestamp),
             server_id=merge(part.server_id, columns.server_id),
             flags=merge(part.flags, columns.flags),
-            position=part.position[outer],
-            place=place,
-            next_position=part.next_position,
+            offset=part.offset[outer],
+            expanded_offset=expanded_offset,
+            next_offset=part.next_offset,
         )
 
     def _format(self, block: EventBlock) -> FormatDescription:
@@ -519,11 +513,7 @@ def _columns(frames: Frames) -> _Columns:
 
 
 def _where(block: EventBlock, event: int) -> dict[str, object]:
-    return {
-        "file": block.file,
-        "offset": int(block.position[event]),
-        "event": event_name(int(block.type[event])),
-    }
+    return {**block.where(event), "event": event_name(int(block.type[event]))}
 
 
 def _fail(block: EventBlock, event: int, message: str, **context: object) -> NoReturn:

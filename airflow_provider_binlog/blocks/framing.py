@@ -1,7 +1,5 @@
 """The events of a block of file bytes: where they begin, and their headers as columns, checked.
 
-Tested against `binlog/framing.py`, which finds one event after another.
-
 Source: mysql-server, sql/binlog_reader.cc, Binlog_event_data_istream; sql/log_event.cc,
 Log_event::write_header.
 """
@@ -56,16 +54,16 @@ class Framer:
     """Frames the bytes of one log, block after block; it learns the log's server ids.
 
     Args:
-        own_positions: Whether events say where they stand in their file; those of a relay log say
+        own_log_pos: Whether events say where they stand in their file; those of a relay log say
             it of another one.
     """
 
-    def __init__(self, *, own_positions: bool = True) -> None:
+    def __init__(self, *, own_log_pos: bool = True) -> None:
         self._scanner = scan.Scanner()
-        self._own_positions = own_positions
+        self._own_log_pos = own_log_pos
 
     def frame(
-        self, data: npt.NDArray[np.uint8], begin: int, end: int, *, file: str, position: int
+        self, data: npt.NDArray[np.uint8], begin: int, end: int, *, file: str, offset: int
     ) -> Frames:
         """Return the whole events of `data[begin:end]`, which begins with one.
 
@@ -76,9 +74,9 @@ class Framer:
             begin: Where the first event begins.
             end: Where the known bytes end.
             file: Name of the file, for errors.
-            position: Offset of the first event in the file.
+            offset: Offset of the first event in the file.
         """
-        base = position - begin
+        base = offset - begin
         candidate, header = self._candidates(data, begin, end, base)
         starts: list[npt.NDArray[np.int64]] = []
         headers: list[npt.NDArray[np.void]] = []
@@ -97,8 +95,8 @@ class Framer:
                 at,
                 end,
                 file=file,
-                position=base + at,
-                own_positions=self._own_positions,
+                offset=base + at,
+                own_log_pos=self._own_log_pos,
             )
             if event.wanted or event.error is not None:
                 start, joined = scan.join(starts, headers, scan.HEADER)
@@ -119,7 +117,7 @@ class Framer:
         header = scan.records(data, start, scan.HEADER)
         follows = start + header["size"]
         fits = (header["size"] >= HEADER_SIZE) & (follows <= end)
-        if self._own_positions:
+        if self._own_log_pos:
             log_pos = header["log_pos"]
             fits &= (log_pos == 0) | (log_pos == (follows + base & 0xFFFFFFFF))
         if fits.all():
@@ -145,21 +143,21 @@ class Outlook:
         end: int,
         *,
         file: str,
-        position: int,
-        own_positions: bool = True,
+        offset: int,
+        own_log_pos: bool = True,
     ) -> Outlook:
         """Look at the event that begins at `data[at]`, of which bytes up to `end` are known."""
         if end - at < HEADER_SIZE:
             return cls(wanted=HEADER_SIZE)
         _, type_code, server_id, size, log_pos, _ = _HEADER.unpack_from(data.data, at)
         if not HEADER_SIZE <= size <= EVENT_BYTES_MAX:
-            wrong = FormatError("no event has this size", file=file, offset=position, size=size)
+            wrong = FormatError("no event has this size", file=file, offset=offset, size=size)
             return cls(error=wrong)
         if at + size <= end:
             return cls(server_id, size)
         # Waiting for the rest of an event whose size is damaged could mean waiting for 4 GiB.
-        if own_positions and log_pos and log_pos != (position + size) & 0xFFFFFFFF:
-            return cls(error=_misplaced(file, position, type_code, size, log_pos))
+        if own_log_pos and log_pos and log_pos != (offset + size) & 0xFFFFFFFF:
+            return cls(error=_wrong_end(file, offset, type_code, size, log_pos))
         return cls(wanted=size)
 
 
@@ -170,9 +168,9 @@ def checked_block(
     *,
     file: str,
     description: FormatDescription,
-    position: int,
+    offset: int,
     neutral_gaps: bool = False,
-    own_positions: bool = True,
+    own_log_pos: bool = True,
 ) -> EventBlock:
     """Return framed events as a block, their checksums and their places in the file verified.
 
@@ -182,10 +180,10 @@ def checked_block(
         header: `scan.HEADER` records, one per event.
         file: Name of the binlog file.
         description: The file's FORMAT_DESCRIPTION.
-        position: Offset of the first event in the file.
+        offset: Offset of the first event in the file.
         neutral_gaps: Whether `checksums.NEUTRAL` stands in front of every event; else they follow
             one another without a gap.
-        own_positions: As of `Framer`.
+        own_log_pos: As of `Framer`.
 
     Raises:
         ChecksumError: An event is damaged; the text names the first one's type and place.
@@ -193,7 +191,7 @@ def checked_block(
     """
     size = header["size"].astype(np.int64)
     follows = np.cumsum(size)
-    follows += position
+    follows += offset
     begins = follows - size
     block = EventBlock(
         file=file,
@@ -205,24 +203,24 @@ def checked_block(
         timestamp=header["timestamp"].copy(),
         server_id=header["server_id"].copy(),
         flags=header["flags"].copy(),
-        position=begins,
-        place=begins,
-        next_position=int(follows[-1]) if len(follows) else position,
+        offset=begins,
+        expanded_offset=begins,
+        next_offset=int(follows[-1]) if len(follows) else offset,
     )
     if description.checksum_size:
         gap = _NEUTRAL_SIZE if neutral_gaps else 0
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
             raise ChecksumError("an event is damaged: its CRC32 is wrong", **_where(block, damaged))
-    if not own_positions:
+    if not own_log_pos:
         return block
     log_pos = header["log_pos"]
     wrong = (log_pos != (follows & 0xFFFFFFFF)) & (log_pos != 0)
     if wrong.any():
         index = int(np.argmax(wrong))
-        raise _misplaced(
+        raise _wrong_end(
             file,
-            int(block.position[index]),
+            int(block.offset[index]),
             int(block.type[index]),
             int(size[index]),
             int(log_pos[index]),
@@ -231,18 +229,14 @@ def checked_block(
 
 
 def _where(block: EventBlock, index: int) -> dict[str, object]:
-    return {
-        "file": block.file,
-        "offset": int(block.position[index]),
-        "event": event_name(int(block.type[index])),
-    }
+    return {**block.where(index), "event": event_name(int(block.type[index]))}
 
 
-def _misplaced(file: str, position: int, type_code: int, size: int, log_pos: int) -> FormatError:
+def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:
     return FormatError(
         "an event does not end where its header says: damaged, or not the start of an event",
         file=file,
-        offset=position,
+        offset=offset,
         event=event_name(type_code),
         size=size,
         log_pos=log_pos,

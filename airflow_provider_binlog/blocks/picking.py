@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 4 << 20
 _COLUMNS = (
     *("start", "size", "type", "timestamp"),
-    *("server_id", "flags", "position", "place"),
+    *("server_id", "flags", "offset", "expanded_offset"),
 )
 
 
@@ -27,7 +27,7 @@ def choose(block: EventBlock, events: npt.NDArray[np.int64]) -> EventBlock:
     return replace(
         block,
         **{name: getattr(block, name)[events] for name in _COLUMNS},
-        next_position=int(block.position[last]) if last < len(block) else block.next_position,
+        next_offset=int(block.offset[last]) if last < len(block) else block.next_offset,
     )
 
 
@@ -79,4 +79,4 @@ def _join(blocks: list[EventBlock]) -> EventBlock:
         name: np.concatenate([getattr(block, name) for block in blocks]) for name in _COLUMNS
     }
     columns["start"] = np.concatenate(starts)
-    return replace(blocks[0], data=data, **columns, next_position=blocks[-1].next_position)
+    return replace(blocks[0], data=data, **columns, next_offset=blocks[-1].next_offset)

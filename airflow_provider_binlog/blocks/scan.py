@@ -48,7 +48,6 @@ class Scanner:
 
     def __init__(self) -> None:
         self._server_ids: list[int] = []
-        self._hit = np.empty(0, dtype=bool)
 
     def learn(self, server_id: int) -> bool:
         """Look for one more id from now on. False if it is known, or too many are."""

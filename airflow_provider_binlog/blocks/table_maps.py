@@ -8,21 +8,19 @@ Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::d
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import BinlogError, FormatError, TableMapMissingError
+from airflow_provider_binlog.blocks.type_masks import IS_ROWS
+from airflow_provider_binlog.errors import FormatError, TableMapMissingError, error_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
@@ -31,8 +29,6 @@ NO_TABLE = -1
 """In place of a table: the rows event names none, and holds no rows."""
 
 _TABLE_ID_MASK = np.uint64((1 << 48) - 1)
-_IS_ROWS = np.zeros(256, dtype=bool)
-_IS_ROWS[[int(each) for each in ROWS]] = True
 _ROUNDS_MAX = 4
 
 
@@ -66,7 +62,7 @@ class TableMapReader:
             TableMapMissingError: A rows event's transaction has no TABLE_MAP of its table.
         """
         mapped = np.flatnonzero(block.type == EventType.TABLE_MAP)
-        rows = np.flatnonzero(_IS_ROWS[block.type])
+        rows = np.flatnonzero(IS_ROWS[block.type])
         if not len(rows) and not len(mapped):
             if not ends_open or (len(transaction) and transaction[-1] > 0):
                 self._open = {}
@@ -90,8 +86,7 @@ class TableMapReader:
                 raise TableMapMissingError(
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
-                    file=block.file,
-                    offset=int(block.position[event]),
+                    **block.where(event),
                     table_id=int(rows_id[each]),
                 )
         self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
@@ -155,7 +150,7 @@ class TableMapReader:
     def _decode(self, block: EventBlock, event: int, shape: bytes) -> int:
         known = self._known.get(shape)
         if known is None:
-            with _placed(block, event):
+            with error_context(**block.where(event)):
                 table_map = TableMap.parse(block.body(event), block.format)
             known = self._known[shape] = len(self.table_maps)
             self.table_maps.append(table_map)
@@ -182,16 +177,6 @@ class TableMapReader:
 
 def _is_dummy(block: EventBlock, event: int) -> bool:
     """Whether it only ends a statement: MariaDB and NDB write such an event about no table."""
-    with _placed(block, event):
+    with error_context(**block.where(event)):
         header = RowsHeader.parse(int(block.type[event]), block.body(event), block.format)
     return header.is_dummy
-
-
-@contextmanager
-def _placed(block: EventBlock, event: int) -> Iterator[None]:
-    """Tell an error where its event stands."""
-    try:
-        yield
-    except BinlogError as error:
-        error.context |= {"file": block.file, "offset": int(block.position[event])}
-        raise

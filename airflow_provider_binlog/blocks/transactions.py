@@ -27,7 +27,7 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.memory import overlapping
-from airflow_provider_binlog.errors import BinlogError, UnsupportedError
+from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.errors import Refuse
 
 NO_NAME = -1
 """In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
@@ -130,7 +131,16 @@ class TransactionReader:
         prefixes: What GTIDs begin with: `uuid:`, `uuid:tag:`, MariaDB's `domain-server-`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refuse: Refuse = raise_error) -> None:
+        """Begin at a boundary.
+
+        Args:
+            refuse: Takes the error of an event that is refused. Where it returns, reading goes on
+                with the next transaction.
+        """
+        self._refuse = refuse
+        # After a refused event, until the next transaction begins.
+        self._lost = False
         self.prefixes: list[str] = []
         self._prefix_index: dict[str, int] = {}
         self._scanner = TransactionScanner()
@@ -146,6 +156,11 @@ class TransactionReader:
     def skipped(self) -> Counter[str]:
         """How many events were passed over as their flag allows, by type name."""
         return self._scanner.skipped
+
+    def lose(self) -> None:
+        """Go on with the next transaction that begins: what precedes it may be missing."""
+        self._scanner.reset()
+        self._lost = True
 
     def read(self, block: EventBlock) -> Transactions:
         """Return the transactions of the next block.
@@ -163,7 +178,8 @@ class TransactionReader:
         for first, last in zip(*_joined(begin, end), strict=True):
             self._scan(block, at, first, found, scanned)
             if not self._scanner.at_boundary:
-                self._feed(block, first, found, scanned)  # raises: it begins inside another
+                self._feed(block, first, found, scanned)  # refused: it begins inside another
+            self._lost = False
             at = last
         self._scan(block, at, len(block), found, scanned)
 
@@ -176,7 +192,7 @@ class TransactionReader:
             number=number,
             commit_ts=commit_ts,
             scanned=scanned,
-            ends_open=not self._scanner.at_boundary,
+            ends_open=self._lost or not self._scanner.at_boundary,
         )
 
     def read_names(self, block: EventBlock) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -297,12 +313,17 @@ class TransactionReader:
         self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
     ) -> None:
         header = EventHeader.parse(block.event(index))
+        if self._lost and not _IS_START[header.type]:
+            return
+        self._lost = False
         try:
             seen = self._scanner.feed(header, block.body(index), block.format)
         except BinlogError as error:
             error.context.pop("log_pos", None)
-            error.context |= {"file": block.file, "offset": int(block.position[index])}
-            raise
+            error.context |= {"file": block.file, "offset": int(block.offset[index])}
+            self._refuse(error)
+            self.lose()
+            return
         if seen.gtid is not None:
             if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
                 _refuse_sequence(block, index)
@@ -326,7 +347,7 @@ def _refuse_sequence(block: EventBlock, event: int) -> NoReturn:
     raise UnsupportedError(
         "a GTID's sequence number of 2**63 or more: a session set gtid_seq_no so",
         file=block.file,
-        offset=int(block.position[event]),
+        offset=int(block.offset[event]),
     )
 
 

@@ -3,9 +3,8 @@
 `capture_range.py` tells it on one page; `extract.py` adds what makes it safe to repeat.
 """
 
-from airflow_provider_binlog.capture.extract import Extracted, extract
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.extract import Extracted, ExtractRequest, extract
 from airflow_provider_binlog.capture.progress import Progress
 from airflow_provider_binlog.capture.table_filter import TableFilter
 
-__all__ = ["Extracted", "Limits", "Progress", "TableFilter", "extract"]
+__all__ = ["ExtractRequest", "Extracted", "Progress", "TableFilter", "extract"]

@@ -5,8 +5,6 @@ source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─�
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,17 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.known import KnownTransactions
 from airflow_provider_binlog.capture.part_maker import PartMaker
-from airflow_provider_binlog.capture.pending import RowsColumns
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
-from airflow_provider_binlog.capture.progress import Progress
-from airflow_provider_binlog.capture.rollbacks import RollbackReader, Undone
+from airflow_provider_binlog.capture.progress import ProgressReporter
+from airflow_provider_binlog.capture.range_facts import read_with_facts
+from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
@@ -39,50 +36,34 @@ from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
 from airflow_provider_binlog.schema_history.tables import Tables
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    import numpy.typing as npt
-
-    from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.log_range import LogRange
-    from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.manifest import Prepared
+    from airflow_provider_binlog.capture.progress import Progress
+    from airflow_provider_binlog.capture.range_facts import RangeFacts
+    from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema_history.history import LoggedChange
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.schemas import CatalogReader, TableRefusal
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
-
-_PROGRESS_SECONDS = 5.0
-
-_UNDECIDED = {
-    # `PreparedTransactions` takes their changes out.
-    GroupEnd.PREPARED: "an XA transaction was prepared in a form that is not known here: report it",
-    GroupEnd.CUT: (
-        "the file ends inside a transaction: its server crashed, and rolled it back; "
-        "take a new snapshot, and begin behind it"
-    ),
-}
-"""Ends of transactions whose changes may not have stayed."""
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def capture_range(
     log_range: LogRange,
-    source: BinlogSource,
+    source: BlockStream,
     store: ObjectStore,
     *,
-    read_catalog: CatalogReader | None = None,
+    read_server_tables: CatalogReader | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:
     """Write the parts of a range, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
-    hold. What the log leaves out of the tables' schemas is told from `read_catalog` and the range's
-    `known` tables; see `schema_history/schemas.py`.
+    hold. What the log leaves out of the tables' schemas comes from `read_server_tables` and the
+    tables `known` before the range; see `schema_history/schemas.py`.
 
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
@@ -101,129 +82,136 @@ def capture_range(
         source,
         log_range.stop,
         captured=log_range.tables.matches,
-        read_catalog=read_catalog,
+        read_server_tables=read_server_tables,
         find_table=log_range.known.find,
         wants_defaults=log_range.wants_defaults,
     )
-    undone = Undone()
-    while True:
-        staged = _stage(
-            log_range,
-            source,
-            store,
-            past=past,
-            undone=undone,
-            bytes_total=bytes_total,
-            on_progress=on_progress,
+
+    def stage(facts: RangeFacts) -> Manifest:
+        progress = ProgressReporter(
+            log_range.start, bytes_total=bytes_total, on_progress=on_progress
         )
-        if isinstance(staged, Manifest):
-            return staged
-        if staged is not None:
-            past.changes = staged
+        return _stage(log_range, source, store, past=past, facts=facts, progress=progress)
+
+    return read_with_facts(stage)
 
 
 def _stage(
     log_range: LogRange,
-    source: BinlogSource,
+    source: BlockStream,
     store: ObjectStore,
     *,
     past: Past,
-    undone: Undone,
-    bytes_total: int | None,
-    on_progress: Callable[[Progress], None] | None,
-) -> Manifest | list[LoggedChange] | None:
-    """Stage the range.
+    facts: RangeFacts,
+    progress: ProgressReporter,
+) -> Manifest:
+    """Stage the range once.
 
-    Or return what its statements did, where that had to be known before; or None where what was
-    rolled back had to be.
+    Raises:
+        RestartRange: More has to be known of it first.
     """
-    start, stop, tables = log_range.start, log_range.stop, log_range.tables
-    prepared, flavor = log_range.prepared, log_range.identity.flavor
-    transactions, table_maps = TransactionReader(), TableMapReader()
-    gtids = ExecutedGtids(flavor, start.gtid)
-    parts = PartMaker(log_range, store, prefixes=transactions.prefixes)
-    report = _Reporter(parts, start, bytes_total, on_progress)
-    captured, statements, schemas = _Captured(tables), StatementReader(tables), SchemaReader(past)
+    stop = log_range.stop
+    reader = _open(log_range, source, past, facts)
+    prefixes = reader.transactions.prefixes
+    parts = PartMaker(log_range, store, files=reader.files, prefixes=prefixes)
+    statements = StatementReader(log_range.tables)
     history = Tables(
         log_range.known,
-        captured=tables.matches,
-        server=log_range.identity.server,
+        captured=log_range.tables.matches,
+        identity=log_range.identity,
         sequence=log_range.sequence,
     )
     segments = SegmentReader(history, log_range.policies)
-    expander, rollbacks = Expander(), RollbackReader(undone)
+    at = log_range.start
+    for logged in bounded(source.blocks(at, stop), stop):
+        at = Position(logged.file, logged.next_offset)
+        for captured in reader.read(logged):
+            found = statements.read(captured)
+            _check_tables(captured, reader.schemas.refused)
+            columns = segments.read(captured, found)
+            parts.add(captured.block, columns, segments.segments)
+            progress.report(
+                Position(captured.block.file, captured.block.next_offset),
+                events=reader.events.total(),
+                parts=parts.parts,
+                rows=parts.rows,
+            )
+    _check_end(at, stop, reader.transactions)
+    reader.finish()
+    tables = parts.finish(history.touched)
+    return _manifest(log_range, reader, tables, segments.in_order())
+
+
+def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts) -> RangeReader:
+    start, flavor = log_range.start, log_range.identity.flavor
     known: KnownTransactions | None = None
     if start.logged is not None:
-        known = KnownTransactions(flavor, start, keep=[each.gtid for each in prepared])
-    two_phase = PreparedTransactions(
-        lambda begin: _expanded(source.blocks(begin)),
-        wanted=tables.matches,
-        undecided=prepared,
-        held_bytes_max=log_range.limits.prepared_bytes_max,
+        keep = [each.gtid for each in log_range.prepared]
+        known = KnownTransactions(flavor, start, keep=keep)
+    return RangeReader(
+        captured=log_range.tables.matches,
+        schemas=SchemaReader(past, facts.changes),
+        commits=CommitReader(
+            lambda begin: expanded(source.blocks(begin)),
+            wanted=log_range.tables.matches,
+            prepared=log_range.prepared,
+            held_bytes_max=log_range.limits.prepared_bytes_max,
+            rolled_back=facts.rolled_back,
+        ),
+        gtids=ExecutedGtids(flavor, start.gtid) if known is None else None,
+        known=known,
     )
-    at = start
-    for logged in _bounded(source.blocks(start, stop), stop):
-        at = Position(logged.file, logged.next_position)
-        fresh = [logged] if known is None else known.fresh(logged)
-        expanded = chain.from_iterable(map(expander.expand, fresh))
-        for block in chain.from_iterable(map(two_phase.arrange, expanded)):
-            if block.file not in parts.files:
-                parts.files.append(block.file)
-            read = transactions.read(block)
-            if known is None:
-                # The first entry began in an earlier block.
-                gtids.read(block, read.prefix[1:], read.number[1:], transactions.prefixes)
-            rows, table = table_maps.read(block, read.of_event, ends_open=read.ends_open)
-            chosen = captured.of(table, table_maps)
-            rows, table = rows[chosen], table[chosen]
-            captured.check_decided(block, read, rows)
-            file_index = len(parts.files) - 1
-            stayed = rollbacks.stayed(block, read, rows, file_index)
-            rows, table = rows[stayed], table[stayed]
-            found = statements.read(block, read, file_index)
-            table = schemas.read(
-                block, read, rows, table, logged=table_maps.table_maps, file_index=file_index
-            )
-            if schemas.gave_up:
-                continue
-            columns = _rows_columns(block, read, rows, table, file_index)
-            columns = segments.read(block.file, columns, found, schemas.table_maps)
-            parts.add(block, columns, segments.segments)
-            report(Position(block.file, block.next_position), expander.events)
-    _check_end(at, stop, transactions)
-    if schemas.gave_up:
-        return schemas.changes
-    if rollbacks.late:
-        return None
+
+
+def _manifest(
+    log_range: LogRange,
+    reader: RangeReader,
+    tables: tuple[TableChanges, ...],
+    statements: tuple[Statement, ...],
+) -> Manifest:
     return Manifest(
         sequence=log_range.sequence,
         identity=log_range.identity,
-        start=start,
-        stop=replace(stop, gtid=gtids.text) if known is None else known.at(stop),
+        start=log_range.start,
+        stop=reader.executed_at(log_range.stop),
         before_images=log_range.before_images,
         zero_dates=log_range.policies.zero_dates,
         invalid_text=log_range.policies.invalid_text,
-        include=tuple(tables.include),
-        exclude=tuple(tables.exclude),
+        include=tuple(log_range.tables.include),
+        exclude=tuple(log_range.tables.exclude),
         captured_since=log_range.captured_since,
-        tables=parts.finish(history.touched),
-        statements=segments.in_order(),
-        events={event_name(code): count for code, count in sorted(expander.events.items())},
-        skipped_events=dict(sorted(transactions.skipped.items())),
+        tables=tables,
+        statements=statements,
+        events={event_name(code): count for code, count in sorted(reader.events.items())},
+        skipped_events=dict(sorted(reader.transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         created_by=log_range.created_by,
-        prepared=two_phase.undecided,
+        prepared=reader.in_doubt,
     )
 
 
+def _check_tables(captured: CapturedBlock, refused: Mapping[int, TableRefusal]) -> None:
+    """Refuse a block with rows of tables that cannot be captured."""
+    if not refused:
+        return
+    found = np.flatnonzero(np.isin(captured.table, list(refused)))
+    if len(found):
+        raise refused[int(captured.table[found[0]])].error
+
+
 def _check_end(at: Position, stop: Position, transactions: TransactionReader) -> None:
-    if at.place < stop.place and not _is_next_file(at, stop):
+    if at.coordinates < stop.coordinates and not _is_next_file(at, stop):
         raise ConnectionLostError("the log ended before the range did", at=at, stop=stop)
     if not transactions.at_boundary:
         raise ForeignPositionError("the range ends inside a transaction", stop=stop)
 
 
-def executed_at(source: BinlogSource, identity: SourceIdentity, position: Position) -> str | None:
+def _is_next_file(at: Position, stop: Position) -> bool:
+    """Whether nothing lies between the end of a file and the beginning of the next one."""
+    return stop.offset == FIRST_OFFSET and stop.file_number == at.file_number + 1
+
+
+def executed_at(source: BlockStream, identity: SourceIdentity, position: Position) -> str | None:
     """Return the GTIDs executed before a position, by reading its file up to there.
 
     None where the log does not say: it was written before the server had GTIDs. Nor does it for the
@@ -237,13 +225,13 @@ def executed_at(source: BinlogSource, identity: SourceIdentity, position: Positi
     if position.offset == FIRST_OFFSET:
         return None
     transactions, gtids = TransactionReader(), ExecutedGtids(identity.flavor, None)
-    for block in _bounded(source.blocks(Position(position.file, FIRST_OFFSET), position), position):
+    for block in bounded(source.blocks(Position(position.file, FIRST_OFFSET), position), position):
         prefix, number = transactions.read_names(block)
         gtids.read(block, prefix, number, transactions.prefixes)
     return gtids.text
 
 
-def prepared_at(source: BinlogSource, position: Position) -> tuple[Prepared, ...]:
+def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are undecided at a position, by reading its file up to there.
 
     Those that were prepared in an earlier file are not among them. Nor is any where that part of
@@ -256,13 +244,13 @@ def prepared_at(source: BinlogSource, position: Position) -> tuple[Prepared, ...
     return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
 
 
-def prepared_between(source: BinlogSource, begin: Position, end: Position) -> tuple[Prepared, ...]:
+def prepared_between(source: BlockStream, begin: Position, end: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared behind one position and undecided at another.
 
     Raises:
         As `prepared_at`.
     """
-    if begin.place == end.place:
+    if begin.coordinates == end.coordinates:
         return ()
     two_phase = PreparedTransactions(
         lambda _: iter(()),
@@ -271,7 +259,7 @@ def prepared_between(source: BinlogSource, begin: Position, end: Position) -> tu
         held_bytes_max=0,
     )
     try:
-        for block in _expanded(_bounded(source.blocks(begin, end), end)):
+        for block in expanded(bounded(source.blocks(begin, end), end)):
             for _ in two_phase.arrange(block):
                 pass
     except (FormatError, UnsupportedError):
@@ -279,14 +267,15 @@ def prepared_between(source: BinlogSource, begin: Position, end: Position) -> tu
     return two_phase.undecided
 
 
-def _expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:
+def expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:
+    """Yield the events of a log, with those of its compressed transactions."""
     return chain.from_iterable(map(Expander().expand, blocks))
 
 
-def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
+def bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBlock]:
     """Yield the blocks up to `stop`, the last one cut there."""
     for block in blocks:
-        if Position(block.file, FIRST_OFFSET).place >= stop.place:
+        if Position(block.file, FIRST_OFFSET).coordinates >= stop.coordinates:
             return
         bounded = _cut(block, stop)
         if len(bounded):
@@ -297,123 +286,9 @@ def _bounded(blocks: Iterator[EventBlock], stop: Position) -> Iterator[EventBloc
 
 def _cut(block: EventBlock, stop: Position) -> EventBlock:
     """Return the events of the block before `stop`."""
-    if block.file != stop.file or block.next_position <= stop.offset:
+    if block.file != stop.file or block.next_offset <= stop.offset:
         return block
-    count = int(np.searchsorted(block.position, stop.offset))
-    if count == len(block) or int(block.position[count]) != stop.offset:
+    count = int(np.searchsorted(block.offset, stop.offset))
+    if count == len(block) or int(block.offset[count]) != stop.offset:
         raise ForeignPositionError("no event begins at this position", position=stop)
     return block.part(0, count)
-
-
-def _is_next_file(at: Position, stop: Position) -> bool:
-    """Whether nothing lies between the end of a file and the beginning of the next one."""
-    return stop.offset == FIRST_OFFSET and stop.file_number == at.file_number + 1
-
-
-class _Captured:
-    """Tells the rows events of captured tables, and refuses those whose fate is open."""
-
-    def __init__(self, tables: TableFilter) -> None:
-        self._tables = tables
-        self._wanted: list[bool] = []
-        self._open_has_rows = False
-
-    def of(self, table: npt.NDArray[np.int64], table_maps: TableMapReader) -> npt.NDArray[np.bool_]:
-        """Return which of these rows events are of captured tables."""
-        for table_map in table_maps.table_maps[len(self._wanted) :]:
-            self._wanted.append(self._tables.matches(table_map.database, table_map.table))
-        if not self._wanted:
-            return np.zeros(len(table), dtype=bool)
-        wanted: npt.NDArray[np.bool_] = np.array(self._wanted)[table] & (table != NO_TABLE)
-        return wanted
-
-    def check_decided(
-        self, block: EventBlock, read: Transactions, rows: npt.NDArray[np.int64]
-    ) -> None:
-        """Refuse captured changes in transactions that may not have come to stay.
-
-        Raises:
-            UnsupportedError: There is such a transaction; says what to change.
-        """
-        of_rows = read.of_event[rows]
-        for event, seen in read.scanned.items():
-            reason = undecided_reason(seen)
-            if reason is None:
-                continue
-            transaction = int(read.of_event[event])
-            carried = transaction == 0 and self._open_has_rows
-            if carried or (of_rows[rows < event] == transaction).any():
-                raise UnsupportedError(
-                    reason, file=block.file, offset=int(block.position[event]), xid=seen.xid
-                )
-        last = int(read.of_event[-1])
-        has_rows = bool((of_rows == last).any()) or (last == 0 and self._open_has_rows)
-        self._open_has_rows = read.ends_open and has_rows
-
-
-def undecided_reason(seen: Scanned) -> str | None:
-    """Return why changes of the transaction that ends here may not have stayed; None if they have.
-
-    `RollbackReader` knows of those that were rolled back.
-    """
-    return _UNDECIDED.get(seen.end) if seen.end is not None else None
-
-
-def _rows_columns(
-    block: EventBlock,
-    read: Transactions,
-    rows: npt.NDArray[np.int64],
-    table: npt.NDArray[np.int64],
-    file_index: int,
-) -> RowsColumns:
-    transaction = read.of_event[rows]
-    return RowsColumns(
-        event=rows,
-        size=block.size[rows] - block.format.checksum_size,
-        table=table,
-        file=np.full(len(rows), file_index, dtype=np.int64),
-        position=block.position[rows],
-        place=block.place[rows],
-        prefix=read.prefix[transaction],
-        number=read.number[transaction],
-        commit_ts=read.commit_ts[transaction],
-    )
-
-
-class _Reporter:
-    """Tells now and then how far the range has come."""
-
-    def __init__(
-        self,
-        parts: PartMaker,
-        start: Position,
-        bytes_total: int | None,
-        on_progress: Callable[[Progress], None] | None,
-    ) -> None:
-        self._parts = parts
-        self._bytes_total = bytes_total
-        self._on_progress = on_progress
-        self._began = self._told = time.monotonic()
-        self._read = 0
-        self._last = start
-
-    def __call__(self, at: Position, events: Counter[int]) -> None:
-        """Take note of where the range has come to."""
-        self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
-        self._last = at
-        now = time.monotonic()
-        if self._on_progress is None or now - self._told < _PROGRESS_SECONDS:
-            return
-        self._told = now
-        self._on_progress(
-            Progress(
-                file=at.file,
-                offset=at.offset,
-                bytes=self._read,
-                bytes_total=self._bytes_total,
-                events=events.total(),
-                parts=self._parts.parts,
-                rows=self._parts.rows,
-                seconds=now - self._began,
-            )
-        )

@@ -1,45 +1,127 @@
-"""Stages what lies between a checkpoint and a stop, whatever earlier tries have left behind.
+"""Stages what lies between a checkpoint and a stop, whatever earlier tries have left.
 
-A manifest that exists is the truth: a run that finds its number taken adopts it where it covers
-the same start, and stages only what follows.
+A manifest that exists is the truth: a run that finds its number taken reuses that manifest if it
+starts at the same position, and stages only what follows.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at, prepared_at
 from airflow_provider_binlog.capture.known_tables import known_tables
-from airflow_provider_binlog.capture.limits import Limits
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.takeover import take_over_prepared
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ForeignPositionError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.manifest import Manifest, Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.tables import Known
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
+
+
+@dataclass(frozen=True)
+class ExtractRequest:
+    """What to stage, and how.
+
+    Attributes:
+        start: The checkpoint's position: everything before it is staged.
+        stop: Where to stop; a boundary between two transactions.
+        identity: The server that wrote the log.
+        sequence: One more than that of the last manifest that the checkpoint covers.
+        source_name: The source's folder in the store.
+        tables: Which tables to capture.
+        before_images: Which before-images of updates to stage.
+        created_by: Noted in the manifest.
+        limits: Bounds of memory and files.
+        policies: How zero dates and invalid byte sequences are staged.
+        read_server_tables: Queries the server's information_schema, where the log lacks the names
+            of a table's columns, or those of their types that only MariaDB has. None: the log
+            must have them.
+        wants_defaults: Whether that query includes the defaults of all columns: inserts may lack
+            columns under another `binlog_row_image` than FULL.
+        issued_by: The server that issued `start`, if that is not `identity`, which was promoted.
+        find_gtids: Finds the position in this server's log where a GTID set ends; needed if
+            `issued_by` is another server.
+        bytes_total: Bytes of log in the range, if known; only reported.
+        on_progress: Called every few seconds.
+    """
+
+    start: Position
+    stop: Position
+    _: KW_ONLY
+    identity: SourceIdentity
+    sequence: int
+    source_name: str
+    tables: TableFilter
+    before_images: BeforeImages
+    created_by: str
+    limits: Limits = field(default_factory=Limits)
+    policies: Policies = DEFAULT_POLICIES
+    read_server_tables: CatalogReader | None = None
+    wants_defaults: bool = False
+    issued_by: SourceIdentity | None = None
+    find_gtids: Callable[[str], Position] | None = None
+    bytes_total: int | None = None
+    on_progress: Callable[[Progress], None] | None = None
+
+    def range_from(
+        self,
+        start: Position,
+        sequence: int,
+        *,
+        prepared: Sequence[Prepared],
+        before: Manifest | None,
+        known: Known,
+    ) -> LogRange:
+        """Return the range from a position to the stop.
+
+        Args:
+            start: Its start.
+            sequence: The number of its manifest.
+            prepared: The XA transactions that are in doubt at the start.
+            before: The previous manifest, if there is one.
+            known: The tables that are known from it, and from those before it.
+        """
+        return LogRange(
+            start,
+            self.stop,
+            identity=self.identity,
+            source_name=self.source_name,
+            sequence=sequence,
+            tables=self.tables,
+            before_images=self.before_images,
+            created_by=self.created_by,
+            limits=self.limits,
+            policies=self.policies,
+            prepared=prepared,
+            known=known,
+            captured_since=_captured_since(before, self.tables, sequence),
+            wants_defaults=self.wants_defaults,
+        )
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What is staged behind a checkpoint.
+    """What is staged after a checkpoint.
 
     Attributes:
-        manifests: Adopted ones and the new one, in order; empty where there was nothing to stage.
+        manifests: Reused ones and the new one, in order; empty if there was nothing to stage.
         start: The checkpoint's position.
-        stop: Where the last manifest stops; `start` where there is none.
+        stop: Where the last manifest stops; `start` if there is none.
     """
 
     manifests: tuple[Manifest, ...]
@@ -47,108 +129,54 @@ class Extracted:
     stop: Position
 
 
-def extract(
-    source: BinlogSource,
-    *,
-    identity: SourceIdentity,
-    checkpoint_position: Position,
-    next_sequence: int,
-    stop: Position,
-    tables: TableFilter,
-    store: ObjectStore,
-    source_name: str,
-    before_images: BeforeImages,
-    created_by: str,
-    limits: Limits | None = None,
-    policies: Policies = DEFAULT_POLICIES,
-    read_catalog: CatalogReader | None = None,
-    wants_defaults: bool = False,
-    checkpoint_identity: SourceIdentity | None = None,
-    locate: Callable[[str], Position] | None = None,
-    bytes_total: int | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Extracted:
-    """Stage and seal the changes from the checkpoint up to `stop`.
+def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) -> Extracted:
+    """Stage and commit the changes from the checkpoint up to the stop.
 
     Args:
-        source: Where the log is read.
-        identity: The server that wrote it.
-        checkpoint_position: Up to where everything is staged.
-        next_sequence: One more than the sequence of the last manifest the checkpoint covers.
-        stop: Where to stop; a boundary between two transactions.
-        tables: Which tables to capture.
-        store: Where parts and manifests go.
-        source_name: The source's folder there.
-        before_images: Which before-images of updates to stage.
-        created_by: Noted in the manifest.
-        limits: Bounds of memory and files.
-        policies: How values are staged that are no dates, or no text.
-        read_catalog: Asks the server for its catalogue, where the log does not say how a table's
-            columns are called, or of which types of MariaDB they are. Without it the log must.
-        wants_defaults: Whether it is asked for the defaults of all columns too: inserts may lack
-            them, under another `binlog_row_image` than FULL.
-        checkpoint_identity: The server that issued the checkpoint's position, where that is another
-            one than `identity`, which took over from it.
-        locate: Finds where in this server's log a GTID set ends; needed where one took over.
-        bytes_total: Bytes of log in the range, where known; only reported.
-        on_progress: Called every few seconds.
+        request: What to stage.
+        stream: The log.
+        store: Where parts and manifests are written.
 
     Raises:
         ConflictError: A manifest of the next number starts elsewhere.
-        ConfigurationError: What an earlier try staged lacks tables, or before-images, that are
+        ConfigurationError: What an earlier try staged lacks tables or before-images that are
             captured now, or was staged under other policies.
         BinlogError: As `capture_range`.
     """
-    log = ManifestLog(store, source_name)
+    log = ManifestLog(store, request.source_name)
     staged: list[Manifest] = []
-    at, sequence, of = checkpoint_position, next_sequence, checkpoint_identity or identity
+    at, sequence, identity = request.start, request.sequence, request.issued_by or request.identity
     before = log.maybe_load(sequence - 1) if sequence > 1 else None
     prepared = before.prepared if before else None
     while True:
-        while (found := log.adopt(sequence, of, at)) is not None:
-            _check_captures(found, tables, before_images)
-            _check_policies(found, policies)
+        while (found := log.reuse(sequence, identity, at)) is not None:
+            _check_reusable(found, request)
             staged.append(found)
-            at, of, prepared, sequence = found.stop, found.identity, found.prepared, sequence + 1
-            before = found
-        if of != identity:
-            at, of = _take_over(at, locate), identity
+            at, identity, prepared, before = found.stop, found.identity, found.prepared, found
+            sequence += 1
+        if identity != request.identity:
+            at, identity = _find_on_promoted(at, request), request.identity
             if prepared:
-                prepared = take_over_prepared(source, identity.flavor, at, prepared)
-        if at.place >= stop.place:
-            return Extracted(tuple(staged), checkpoint_position, at)
+                prepared = take_over_prepared(stream, identity.flavor, at, prepared)
+        if at.coordinates >= request.stop.coordinates:
+            return Extracted(tuple(staged), request.start, at)
         if at.gtid is None:
-            at = replace(at, gtid=executed_at(source, identity, at))
-        if prepared is None:  # nothing is staged yet, or by a release that did not know
-            prepared = prepared_at(source, at)
-        log_range = LogRange(
-            at,
-            stop,
-            identity=identity,
-            source_name=source_name,
-            sequence=sequence,
-            tables=tables,
-            before_images=before_images,
-            created_by=created_by,
-            limits=limits or Limits(),
-            policies=policies,
-            prepared=prepared,
-            known=known_tables(store, source_name, log, before),
-            captured_since=_captured_since(before, tables, sequence),
-            wants_defaults=wants_defaults,
-        )
+            at = replace(at, gtid=executed_at(stream, identity, at))
+        if prepared is None:  # nothing is staged yet
+            prepared = prepared_at(stream, at)
+        known = known_tables(store, request.source_name, log, before)
         manifest = capture_range(
-            log_range,
-            source,
+            request.range_from(at, sequence, prepared=prepared, before=before, known=known),
+            stream,
             store,
-            read_catalog=read_catalog,
-            bytes_total=bytes_total,
-            on_progress=on_progress,
+            read_server_tables=request.read_server_tables,
+            bytes_total=request.bytes_total,
+            on_progress=request.on_progress,
         )
-        # Another run may have sealed this number meanwhile: then theirs is adopted, and what it
-        # does not reach is staged behind it.
+        # Another run may have committed this number meanwhile: then that manifest is reused, and
+        # what follows it is staged next.
         with suppress(ConflictError):
-            log.seal(manifest)
+            log.commit(manifest)
 
 
 def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int) -> int:
@@ -159,41 +187,41 @@ def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int)
     return before.captured_since
 
 
-def _take_over(at: Position, locate: Callable[[str], Position] | None) -> Position:
-    """Return the place in this server's log where the one that it took over from was left."""
-    if locate is None or not at.gtid:
+def _find_on_promoted(at: Position, request: ExtractRequest) -> Position:
+    """Return the position in the promoted replica's log where the previous server's was left."""
+    if request.find_gtids is None or not at.gtid:
         raise ForeignPositionError(
             "the position was issued by another server, and cannot be found by GTID on this one",
             position=at,
         )
-    # Word for word: by its GTIDs the next manifest goes on behind the last one.
-    return replace(locate(at.gtid), gtid=at.gtid)
+    # Word for word: by its GTIDs the next manifest follows the last one.
+    return replace(request.find_gtids(at.gtid), gtid=at.gtid)
 
 
-def _check_captures(manifest: Manifest, tables: TableFilter, before_images: BeforeImages) -> None:
-    """Refuse to adopt a manifest that holds less than this run is to stage."""
-    added = [each for each in tables.include if each not in manifest.include]
-    added += [each for each in manifest.exclude if each not in tables.exclude]
-    images = before_images is BeforeImages.ALL and manifest.before_images is not BeforeImages.ALL
+def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
+    """Refuse a manifest that holds less than this run is to stage, or columns of other types.
+
+    Raises:
+        ConfigurationError: It was staged with other settings.
+    """
+    added = [each for each in request.tables.include if each not in manifest.include]
+    added += [each for each in manifest.exclude if each not in request.tables.exclude]
+    all_images = request.before_images is BeforeImages.ALL
+    images = all_images and manifest.before_images is not BeforeImages.ALL
+    where = {"sequence": manifest.sequence, "range": f"{manifest.start} to {manifest.stop}"}
     if added or images:
         raise ConfigurationError(
             "an earlier try staged this range with fewer tables or before-images: let a run with "
             "the former settings finish first, then add to them",
-            sequence=manifest.sequence,
-            range=f"{manifest.start} to {manifest.stop}",
+            **where,
             added=added or "before_images",
         )
-
-
-def _check_policies(manifest: Manifest, policies: Policies) -> None:
-    """Refuse to adopt a manifest whose columns may be of other types than this run's."""
     staged = Policies(manifest.zero_dates, manifest.invalid_text)
-    if staged != policies:
+    if staged != request.policies:
         raise ConfigurationError(
             "an earlier try staged this range with other zero_dates or invalid_text: let a run "
             "with the former settings finish first, then change them",
-            sequence=manifest.sequence,
-            range=f"{manifest.start} to {manifest.stop}",
+            **where,
             zero_dates=staged.zero_dates.value,
             invalid_text=staged.invalid_text.value,
         )

@@ -42,6 +42,10 @@ class ExecutedGtids:
         elif text is not None:
             self._last = MariadbGtidPosition.parse(text)
 
+    def reset(self) -> None:
+        """Begin again, at a place before which it is not known what was executed."""
+        self._set, self._last, self._before, self._file = None, None, GtidSet(), ""
+
     @property
     def text(self) -> str | None:
         """MySQL's GTID set or MariaDB's list; None where it is not known."""

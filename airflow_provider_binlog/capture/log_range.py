@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
 
@@ -29,7 +29,7 @@ class LogRange:
 
     Attributes:
         start: Its first byte; a boundary between two transactions.
-        stop: Behind its last byte; another one.
+        stop: Past its last byte; another boundary.
         identity: The server that wrote the log.
         source_name: The source's folder in the store.
         sequence: The number of the range's manifest there.
@@ -37,11 +37,11 @@ class LogRange:
         before_images: Which before-images of updates are staged.
         created_by: Noted in the manifest.
         limits: Bounds of memory and files.
-        policies: How values are staged that are no dates, or no text.
-        prepared: The XA transactions that are undecided at `start`.
+        policies: How zero dates and invalid byte sequences are staged.
+        prepared: The XA transactions that are in doubt at `start`.
         known: The tables that were known before the range.
         captured_since: Number of the first manifest, without a gap, that has the same `tables`.
-        wants_defaults: Whether the server is asked for the defaults of all columns.
+        wants_defaults: Whether the server is queried for the defaults of all columns.
     """
 
     start: Position
@@ -64,7 +64,7 @@ class LogRange:
     def id(self) -> str:
         """A name for the range's parts: that of another range under the same number differs.
 
-        Two runs may stage at once, up to different stops, before one of them seals the number:
+        Two runs may stage at once, up to different stops, before one of them commits the number:
         neither may overwrite what the other's manifest names.
         """
         deciding = (
@@ -75,7 +75,7 @@ class LogRange:
             (list(self.tables.include), list(self.tables.exclude)),
             self.before_images.value,
             (self.policies.zero_dates.value, self.policies.invalid_text.value),
-            vars(self.limits),
+            asdict(self.limits),
             # Another release of Arrow may write the same rows in other bytes.
             pa.__version__,
         )

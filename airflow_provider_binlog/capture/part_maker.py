@@ -72,26 +72,28 @@ class PartMaker:
     """Collects rows events and writes parts.
 
     Attributes:
-        files: The range's files in order; `RowsColumns.file` counts them.
         parts: How many parts were written.
         rows: How many change rows they hold.
     """
 
-    def __init__(self, log_range: LogRange, store: ObjectStore, *, prefixes: list[str]) -> None:
+    def __init__(
+        self, log_range: LogRange, store: ObjectStore, *, files: list[str], prefixes: list[str]
+    ) -> None:
         """Begin with the first event of a range.
 
         Args:
             log_range: What is staged, and how.
             store: Where the parts go.
-            prefixes: What the prefixes of GTIDs are indexes of; more may be added to it meanwhile.
+            files: The range's files in order; more may be added to it meanwhile.
+            prefixes: What the prefixes of GTIDs are indexes of; likewise.
         """
-        self.files: list[str] = []
         self.parts = 0
         self.rows = 0
         self._range = log_range
         self._range_id = log_range.id
         self._limits = log_range.limits
         self._store = store
+        self._files = files
         self._prefixes = prefixes
         self._tables: dict[TableId, _Table] = {}
         # By table map, in the order of their first events: the order in which parts are written.
@@ -199,7 +201,7 @@ class PartMaker:
             event = error.context.pop("event", None)
             if isinstance(event, int):
                 error.context |= {
-                    "file": self.files[int(columns.file[event])],
+                    "file": self._files[int(columns.file[event])],
                     "offset": int(columns.position[event]),
                 }
             raise
@@ -215,7 +217,7 @@ class PartMaker:
             waiting.layout,
             pieces,
             columns,
-            files=self.files,
+            files=self._files,
             prefixes=self._prefixes,
             image=np.concatenate([_number_images(waiting, rows) for rows in pieces]),
         )

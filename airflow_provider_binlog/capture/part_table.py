@@ -18,7 +18,6 @@ from airflow_provider_binlog.changes import (
     IMAGE,
     POSITION,
     ROW,
-    ROW_FILE_SHIFT,
     ChangeType,
 )
 
@@ -63,15 +62,13 @@ def build_part_table(
         pa.chunked_array([piece.columns[index] for piece in pieces])
         for index in range(len(layout.columns))
     ]
-    place = events.file << ROW_FILE_SHIFT
-    place += events.place
     change = {
         CHANGE_TYPE: _labels(changes.astype(np.int8), CHANGE_TYPES),
         COMMIT_TS: pa.array(events.commit_ts[event]).view(pa.timestamp("us", "UTC")),
         GTID: _gtids(events, prefixes, event),
         FILE: _labels(events.file[event].astype(np.int32), files),
         POSITION: pa.array(events.position[event]),
-        ROW: pa.array(place[event] + offset),
+        ROW: pa.array(events.row[event] + offset),
         IMAGE: pa.array(image),
     }
     return pa.Table.from_arrays(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
 
 # So many events of one size, on average, are copied by the size: less than one by one.
 _ALIKE = 32
@@ -39,7 +40,8 @@ class RowsColumns:
         size: int64; bytes of each event, without its checksum.
         table: int64; index of its table map.
         file: int64; index into the range's files.
-        position, place: int64; offset in the file, and among its expanded events.
+        position: int64; offset in the file.
+        row: int64; the number from which its rows are numbered.
         prefix, number: int64; its transaction's GTID, as in `Transactions`.
         commit_ts: int64; microseconds since 1970.
     """
@@ -49,10 +51,27 @@ class RowsColumns:
     table: npt.NDArray[np.int64]
     file: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
-    place: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
     prefix: npt.NDArray[np.int64]
     number: npt.NDArray[np.int64]
     commit_ts: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, captured: CapturedBlock) -> RowsColumns:
+        """Return the columns of a block's captured rows events."""
+        block, events, transactions = captured.block, captured.events, captured.transactions
+        transaction = captured.transaction
+        return cls(
+            event=events,
+            size=block.size[events] - block.format.checksum_size,
+            table=captured.table,
+            file=np.full(len(events), captured.file_index, dtype=np.int64),
+            position=block.offset[events],
+            row=captured.row,
+            prefix=transactions.prefix[transaction],
+            number=transactions.number[transaction],
+            commit_ts=transactions.commit_ts[transaction],
+        )
 
     def __len__(self) -> int:
         """How many events there are."""

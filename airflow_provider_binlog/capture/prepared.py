@@ -18,7 +18,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
     UnsupportedError,
+    raise_error,
 )
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.errors import Refuse
 
 _PIECE_BYTES = 4 << 10  # what a piece takes besides its events
 _MARIADB_FLAGS, _MARIADB_END = 31, 32
@@ -116,21 +118,6 @@ class _Transaction:
     bytes: int = 0
 
 
-def refuse_unknown(xid: str, file: str, offset: int) -> NoReturn:
-    """Raise for an XA COMMIT whose changes were prepared before everything that was read.
-
-    Raises:
-        UnsupportedError: Always.
-    """
-    raise UnsupportedError(
-        "XA COMMIT of a transaction that was prepared before capture began: its changes are behind "
-        "the start; begin before its XA PREPARE, or take a new snapshot and begin behind this",
-        xid=xid,
-        file=file,
-        offset=offset,
-    )
-
-
 class PreparedTransactions:
     """Puts the changes of prepared transactions at their XA COMMIT.
 
@@ -154,7 +141,7 @@ class PreparedTransactions:
         *,
         wanted: Callable[[str, str], bool],
         undecided: Iterable[Prepared] = (),
-        refuse: Callable[[str, str, int], None] = refuse_unknown,
+        refuse: Refuse = raise_error,
         held_bytes_max: int,
     ) -> None:
         """Begin at a transaction boundary.
@@ -164,7 +151,7 @@ class PreparedTransactions:
             wanted: Tells by database and table whose changes are wanted.
             undecided: What was prepared before the boundary, and is neither committed nor rolled
                 back there.
-            refuse: Called with xid, file and offset of an XA COMMIT of none of them.
+            refuse: Takes the error of an XA COMMIT of none of them.
             held_bytes_max: Changes that are kept in memory, of all transactions together.
         """
         self._read_again = read_again
@@ -317,11 +304,11 @@ class PreparedTransactions:
         """Yield the changes of a prepared transaction as if they stood in front of its commit."""
         held = self._waiting.pop(xid, None)
         if held is None:
-            self._refuse(xid, commit.file, int(commit.position[0]))
+            self._refuse(_not_known(xid, commit))
             return
         if not self._wanted(held):
             return
-        position, place = int(commit.position[0]), int(commit.place[0])
+        offset, expanded_offset = int(commit.offset[0]), int(commit.expanded_offset[0])
         for piece in self._pieces(held, xid):
             # Without their checksums: an expanded block has none.
             size = piece.size - piece.format.checksum_size
@@ -329,9 +316,9 @@ class PreparedTransactions:
             yield replace(
                 piece,
                 file=commit.file,
-                position=np.full(len(piece), position),
-                place=follows - size + (place + self._gained),
-                next_position=position,
+                offset=np.full(len(piece), offset),
+                expanded_offset=follows - size + (expanded_offset + self._gained),
+                next_offset=offset,
             )
             self._gained += int(follows[-1])
 
@@ -364,11 +351,11 @@ class PreparedTransactions:
             if shift is None:
                 if not _IS_START[block.type[0]]:
                     raise _not_there(held, xid)
-                at, shift = 1, held.place - int(block.place[0])
+                at, shift = 1, held.place - int(block.expanded_offset[0])
             end, kept, _ = _inside(block, at, _ends(block))
             if len(kept):
                 piece = choose(block, kept)
-                yield replace(piece, place=piece.place + shift)
+                yield replace(piece, expanded_offset=piece.expanded_offset + shift)
             if end == len(block):
                 continue
             ends_prepared = block.type[end] == EventType.XA_PREPARE
@@ -397,7 +384,9 @@ class PreparedTransactions:
         return any(self._wants(*each) for each in held.tables)
 
     def _moved(self, block: EventBlock) -> EventBlock:
-        return replace(block, place=block.place + self._gained) if self._gained else block
+        if not self._gained:
+            return block
+        return replace(block, expanded_offset=block.expanded_offset + self._gained)
 
 
 def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
@@ -463,7 +452,7 @@ def _transaction(block: EventBlock, gtid: int) -> _Transaction:
             ).text
         else:
             name = GtidEvent.parse(header.type, body, block.format).text
-    return _Transaction(block.file, int(block.position[gtid]), name, int(block.place[gtid]))
+    return _Transaction(block.file, int(block.offset[gtid]), name, int(block.expanded_offset[gtid]))
 
 
 def _query(block: EventBlock, event: int) -> Query:
@@ -490,7 +479,7 @@ def _placed(block: EventBlock, event: int) -> Iterator[None]:
     try:
         yield
     except BinlogError as error:
-        error.context |= {"file": block.file, "offset": int(block.position[event])}
+        error.context |= {"file": block.file, "offset": int(block.offset[event])}
         raise
 
 
@@ -499,6 +488,16 @@ def _opened(gtid: EventBlock) -> EventBlock:
     opened = copy(gtid)
     opened.data[_MARIADB_FLAGS] &= ~STANDALONE & 0xFF
     return opened
+
+
+def _not_known(xid: str, commit: EventBlock) -> UnsupportedError:
+    return UnsupportedError(
+        "XA COMMIT of a transaction that was prepared before capture began: its changes are behind "
+        "the start; begin before its XA PREPARE, or take a new snapshot and begin behind this",
+        xid=xid,
+        file=commit.file,
+        offset=int(commit.offset[0]),
+    )
 
 
 def _not_there(held: _Transaction, xid: str) -> ForeignPositionError:

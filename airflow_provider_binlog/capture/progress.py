@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_binlog.position import Position
+
+_INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -37,4 +46,49 @@ class Progress:
         return (
             f"{self.file}:{self.offset}, {self.bytes / 1e6:.1f} MB{share}, {self.events} events, "
             f"{self.rows} rows in {self.parts} parts, {self.seconds:.0f} s"
+        )
+
+
+class ProgressReporter:
+    """Reports now and then how far a range has come."""
+
+    def __init__(
+        self,
+        start: Position,
+        *,
+        bytes_total: int | None,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        """Begin at the start of a range.
+
+        Args:
+            start: Where it is.
+            bytes_total: Bytes of log in the range, where known.
+            on_progress: Called every few seconds; None: never.
+        """
+        self._bytes_total = bytes_total
+        self._on_progress = on_progress
+        self._began = self._reported = time.monotonic()
+        self._read = 0
+        self._last = start
+
+    def report(self, at: Position, *, events: int, parts: int, rows: int) -> None:
+        """Take note of how far the range has come; the counts are those of `Progress`."""
+        self._read += at.offset - (self._last.offset if self._last.file == at.file else 0)
+        self._last = at
+        now = time.monotonic()
+        if self._on_progress is None or now - self._reported < _INTERVAL_SECONDS:
+            return
+        self._reported = now
+        self._on_progress(
+            Progress(
+                file=at.file,
+                offset=at.offset,
+                bytes=self._read,
+                bytes_total=self._bytes_total,
+                events=events,
+                parts=parts,
+                rows=rows,
+                seconds=now - self._began,
+            )
         )

@@ -1,4 +1,4 @@
-"""Changes that are in the log, and were rolled back behind themselves: they are left out.
+"""Changes that are in the log, and were rolled back later in it: they are left out.
 
     GTID | changes | SAVEPOINT `s` | changes | ROLLBACK TO `s` | changes | XID
     GTID | changes | ROLLBACK
@@ -6,7 +6,7 @@
 A server cuts what it rolls back from the log before it writes it, but MariaDB does not where the
 session also changed a table that cannot be rolled back, or made a temporary one. In row format the
 changes of the first kind are not among these: they are logged as a transaction of their own, when
-they happen. So whatever stands between a savepoint and the return to it has not stayed.
+they happen. So whatever is between a savepoint and the return to it was not committed.
 
 Source: mariadb, sql/log.cc, binlog_savepoint_rollback, binlog_rollback and
 THD::binlog_prepare_pending_rows_event; mysql-server, sql/binlog.cc, the same.
@@ -20,17 +20,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
 from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Flavor
 
 _Named: TypeAlias = tuple[SavepointVerb, str]
@@ -41,95 +42,109 @@ _REFUSED = (
 )
 
 
-class Undone:
-    """The stretches of a range that were rolled back, by `_row`; none overlaps another."""
+class RowIntervals:
+    """Intervals of row numbers; none overlaps another."""
 
-    def __init__(self) -> None:
-        self._begin: list[int] = []
-        self._end: list[int] = []
+    def __init__(self, intervals: Iterable[tuple[int, int]] = ()) -> None:
+        """Begin with some that do not overlap, in order: pairs of start and stop."""
+        self._start: list[int] = []
+        self._stop: list[int] = []
+        for start, stop in intervals:
+            self._start.append(start)
+            self._stop.append(stop)
 
-    def add(self, begin: int, end: int) -> None:
-        """Add a stretch, be it known already, or in part."""
-        first, last = bisect_right(self._end, begin), bisect_left(self._begin, end)
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of each, in order."""
+        return zip(self._start, self._stop, strict=True)
+
+    def add(self, start: int, stop: int) -> None:
+        """Add an interval, joined with those that it meets."""
+        first, last = bisect_right(self._stop, start), bisect_left(self._start, stop)
         if first < last:
-            begin, end = min(begin, self._begin[first]), max(end, self._end[last - 1])
-        self._begin[first:last], self._end[first:last] = [begin], [end]
+            start, stop = min(start, self._start[first]), max(stop, self._stop[last - 1])
+        self._start[first:last], self._stop[first:last] = [start], [stop]
 
-    def holds(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the places, by `_row`, lie in a stretch."""
-        if not self._begin:
-            return np.zeros(len(places), dtype=bool)
-        before = np.searchsorted(self._begin, places, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (before >= 0) & (places < np.array(self._end)[before])
+    def contain(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of the row numbers lie in an interval."""
+        if not self._start:
+            return np.zeros(len(rows), dtype=bool)
+        before = np.searchsorted(self._start, rows, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (before >= 0) & (rows < np.array(self._stop)[before])
         return inside
 
 
 class RollbackReader:
-    """Follows the savepoints of a log, block after block, and finds what was undone.
+    """Follows the savepoints of a log, block after block, and finds what was rolled back.
 
-    A stretch may begin in an earlier block, whose changes were not left out: then `late` is set,
-    and a second reading, with the same `Undone`, leaves them out.
+    An interval may begin in an earlier block, whose changes were let through: then
+    `needs_restart` is set, and a second reading, given all intervals, leaves them out.
 
     Attributes:
-        late: Whether changes were let through that a later event undid.
+        rolled_back: What was rolled back, as far as it is known.
+        needs_restart: Whether changes were let through that a later event rolled back.
     """
 
-    def __init__(self, undone: Undone) -> None:
-        self.late = False
-        self._undone = undone
+    def __init__(
+        self, rolled_back: Iterable[tuple[int, int]] = (), *, refuse: Refuse = raise_error
+    ) -> None:
+        """Begin a range.
+
+        Args:
+            rolled_back: What an earlier reading of it found.
+            refuse: Takes the error where it is not certain which changes were rolled back. Where it
+                returns, they are taken for committed.
+        """
+        self.rolled_back = RowIntervals(rolled_back)
+        self.needs_restart = False
+        self._refuse = refuse
         self._begin = 0
-        # Of the open transaction: name and place, in their order.
+        # Of the open transaction: name and row number, in log order.
         self._savepoints: list[tuple[str, int]] = []
         self._let_through = -1
 
-    def stayed(
-        self, block: EventBlock, read: Transactions, rows: npt.NDArray[np.int64], file_index: int
-    ) -> npt.NDArray[np.bool_]:
-        """Return which of these rows events of the next block have stayed, for all that is known.
+    def committed(self, captured: CapturedBlock) -> CapturedBlock:
+        """Return the next block without what was rolled back, as far as it is known.
 
         Raises:
-            UnsupportedError: Changes were rolled back, and it cannot be told which.
+            UnsupportedError: Changes were rolled back, and it is not certain which.
         """
-        base = file_index << ROW_FILE_SHIFT
-        places = base + block.place[rows]
-        for event, seen in sorted(read.scanned.items()):
-            place = base + int(block.place[event])
+        rows, flavor = captured.row, captured.block.format.flavor
+        for event, seen in sorted(captured.transactions.scanned.items()):
+            row = captured.row_of(event)
             if seen.place is Place.BEGIN:
-                self._begin, self._savepoints = place, []
+                self._begin, self._savepoints = row, []
             elif seen.end is GroupEnd.ROLLED_BACK:
-                self._undo(self._begin, place)
+                self._roll_back(self._begin, row)
             elif seen.query is None:
                 pass
             elif seen.statement_type is StatementType.SAVEPOINT:
-                self._follow(_named(seen.query, block.format.flavor), place)
+                self._follow(_named(seen.query, flavor), row)
             elif seen.statement_type is StatementType.ROLLBACK_TO and not self._return(
-                _named(seen.query, block.format.flavor), place
+                _named(seen.query, flavor), row
             ):
-                here = (places >= self._begin) & (places < place)
+                here = (rows >= self._begin) & (rows < row)
                 if here.any() or self._let_through >= self._begin:
-                    raise UnsupportedError(
-                        _REFUSED,
-                        file=block.file,
-                        offset=int(block.position[event]),
-                        statement=seen.query.sql[:200],
+                    where = captured.location(event)
+                    self._refuse(
+                        UnsupportedError(_REFUSED, **where, statement=seen.query.sql[:200])
                     )
-        stayed: npt.NDArray[np.bool_] = ~self._undone.holds(places)
-        if stayed.any():
-            self._let_through = int(places[np.flatnonzero(stayed)[-1]])
-        return stayed
+        committed = ~self.rolled_back.contain(rows)
+        if committed.any():
+            self._let_through = int(rows[np.flatnonzero(committed)[-1]])
+        return captured if committed.all() else captured.where(committed)
 
-    def _follow(self, named: _Named, place: int) -> None:
+    def _follow(self, named: _Named, row: int) -> None:
         """Follow SAVEPOINT, which takes its name from an earlier one, or RELEASE SAVEPOINT."""
         verb, name = named
         names = [each for each, _ in self._savepoints]
         index = names.index(name) if name in names else len(names)
         if verb is SavepointVerb.SET:
             del self._savepoints[index : index + 1]
-            self._savepoints.append((name, place))
+            self._savepoints.append((name, row))
         else:
             del self._savepoints[index:]
 
-    def _return(self, named: _Named, place: int) -> bool:
+    def _return(self, named: _Named, row: int) -> bool:
         """Follow ROLLBACK TO; return whether it is certain to which savepoint."""
         _, name = named
         names = [each for each, _ in self._savepoints]
@@ -137,13 +152,13 @@ class RollbackReader:
         if name not in names or not all(map(str.isascii, names)):
             return False
         index = names.index(name)
-        self._undo(self._savepoints[index][1], place)
+        self._roll_back(self._savepoints[index][1], row)
         del self._savepoints[index + 1 :]
         return True
 
-    def _undo(self, begin: int, end: int) -> None:
-        self._undone.add(begin, end)
-        self.late |= self._let_through >= begin
+    def _roll_back(self, start: int, stop: int) -> None:
+        self.rolled_back.add(start, stop)
+        self.needs_restart |= self._let_through >= start
 
 
 def _named(query: Query, flavor: Flavor) -> _Named:

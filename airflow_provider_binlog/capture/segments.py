@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from airflow_provider_binlog.capture.part_maker import check_names
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.capture.pending import RowsColumns
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.tables import Place, Tables
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.capture.pending import RowsColumns
-    from airflow_provider_binlog.capture.statements import LoggedStatement
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.capture.statements import ReadStatement
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.policies import Policies
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
@@ -75,36 +75,27 @@ class SegmentReader:
         self._cuts: dict[TableId, int] = {}
         self._indexes: dict[tuple[int, TableId, int, int], int] = {}
 
-    def read(
-        self,
-        file: str,
-        columns: RowsColumns,
-        statements: Sequence[LoggedStatement],
-        table_maps: Sequence[TableMap],
-    ) -> RowsColumns:
-        """Return the rows events of the next block with the segment of each as its `table`.
+    def read(self, captured: CapturedBlock, statements: Sequence[ReadStatement]) -> RowsColumns:
+        """Return the rows events of the next block, with the segment of each as its `table`.
 
         Args:
-            file: The block's.
-            columns: Its captured rows events; `table` indexes `table_maps`.
-            statements: Those of the block, in order.
-            table_maps: What is known of the tables.
+            captured: The block.
+            statements: Those in it that act on captured tables, in log order.
 
         Raises:
             ServerSetupError: The log does not name a table's columns.
             UnsupportedError: A column's type is not decoded, or its name is one of ours.
         """
+        columns, table_maps = RowsColumns.of(captured), captured.table_maps
         new = len(table_maps) - len(self._logged)
         self._logged += [None] * new
         self._current = np.append(self._current, np.full(new, _UNKNOWN, dtype=np.int64))
-        row = (columns.file << ROW_FILE_SHIFT) + columns.place
         segment = np.empty(len(columns), dtype=np.int64)
-        bounds = [0, *np.searchsorted(row, [each.row for each in statements]), len(columns)]
-        for number, (begin, end) in enumerate(pairwise(bounds)):
-            if begin < end:
-                segment[begin:end] = self._read_rows(
-                    file, columns.choose(slice(begin, end)), table_maps
-                )
+        cuts = np.searchsorted(columns.row, [each.row for each in statements]).tolist()
+        for number, (start, stop) in enumerate(pairwise([0, *cuts, len(columns)])):
+            if start < stop:
+                rows = columns.choose(slice(start, stop))
+                segment[start:stop] = self._read_rows(captured.block.file, rows, table_maps)
             if number < len(statements):
                 self._follow(statements[number])
         return replace(columns, table=segment)
@@ -113,15 +104,9 @@ class SegmentReader:
         """Return the statements in the order of the log."""
         return tuple(sorted(self.statements, key=lambda each: each.row))
 
-    def _follow(self, statement: LoggedStatement) -> None:
+    def _follow(self, statement: ReadStatement) -> None:
         place = Place(statement.file, statement.offset)
-        if statement.type.startswith("TRUNCATE"):
-            actions = [
-                action for name in statement.tables for action in self._tables.truncate(name, place)
-            ]
-        else:
-            partitions = statement.type.startswith("ALTER")
-            actions = list(self._tables.apply(statement.changes, place, partitions=partitions))
+        actions = tuple(self._tables.apply(statement.changes, place, statement.session))
         self.statements.append(
             Statement(
                 file=statement.file,
@@ -129,7 +114,7 @@ class SegmentReader:
                 row=statement.row,
                 type=statement.type,
                 text=statement.text,
-                actions=tuple(actions),
+                actions=actions,
             )
         )
         self._cut(actions)
@@ -165,7 +150,7 @@ class SegmentReader:
             logged.name, Place(file, offset), logged.fields, logged.key
         )
         if actions:
-            row = (int(first.file[0]) << ROW_FILE_SHIFT) + int(first.place[0])
+            row = int(first.row[0])
             self.statements.append(Statement(file, offset, row, type="", text="", actions=actions))
             self._cut(actions)
         cut = index, table, schema.id, self._cuts.get(table, 0)

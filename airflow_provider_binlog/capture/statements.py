@@ -1,38 +1,31 @@
-"""The logged statements that act on captured tables as a whole, each read once."""
+"""The logged statements that act on captured tables as a whole."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
-from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.schema_history.ddl import (
-    STATEMENT_SHOWN,
-    DdlReader,
-    describe,
-    placed,
-)
-from airflow_provider_binlog.schema_history.table_changes import read_changes
+from airflow_provider_binlog.errors import UnsupportedError, raise_error
+from airflow_provider_binlog.schema_history.ddl_reader import placed
+from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
     from airflow_provider_binlog.capture.table_filter import TableFilter
+    from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.table_changes import TableChange
+    from airflow_provider_binlog.sql.ddl import TableChange
+    from airflow_provider_binlog.sql.session import Session
 
 
-class LoggedStatement(NamedTuple):
+class ReadStatement(NamedTuple):
     """A statement that acts on captured tables.
 
     Attributes:
         row, file, offset, type, text: As `manifest.Statement` has them.
-        tables: (database, table) of each table that it names; of a database, (database, "").
-        changes: What it does to their names and shapes, in order.
+        changes: What it does, in order.
+        session: That ran it.
     """
 
     row: int
@@ -40,58 +33,55 @@ class LoggedStatement(NamedTuple):
     offset: int
     type: str
     text: str
-    tables: tuple[TableName, ...]
     changes: tuple[TableChange, ...]
+    session: Session
 
 
 class StatementReader:
     """Finds the statements of a log that act on captured tables as a whole."""
 
-    def __init__(self, tables: TableFilter) -> None:
+    def __init__(self, tables: TableFilter, *, refuse: Refuse = raise_error) -> None:
+        """Begin a range; `refuse` takes the error of a statement that is not understood."""
         self._tables = tables
-        self._ddl = DdlReader()
+        self._refuse = refuse
 
-    def read(
-        self, block: EventBlock, transactions: Transactions, file_index: int
-    ) -> list[LoggedStatement]:
-        """Return those of the next block, of the file that has this index in the range.
+    def read(self, captured: CapturedBlock) -> list[ReadStatement]:
+        """Return those of the next block, in log order.
 
         Raises:
             UnsupportedError: A statement failed half-way, or which tables it is about cannot be
                 determined.
         """
-        return list(self._read(block, transactions, file_index))
+        found = []
+        for logged in captured.statements:
+            try:
+                with placed(logged.file, logged.offset):
+                    statement = self._read(logged, captured.block.format.flavor)
+            except UnsupportedError as error:
+                self._refuse(error)
+                continue
+            if statement is not None:
+                found.append(statement)
+        return found
 
-    def _read(
-        self, block: EventBlock, transactions: Transactions, file_index: int
-    ) -> Iterator[LoggedStatement]:
-        flavor = block.format.flavor
-        for event, query in self._ddl.read(transactions):
-            offset = int(block.position[event])
-            with placed(block.file, offset):
-                described = describe(query, flavor)
-                if described is None or not any(map(self._concerns, described.tables)):
-                    continue
-                changes = _changes(query, flavor)
-            row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
-            yield LoggedStatement(
-                row, block.file, offset, described.kind, query.sql, described.tables, changes
+    def _read(self, logged: LoggedStatement, flavor: Flavor) -> ReadStatement | None:
+        row, file, offset, query = logged
+        session = query.session(flavor)
+        ddl = read_ddl(query.sql, session)
+        if ddl is None or not any(map(self._concerns, ddl.tables)):
+            return None
+        if query.error:
+            # What it did before it failed is not in the log.
+            raise UnsupportedError(
+                "a statement on a captured table failed half-way on the server: take a new "
+                "snapshot of it",
+                error=query.error,
+                statement=query.sql[:STATEMENT_SHOWN],
             )
+        return ReadStatement(row, file, offset, ddl.type, query.sql, ddl.changes, session)
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name
         if not table:
             return self._tables.may_match_in(database)
         return self._tables.matches(database, table)
-
-
-def _changes(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
-    if query.error:
-        # What it did before it failed is not in the log.
-        raise UnsupportedError(
-            "a statement on a captured table failed half-way on the server: take a new "
-            "snapshot of it",
-            error=query.error,
-            statement=query.sql[:STATEMENT_SHOWN],
-        )
-    return read_changes(query, flavor)

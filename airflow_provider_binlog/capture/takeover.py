@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def take_over_prepared(
-    source: BinlogSource, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
+    source: BlockStream, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
 ) -> tuple[Prepared, ...]:
     """Return the undecided XA transactions, each with its place in this server's log.
 

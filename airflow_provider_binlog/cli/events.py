@@ -44,7 +44,7 @@ def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
     """
     for index in range(len(block)):
         header = EventHeader.parse(block.event(index))
-        position = int(block.position[index])
+        position = int(block.offset[index])
         if header.type == EventType.QUERY_COMPRESSED:
             (plain,) = expander.expand(block.part(index, index + 1))
             info = _describe(EventHeader.parse(plain.event(0)), plain, 0)
@@ -64,7 +64,7 @@ def _describe(header: EventHeader, block: EventBlock, index: int) -> str:
     try:
         return describe(header, block.body(index), block.format)
     except BinlogError as error:
-        error.context.update(file=block.file, offset=int(block.position[index]))
+        error.context.update(file=block.file, offset=int(block.offset[index]))
         raise
 
 

@@ -79,7 +79,7 @@ def _query(header: EventHeader, body: Body, file_format: FormatDescription) -> s
 
 def _rotate(header: EventHeader, body: Body, file_format: FormatDescription) -> str:  # noqa: ARG001
     rotate = Rotate.parse(body, file_format)
-    return f"{rotate.file};pos={rotate.position}"
+    return f"{rotate.file};pos={rotate.offset}"
 
 
 def _table_map(header: EventHeader, body: Body, file_format: FormatDescription) -> str:  # noqa: ARG001

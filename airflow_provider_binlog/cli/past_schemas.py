@@ -98,7 +98,7 @@ class PastSchemas:
         if self._failure is not None:
             return None
         try:
-            if self._past is None or at.place >= self._known_to.place:
+            if self._past is None or at.coordinates >= self._known_to.coordinates:
                 self._read_statements()
             name = table_map.database, table_map.table
             if self._past is not None and (self._history is None or name not in self._names):
@@ -121,7 +121,7 @@ class PastSchemas:
             self._log,
             end,
             captured=self._wanted,
-            read_catalog=self._log.read_catalog,
+            read_server_tables=self._log.read_server_tables,
         )
 
     def _row(self, file: str, offset: int) -> int:

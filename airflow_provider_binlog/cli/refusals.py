@@ -20,9 +20,14 @@ class _Refusal:
 
 
 class Refusals:
-    """Collects errors; those of one reason about one column of one table count as the same."""
+    """Collects errors; those of one reason about one column of one table count as the same.
+
+    Attributes:
+        file: What is read now: where an error happened whose context does not say it.
+    """
 
     def __init__(self) -> None:
+        self.file = ""
         self._found: dict[tuple[object, ...], _Refusal] = {}
 
     @property
@@ -30,14 +35,14 @@ class Refusals:
         """How often anything was refused."""
         return sum(each.count for each in self._found.values())
 
-    def add(self, error: BinlogError, file: str, *, times: int = 1) -> None:
-        """Take note of an error; `file` is where it happened, unless its context says it."""
+    def add(self, error: BinlogError, *, times: int = 1) -> None:
+        """Take note of an error; a `Refuse`."""
         context = {
             key: value
             for key, value in error.context.items()
             if key != "log_pos" and value is not None
         }
-        where = context.pop("file", file), context.pop("offset", None)
+        where = context.pop("file", self.file), context.pop("offset", None)
         key = (error.args[0], context.get("table"), context.get("column"))
         known = self._found.get(key)
         if known is None:

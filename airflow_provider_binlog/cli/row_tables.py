@@ -125,7 +125,7 @@ class RowTables:
         name = f"{logged.database}.{logged.table}"
         if not isinstance(told, TableMap):
             self._note(name, unsaid(logged, file_format), told)
-            return RowTable(name, compile_layout(logged, unnamed_ok=True))
+            return RowTable(name, compile_layout(logged, allow_missing_metadata=True))
         # Only what is in an image is shown: generated columns may be missing from it.
         columns = tuple(replace(column, generated=None) for column in told.columns)
         return RowTable(name, compile_layout(replace(told, columns=columns)))
@@ -141,4 +141,4 @@ class RowTables:
 
 
 def _place(block: EventBlock, index: int) -> Position:
-    return Position(block.file, int(block.position[index]))
+    return Position(block.file, int(block.offset[index]))

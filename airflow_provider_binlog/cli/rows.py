@@ -116,7 +116,7 @@ class RowReader:
                 if group is not None:
                     yield from self._print(block, group)
                 error.context.pop("log_pos", None)
-                error.context.update(file=block.file, offset=int(block.position[index]))
+                error.context.update(file=block.file, offset=int(block.offset[index]))
                 raise
             if table is None:
                 continue
@@ -171,7 +171,7 @@ class RowReader:
         except BinlogError as error:
             event = error.context.pop("event", 0)
             at = chosen[event if isinstance(event, int) else 0]
-            error.context.update(file=block.file, offset=int(block.position[at]))
+            error.context.update(file=block.file, offset=int(block.offset[at]))
             raise
         names = [column.name for column in layout.columns]
         held = [set(each) for each in rows.images]
@@ -181,8 +181,8 @@ class RowReader:
         ]
         base = self._files.index(block.file) << ROW_FILE_SHIFT
         commits = format_moments(group.commits, 6)
-        positions = block.position[chosen].tolist()
-        rising = block.place[chosen].tolist()
+        positions = block.offset[chosen].tolist()
+        rising = block.expanded_offset[chosen].tolist()
         found = (rows.event, rows.change, rows.offset, rows.image)
         places = zip(*(each.tolist() for each in found), strict=True)
         for place, values in zip(places, zip(*columns, strict=True), strict=True):

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.hooks.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
-from airflow_provider_binlog.transport.block_stream import BinlogSource
+from airflow_provider_binlog.transport.block_stream import BlockStream
 from airflow_provider_binlog.transport.files.names import arrange, is_pattern, plain_name
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.transport.files.content import BinaryFile
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
-    from airflow_provider_binlog.transport.stream.live import LiveSource
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 
-class Log(BinlogSource, Protocol):
+class Log(BlockStream, Protocol):
     """A log that can be read: where it begins, and how its files are ordered."""
 
     @property
@@ -69,11 +69,11 @@ class Range:
         place = self.log.number(self.stop.file), self.stop.offset
         for block in blocks:
             number = self.log.number(block.file)
-            if (number, int(block.position[0])) >= place:
+            if (number, int(block.offset[0])) >= place:
                 return
             count = len(block)
             if number == place[0]:
-                count = int((block.position < self.stop.offset).sum())
+                count = int((block.offset < self.stop.offset).sum())
             yield block.part(0, count)
 
 
@@ -129,12 +129,12 @@ class ServerLog:
         with closing(self.settings.connect()) as connection:
             return questions.log_end(connection)
 
-    def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+    def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         """Ask the server for its catalogue; a `CatalogReader`."""
-        from airflow_provider_binlog.transport.server.information_schema import read_catalog
+        from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 
         with closing(self.settings.connect()) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     def first(self) -> Position:
         """Return where the oldest file that the server still has begins."""
@@ -156,12 +156,12 @@ class ServerLog:
         self._source.close()
 
     @cached_property
-    def _source(self) -> LiveSource:
+    def _source(self) -> ServerBlockStream:
         # One for all iterators: it gives no two of them the same server id at a time.
-        from airflow_provider_binlog.transport.stream.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
         settings = self.settings
-        return LiveSource(
+        return ServerBlockStream(
             settings.connect,
             flavor=self.flavor(),
             server_id=settings.server_id,
@@ -191,10 +191,10 @@ class FileLog:
 
     def flavor(self) -> Flavor:
         """Read the beginning of the first file."""
-        from airflow_provider_binlog.transport.files.reader import FileSource
+        from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
         file = self.files[0]
-        source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
+        source = FileBlockStream([_ANY_NAME], open_file=lambda _: file.open())
         return source.identity(_ANY_NAME).flavor
 
     def first(self) -> Position:
@@ -224,7 +224,7 @@ class FileLog:
         for number in range(self.number(start.file), len(self.files)):
             for block in _read_file(self.files[number], offset):
                 yield block
-                if (number, block.next_position) >= end:
+                if (number, block.next_offset) >= end:
                     return
             offset = FIRST_OFFSET
 
@@ -237,9 +237,9 @@ _ANY_NAME = "file.000001"
 
 def _read_file(file: LogFile, offset: int) -> Iterator[EventBlock]:
     """Yield the events of one file: a source by itself, since its name may have no number."""
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
-    source = FileSource([_ANY_NAME], open_file=lambda _: file.open())
+    source = FileBlockStream([_ANY_NAME], open_file=lambda _: file.open())
     try:
         for block in source.blocks(Position(_ANY_NAME, offset)):
             yield replace(block, file=file.name)
@@ -318,9 +318,9 @@ def _reach(location: str) -> tuple[Any, str]:
 
 def _check(paths: Sequence[str], ignored: Sequence[str]) -> None:
     """Refuse a folder in which a file is missing, and say what in it is not read."""
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
-    FileSource(paths)
+    FileBlockStream(paths)
     if ignored:
         sys.stderr.write(f"note: passed over: {', '.join(ignored)}\n")
 

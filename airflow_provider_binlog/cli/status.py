@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     settings = read_settings(arguments.source)
     with closing(settings.connect()) as connection:
-        values = questions.settings(connection)
+        values = questions.global_variables(connection)
         _print("server", f"{settings.place}, {values.get('version', '')}")
         # Before what a server without a log, or an account without privileges, cannot answer.
         questions.check_setup(connection)

@@ -42,7 +42,7 @@ def unsaid(table_map: TableMap, file_format: FormatDescription) -> list[str]:
         ),
         "the labels of ENUM and SET (their numbers are printed)": any(
             column.real_type in _LABELLED
-            and (column.collation is None or (column.enum_labels or column.set_labels) is None)
+            and (column.collation is None or (column.enum_values or column.set_members) is None)
             for column in columns
         ),
         "whether what looks like BINARY is UUID, INET or VECTOR (it is printed as base64)": any(

@@ -1,7 +1,7 @@
 """One DAG stages, others merge, each into its own tables and at its own pace.
 
-The checkpoint moves as soon as changes are staged: a merge goes by the mark in its tables, takes
-all that is staged behind it, and may be late, fail, or be added next year.
+The checkpoint moves as soon as changes are staged. Each lake table records its own applied
+sequence, so a merge may run late, fail, or be added next year.
 """
 
 from __future__ import annotations

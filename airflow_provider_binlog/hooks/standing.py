@@ -58,7 +58,7 @@ class Standing:
             return True
         if self.start is None:
             return self.grown
-        return self.log_end.place > self.checkpoint.position.place
+        return self.log_end.coordinates > self.checkpoint.position.coordinates
 
 
 def look(

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import Extracted, Limits, Progress, TableFilter
+    from airflow_provider_binlog.capture import Extracted, Progress, TableFilter
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.hooks.start import Start
+    from airflow_provider_binlog.limits import Limits
     from airflow_provider_binlog.operators.logs import Log
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -148,7 +149,7 @@ class BinlogExtractOperator(BaseOperator):
 
     def _extract(self, run: str) -> dict[str, Any]:
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.capture import TableFilter, extract
+        from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 
         tables = TableFilter(read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude"))
         before_images = _read_choice(BeforeImages, self.before_images, "before_images")
@@ -174,26 +175,25 @@ class BinlogExtractOperator(BaseOperator):
         bytes_total = log.bytes_between(checkpoint.position, stop) if here else None
         self.log.info("%s: staging from %s to %s", self.source, checkpoint.position, stop)
         with closing(log.source(standing, checkpoint.position)) as source:
-            extracted = extract(
-                source,
+            request = ExtractRequest(
+                checkpoint.position,
+                stop,
                 identity=standing.identity,
-                checkpoint_position=checkpoint.position,
-                checkpoint_identity=checkpoint.identity,
-                locate=log.resolve,
-                next_sequence=checkpoint.sequence + 1,
-                stop=stop,
+                issued_by=checkpoint.identity,
+                find_gtids=log.resolve,
+                sequence=checkpoint.sequence + 1,
                 tables=tables,
-                store=store,
                 source_name=self.source,
                 before_images=before_images,
                 created_by=run,
                 limits=limits,
                 policies=policies,
-                read_catalog=log.read_catalog,
+                read_server_tables=log.read_server_tables,
                 wants_defaults=log.lacks_columns(),
                 bytes_total=bytes_total,
                 on_progress=self._log_progress,
             )
+            extracted = extract(request, source, store)
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {checkpoint.position} and {stop}")
         staged = self._describe(extracted, checkpoint)
@@ -233,7 +233,7 @@ class BinlogExtractOperator(BaseOperator):
         return FileLog(files)
 
     def _read_limits(self) -> Limits:
-        from airflow_provider_binlog.capture import Limits
+        from airflow_provider_binlog.limits import Limits
 
         try:
             return Limits(**(self.limits or {}))

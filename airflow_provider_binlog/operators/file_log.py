@@ -28,7 +28,7 @@ from airflow_provider_binlog.hooks.start import maybe_gtids, read_position
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ class FileLog:
         """Return None: how long a compressed file is, only its end tells."""
         return None
 
-    def source(self, standing: Standing, start: Position) -> FileSource:  # noqa: ARG002
+    def source(self, standing: Standing, start: Position) -> FileBlockStream:  # noqa: ARG002
         """Return the files from that of `start` on; see `Log`."""
         return self._source(start)
 
     @property
-    def read_catalog(self) -> None:
+    def read_server_tables(self) -> None:
         """Files have no catalogue: what they leave out, nothing tells; see `Log`."""
         return
 
@@ -111,9 +111,9 @@ class FileLog:
 
     @cached_property
     def _end(self) -> Position:
-        return find_log_end(FileSource(self._files.paths[-1:], open_file=self._files.open))
+        return find_log_end(FileBlockStream(self._files.paths[-1:], open_file=self._files.open))
 
-    def _source(self, start: Position) -> FileSource:
+    def _source(self, start: Position) -> FileBlockStream:
         """Return the files from a position on, and those in front of them up to a gap.
 
         Raises:
@@ -124,7 +124,7 @@ class FileLog:
         # What was prepared long ago, and is committed behind the position, is read again.
         while first and numbers[first - 1] == numbers[first] - 1:
             first -= 1
-        return FileSource(self._files.paths[first:], open_file=self._files.open)
+        return FileBlockStream(self._files.paths[first:], open_file=self._files.open)
 
     def _file_of(self, position: Position) -> str:
         """Return the name of a position's file; the last one's where it stands behind that."""
@@ -137,13 +137,13 @@ class FileLog:
             raise ForeignPositionError("the files are of another log than the position", **found)
         if position.file not in self._names and position.file_number < first:
             raise PositionPurgedError("the files begin behind the position", **found)
-        if position.place > self._end.place:
+        if position.coordinates > self._end.coordinates:
             raise ForeignPositionError(
                 "the files end before the position: newer ones are missing, or they are of a log "
                 "that was reset",
                 **found,
             )
-        if position.file not in self._names and position.place < self._end.place:
+        if position.file not in self._names and position.coordinates < self._end.coordinates:
             raise PositionPurgedError("the file of the position is not there", **found)
 
     def _check_history(self, saved: Checkpoint, here: SourceIdentity) -> SourceIdentity:
@@ -185,7 +185,7 @@ class FileLog:
                 break
             # What a file begins with, up to its first transaction, tells what was before.
             begins = np.flatnonzero(np.isin(block.type, [int(each) for each in GROUP_STARTS]))
-            behind = int(block.position[begins[0]]) if len(begins) else block.next_position
+            behind = int(block.offset[begins[0]]) if len(begins) else block.next_offset
             return executed_at(source, identity, Position(position.file, behind))
         return None
 

@@ -29,7 +29,7 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
     # Here, because they load NumPy, which parsing a DAG must not.
     from airflow_provider_binlog.capture.capture_range import executed_at
     from airflow_provider_binlog.capture.known import place_at
-    from airflow_provider_binlog.transport.stream.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
     with closing(settings.connect()) as connection:
         identity = questions.identify(connection)
@@ -43,7 +43,7 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
             ) from error
         questions.check_gtids(connection, known)
     with closing(
-        LiveSource(
+        ServerBlockStream(
             settings.connect,
             flavor=flavor,
             server_id=settings.server_id,

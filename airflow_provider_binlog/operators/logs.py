@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.start import Start
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.schemas import CatalogReader
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
     from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
 class Log(Protocol):
@@ -55,11 +55,11 @@ class Log(Protocol):
     def bytes_between(self, start: Position, stop: Position) -> int | None:
         """Return how many bytes of log lie between two positions; None where it is not known."""
 
-    def source(self, standing: Standing, start: Position) -> BinlogSource:
+    def source(self, standing: Standing, start: Position) -> BlockStream:
         """Open the log to be read from `start` on; the caller closes it."""
 
     @property
-    def read_catalog(self) -> CatalogReader | None:
+    def read_server_tables(self) -> CatalogReader | None:
         """What asks for the catalogue of the server behind the log; None where there is none."""
 
     def lacks_columns(self) -> bool:
@@ -99,13 +99,13 @@ class ServerLog:
         with closing(self._settings.connect()) as connection:
             return questions.bytes_between(connection, start, stop)
 
-    def source(self, standing: Standing, start: Position) -> BinlogSource:  # noqa: ARG002  of Log
+    def source(self, standing: Standing, start: Position) -> BlockStream:  # noqa: ARG002  of Log
         """Read as a replica does; see `Log`."""
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-        from airflow_provider_binlog.transport.stream.live import LiveSource
+        from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
         settings, flavor = self._settings, standing.identity.flavor
-        return LiveSource(
+        return ServerBlockStream(
             settings.connect,
             flavor=flavor,
             server_id=settings.server_id,
@@ -113,14 +113,14 @@ class ServerLog:
         )
 
     @property
-    def read_catalog(self) -> CatalogReader | None:
+    def read_server_tables(self) -> CatalogReader | None:
         """Ask the server over a connection of its own; see `Log`."""
         return self._read_catalog
 
     def lacks_columns(self) -> bool:
         """Ask the server for its `binlog_row_image`; see `Log`."""
         with closing(self._settings.connect()) as connection:
-            return server.settings(connection).get("binlog_row_image", "FULL") != "FULL"
+            return server.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
@@ -128,8 +128,8 @@ class ServerLog:
         """Ask the server for its foreign keys; see `Log`."""
         return foreign_keys.unlogged_foreign_keys(self._settings.connect, captured, logged)
 
-    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
-        from airflow_provider_binlog.transport.server.information_schema import read_catalog
+    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> ServerTables:
+        from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 
         with closing(self._settings.connect()) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)

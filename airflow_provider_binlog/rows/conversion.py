@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Array, Values
 
 
@@ -32,7 +32,7 @@ class Converted:
 
 
 def convert_columns(
-    layout: RowLayout, found: Iterable[tuple[int, Values]], event: Places
+    layout: RowLayout, found: Iterable[tuple[int, Values]], event: Int64Array
 ) -> Converted:
     """Return the columns of rows of these events; a column that is not found is NULL.
 
@@ -72,7 +72,7 @@ def _by_name(layout: RowLayout, counts: dict[int, int]) -> dict[str, int]:
 
 
 def _refuse_null(
-    column: ColumnLayout, values: Values, array: Array, event: Places
+    column: ColumnLayout, values: Values, array: Array, event: Int64Array
 ) -> UnsupportedError:
     became_null = ~array.is_valid().to_numpy(zero_copy_only=False)
     if values.null is not None:
@@ -85,7 +85,7 @@ def _refuse_null(
     )
 
 
-def _convert_column(column: ColumnLayout, values: Values, event: Places) -> tuple[Array, int]:
+def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> tuple[Array, int]:
     """Return the values, and how many of them had bytes that are no text."""
     try:
         try:

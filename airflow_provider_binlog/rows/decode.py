@@ -19,9 +19,9 @@ import pyarrow as pa
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows.conversion import convert_columns, nulls, raise_if_too_large
+from airflow_provider_binlog.rows.images.headers import UPDATE_PREIMAGE, RowsHeaders, parse_headers
 from airflow_provider_binlog.rows.images.keys import key_changed
 from airflow_provider_binlog.rows.images.partial import SomeColumns
-from airflow_provider_binlog.rows.images.prefix import UPDATE_PREIMAGE, Heads, parse_heads
 from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
 from airflow_provider_binlog.rows.images.walk import Images, locate
 from airflow_provider_binlog.rows.memory import SLACK, Memory
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 GROUP_BYTES = 4_000_000
 
@@ -142,13 +142,13 @@ def _decode_group(
     base, stop = int(events.start[0]), int(events.end[-1])
     if not (np.diff(events.start) > 0).all() or (events.end < events.start).any():
         raise FormatError("events are not in log order")
-    # A place behind the last event, so that a cursor held there has run over every end.
+    # A offset behind the last event, so that a cursor held there has run over every end.
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
-    heads = parse_heads(memory, start, end, events.type, len(layout.columns))
-    for begin, behind in _slices(layout, heads, end - start, rows_max):
+    headers = parse_headers(memory, start, end, events.type, len(layout.columns))
+    for begin, behind in _slices(layout, headers, end - start, rows_max):
         part = slice(begin, behind)
-        piece = _Piece(memory, heads.slice(begin, behind), start[part], end[part], first + begin)
+        piece = _Piece(memory, headers.slice(begin, behind), start[part], end[part], first + begin)
         try:
             rows = _decode_piece(layout, piece, before_images)
         except BinlogError as error:
@@ -164,38 +164,38 @@ class _Piece:
 
     Attributes:
         memory: The bytes they are in.
-        heads: What their heads say.
+        headers: Their headers.
         start, end: Where each begins, and where its last image ends.
         first: How many events are before them.
     """
 
     memory: Memory
-    heads: Heads
-    start: Places
-    end: Places
+    headers: RowsHeaders
+    start: Int64Array
+    end: Int64Array
     first: int
 
 
-def _least_image(layout: RowLayout, heads: Heads) -> int:
+def _least_image(layout: RowLayout, headers: RowsHeaders) -> int:
     """Return the bytes of the shortest image that these events may hold."""
     sizes = np.array(
         [0 if each.nullable else each.plan.size or each.plan.prefix for each in layout.columns]
     )
-    sets = heads.sets or ColumnSets.whole(len(sizes), 1)
+    sets = headers.sets or ColumnSets.whole(len(sizes), 1)
     held = bits_of(sets.sets, len(sizes))
     least = (held.sum(axis=1) + 7) // 8 + held @ sizes
     return max(1, int(least.min()))
 
 
 def _slices(
-    layout: RowLayout, heads: Heads, sizes: Places, rows_max: int
+    layout: RowLayout, headers: RowsHeaders, sizes: Int64Array, rows_max: int
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of events of these sizes, each of `rows_max` rows at most, or of one event."""
     upto = np.cumsum(sizes)
     if upto[-1] <= rows_max:
         yield 0, len(sizes)  # few bytes, were every one of them a row
         return
-    bytes_max = rows_max * _least_image(layout, heads)
+    bytes_max = rows_max * _least_image(layout, headers)
     first = 0
     while first < len(sizes):
         done = int(upto[first - 1]) if first else 0
@@ -206,17 +206,17 @@ def _slices(
 
 def _decode_piece(layout: RowLayout, piece: _Piece, before_images: BeforeImages) -> DecodedRows:
     only_key_changes = before_images == BeforeImages.KEY_CHANGES and bool(layout.key)
-    if piece.heads.sets is None and piece.heads.partial is None:
+    if piece.headers.sets is None and piece.headers.partial is None:
         return _decode_whole(layout, piece, only_key_changes=only_key_changes)
     return _decode_some(layout, piece, only_key_changes=only_key_changes)
 
 
 def _decode_whole(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
     """Return the rows of events whose images all hold all columns."""
-    heads = piece.heads
-    images = locate(layout.route, piece.memory, heads.images, piece.end)
-    _check_pairs(images, heads.paired)
-    change = heads.changes[images.event, images.number & 1]
+    headers = piece.headers
+    images = locate(layout.route, piece.memory, headers.images, piece.end)
+    _check_pairs(images, headers.paired)
+    change = headers.changes[images.event, images.number & 1]
     if only_key_changes:
         before = np.flatnonzero(change == UPDATE_PREIMAGE)
         dropped = before[~key_changed(images, layout.key, before)]
@@ -239,8 +239,8 @@ def _decode_whole(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -
 
 def _decode_some(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
     """Return the rows of events whose images need not hold all columns."""
-    found = SomeColumns(layout, piece.memory, piece.heads, piece.end)
-    _check_pairs(found.images, piece.heads.paired)
+    found = SomeColumns(layout, piece.memory, piece.headers, piece.end)
+    _check_pairs(found.images, piece.headers.paired)
     rows = np.arange(len(found.images))
     if only_key_changes:
         before = np.flatnonzero(found.change == UPDATE_PREIMAGE)

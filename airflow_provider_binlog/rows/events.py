@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from airflow_provider_binlog.blocks.block import EventBlock
+
 
 @dataclass(frozen=True)
 class RowsEvents:
@@ -29,6 +31,13 @@ class RowsEvents:
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
     type: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, block: EventBlock, events: npt.NDArray[np.int64]) -> RowsEvents:
+        """Return some events of a block, by their indexes: views of its bytes."""
+        start = block.start[events]
+        end = start + block.size[events] - block.format.checksum_size
+        return cls(data=block.data, start=start, end=end, type=block.type[events])
 
     def __len__(self) -> int:
         """How many events there are."""

@@ -93,13 +93,16 @@ class RowLayout:
 
 
 def compile_layout(
-    table_map: TableMap, *, policies: Policies = DEFAULT_POLICIES, unnamed_ok: bool = False
+    table_map: TableMap,
+    *,
+    policies: Policies = DEFAULT_POLICIES,
+    allow_missing_metadata: bool = False,
 ) -> RowLayout:
     """Return how to read the rows of this table.
 
-    Under `unnamed_ok` what the log leaves out is done without, for looking at a log: integers
-    without a sign bit are signed, ENUM and SET without labels are numbers, and a value that may be
-    text is text if it is UTF-8. Names are `@1`, `@2` ... either way; see `RowLayout.named`.
+    With `allow_missing_metadata` a column whose metadata is not in the log is read all the same:
+    integers of unknown signedness as signed, ENUM and SET without values as numbers, and what may
+    be text as text if it is UTF-8. Columns without a name are `@1`, `@2` ... in either case.
 
     Raises:
         FormatError: The table map describes no table.
@@ -109,7 +112,7 @@ def compile_layout(
     if not table_map.columns:
         raise FormatError("a table without columns", table=_full_name(table_map))
     columns = tuple(
-        _compile_column(table_map, index, policies, unnamed_ok=unnamed_ok)
+        _compile_column(table_map, index, policies, allow_missing_metadata=allow_missing_metadata)
         for index in range(len(table_map.columns))
     )
     return RowLayout(
@@ -136,12 +139,12 @@ def _full_name(table_map: TableMap) -> str:
 
 
 def _compile_column(
-    table_map: TableMap, index: int, policies: Policies, *, unnamed_ok: bool
+    table_map: TableMap, index: int, policies: Policies, *, allow_missing_metadata: bool
 ) -> ColumnLayout:
     logged = table_map.columns[index]
     name = logged.name if logged.name is not None else f"@{index + 1}"
     try:
-        plan = plan_column(logged, policies, unnamed_ok=unnamed_ok)
+        plan = plan_column(logged, policies, allow_missing_metadata=allow_missing_metadata)
         charset = column_charset(logged)
         sql_type = mysql_type(logged)
     except BinlogError as error:

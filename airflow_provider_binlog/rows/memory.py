@@ -1,9 +1,9 @@
-"""Bytes that can be read at any place as an integer of any width, many places at once.
+"""Bytes that can be read at any offset as an integer of any width, many offsets at once.
 
-    u4[places]    the little-endian uint32 that starts at each place
+    u4[offsets]    the little-endian uint32 that starts at each offset
 
 Overlapping views cost nothing: item `i` is the integer that starts at byte `i`, whatever its
-alignment. Index them with `view[places]`; `take` would copy the whole view first.
+alignment. Index them with `view[offsets]`; `take` would copy the whole view first.
 
 Source: numpy, ndarray(strides=(1,)).
 """
@@ -22,14 +22,14 @@ fixed size, a DECIMAL of 30 bytes, and one word more."""
 WORD_MASK = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 """`WORD_MASK[k]` keeps the first `k` bytes of a little-endian 64-bit word."""
 
-Places = npt.NDArray[np.int64]
+Int64Array = npt.NDArray[np.int64]
 
 
 class Memory:
     """A stretch of bytes with `SLACK` spare ones behind it.
 
     Attributes:
-        size: Bytes without the slack; a place beyond the values' end, where cursors are held that
+        size: Bytes without the slack; a offset beyond the values' end, where cursors are held that
             ran over it.
         u1: uint8, the bytes.
         u2, u4, u8, i8: overlapping little-endian views.
@@ -49,14 +49,14 @@ class Memory:
         self.u8: npt.NDArray[np.uint64] = overlapping(self.u1, "<u8")
         self.i8: npt.NDArray[np.int64] = overlapping(self.u1, "<i8")
 
-    def big_endian(self, places: Places) -> npt.NDArray[np.uint64]:
-        """Return the 8 bytes at each place read with the most significant one first."""
-        return self.u8[places].byteswap(inplace=True)
+    def big_endian(self, offsets: Int64Array) -> npt.NDArray[np.uint64]:
+        """Return the 8 bytes at each offset read with the most significant one first."""
+        return self.u8[offsets].byteswap(inplace=True)
 
-    def word(self, places: Places, lengths: Places, number: int) -> npt.NDArray[np.uint64]:
+    def word(self, offsets: Int64Array, lengths: Int64Array, number: int) -> npt.NDArray[np.uint64]:
         """Return word `number` of each value: 8 of its bytes, zero behind its end.
 
         `lengths` are the values' sizes in bytes; every value lies inside this memory.
         """
-        at = np.minimum(places + 8 * number, self.size)
+        at = np.minimum(offsets + 8 * number, self.size)
         return self.u8[at] & WORD_MASK[np.clip(lengths - 8 * number, 0, 8)]

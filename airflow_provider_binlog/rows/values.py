@@ -15,7 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 Array: TypeAlias = "pa.Array[Any]"
 
@@ -29,37 +29,37 @@ class Values:
 
     Attributes:
         memory: The bytes they are in.
-        place: Where each value begins, behind its length prefix, as a rule rising: two rows may
-            share a value, or have theirs behind all others. A NULL has a place as well, which may
+        offset: Where each value begins, behind its length prefix, as a rule rising: two rows may
+            share a value, or have theirs behind all others. A NULL has a offset as well, which may
             be read but means nothing.
         length: Bytes of each value, 0 for NULL; None where all have one fixed width.
         null: True for NULL; None where there is none.
     """
 
     memory: Memory
-    place: Places
-    length: Places | None
+    offset: Int64Array
+    length: Int64Array | None
     null: npt.NDArray[np.bool_] | None
 
     def __len__(self) -> int:
         """How many rows there are."""
-        return len(self.place)
+        return len(self.offset)
 
     def slice(self, first: int, last: int) -> Values:
         """Return the rows `first` to `last`, views."""
         chosen = slice(first, last)
         return Values(
             self.memory,
-            self.place[chosen],
+            self.offset[chosen],
             None if self.length is None else self.length[chosen],
             None if self.null is None else self.null[chosen],
         )
 
-    def choose(self, rows: Places) -> Values:
+    def choose(self, rows: Int64Array) -> Values:
         """Return the values of these rows, in their order."""
         return Values(
             self.memory,
-            self.place[rows],
+            self.offset[rows],
             None if self.length is None else self.length[rows],
             None if self.null is None else self.null[rows],
         )
@@ -209,8 +209,8 @@ def gather_bytes(values: Values) -> Bytes:
     if not count:
         return Bytes(np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8))
     bounds = np.empty(2 * count + 1, dtype=np.int32)
-    bounds[0:-1:2] = values.place
-    bounds[1::2] = values.place + values.length
+    bounds[0:-1:2] = values.offset
+    bounds[1::2] = values.offset + values.length
     # Of all gaps Arrow looks at one: the last must not end before the first value begins.
     bounds[-1] = max(bounds[-2], bounds[0])
     buffers = [None, buffer_of(bounds), buffer_of(values.memory.u1)]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.schema_history.history import Backwards
-    from airflow_provider_binlog.transport.server.information_schema import CatalogTable
+    from airflow_provider_binlog.transport.server.information_schema import ServerTable
 
 
 class Unclear(NamedTuple):
@@ -169,7 +169,7 @@ def _key(table_map: TableMap, shape: Shape) -> tuple[tuple[int, int], ...] | Unc
 # ------------------------------------------------------------------- shapes from elsewhere
 
 
-def shape_of_catalog(table: CatalogTable) -> Shape:
+def shape_of_catalog(table: ServerTable) -> Shape:
     """Return a table's shape as the catalogue has it."""
     columns = tuple(
         ShapeColumn(

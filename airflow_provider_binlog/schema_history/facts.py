@@ -224,7 +224,7 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     if _has_charset(logged) and logged.collation is None and facts.charset is not None:
         added["collation"] = _collation(facts.charset)
     if kind in _LABELLED and facts.labels is not None and facts.charset is not None:
-        field = "enum_labels" if kind == ColumnType.ENUM else "set_labels"
+        field = "enum_values" if kind == ColumnType.ENUM else "set_members"
         if getattr(logged, field) is None:
             added[field] = _encode_labels(facts.labels, facts.charset)
     if kind == ColumnType.GEOMETRY and logged.geometry_type is None:
@@ -263,8 +263,8 @@ def missing(
         ("name", True, column.name),
         ("sign", kind in NUMERIC, column.unsigned),
         ("character set", _has_charset(column), column.collation),
-        ("labels", kind == ColumnType.ENUM, column.enum_labels),
-        ("labels", kind == ColumnType.SET, column.set_labels),
+        ("labels", kind == ColumnType.ENUM, column.enum_values),
+        ("labels", kind == ColumnType.SET, column.set_members),
         ("kind of geometry", kind == ColumnType.GEOMETRY, column.geometry_type),
     )
     for what, applies, value in needed:

@@ -23,35 +23,42 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
-from airflow_provider_binlog.schema_history.alterations import (
+from airflow_provider_binlog.schema_history.completion import shape_of_schema
+from airflow_provider_binlog.schema_history.fields import (
+    actions_of,
+    fields_after,
+    key_after,
+    sql_type,
+)
+from airflow_provider_binlog.schema_history.shapes import NO_SHAPE, alter
+from airflow_provider_binlog.sql import alterations as sql
+from airflow_provider_binlog.sql.alterations import (
     AddColumn,
     AddPrimaryKey,
     ChangeColumn,
-    ConvertCharset,
     DropColumn,
-    DropPrimaryKey,
+    Opaque,
     RenameColumn,
 )
-from airflow_provider_binlog.schema_history.completion import shape_of_schema
-from airflow_provider_binlog.schema_history.shapes import NO_SHAPE, alter
+from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.type_changes import rewrites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import Action, TableState
-    from airflow_provider_binlog.schema_history.alterations import Alteration
-    from airflow_provider_binlog.schema_history.facts import Facts
-    from airflow_provider_binlog.schema_history.shapes import Shape
+    from airflow_provider_binlog.sql.alterations import Alteration
 
-NOT_UNDERSTOOD = "is not understood"
 _NOTHING = Schema(0, (), ())
+_NOT_FOUND = "does not fit the table: an earlier one is not in the log, or was not understood"
 
 
 # ------------------------------------------------------------------- rows
 
 
 def confirm(
-    state: TableState, fields: Sequence[Field], key: tuple[int, ...]
+    state: TableState, fields: Sequence[Field], key: tuple[int, ...], flavor: Flavor
 ) -> tuple[TableState, Schema, tuple[Action, ...]]:
     """Return the table as its rows show it, with its schema, and what no statement has said of it.
 
@@ -59,6 +66,7 @@ def confirm(
         state: As statements and earlier rows left it.
         fields: Its columns by the TABLE_MAP, their ids counting from 1 in the table's order.
         key: Ids of those of the primary key, in key order.
+        flavor: Of the server.
     """
     matched = _Matched(state, fields)
     key = tuple(matched.fields[index - 1].id for index in key)
@@ -66,7 +74,7 @@ def confirm(
     if before is not None and (before.fields, before.key) == (matched.fields, key):
         confirmed = state if state.is_confirmed else replace(state, logged=before.id)
         return confirmed, before, ()
-    actions = list(matched.actions())
+    actions = list(matched.actions(flavor))
     if matched.seen and before is not None and before.key != key:
         actions.append(SetKey(state.id, key))
     schema = Schema(_next_id(state), matched.fields, key)
@@ -86,7 +94,7 @@ class _Matched:
     def __init__(self, state: TableState, fields: Sequence[Field]) -> None:
         self.seen = state.logged is not None
         self.last_field_id = state.last_field_id
-        self._table = state.id
+        self._table = state
         self._old = () if state.schema is None else state.schema.fields
         by_name = {field.name.casefold(): field for field in self._old}
         self._known: list[tuple[Field, Field]] = []
@@ -95,7 +103,12 @@ class _Matched:
 
     def _match(self, logged: Field, known: Field | None) -> Field:
         if known is not None:
-            field = replace(logged, id=known.id, initial_default=known.initial_default)
+            field = replace(
+                logged,
+                id=known.id,
+                initial_default=known.initial_default,
+                write_default=logged.write_default or known.write_default,
+            )
             self._known.append((known, field))
             return field
         self.last_field_id += 1
@@ -104,56 +117,54 @@ class _Matched:
         self._new.append(field)
         return field
 
-    def actions(self) -> Iterator[Action]:
-        if not self.seen:
-            return
+    def actions(self, flavor: Flavor) -> Iterator[Action]:
+        table = self._table.id
         kept = {field.id for _, field in self._known}
-        for field in self._old:
-            if field.id not in kept:
-                yield DropField(self._table, field.id, field.name)
-        for known, field in self._known:
-            if known.name != field.name:
-                yield RenameField(self._table, field.id, known.name, field.name)
-            yield from _confirmed(self._table, known, field)
-        for field in self._new:
-            yield AddField(self._table, field.id, field.name)
+        if self.seen:
+            for field in self._old:
+                if field.id not in kept:
+                    yield DropField(table, field.id, field.name)
+        # A table that was created without rows had no values by then.
+        if self.seen or self._table.created is None:
+            for known, field in self._known:
+                yield from _confirmed(table, known, field, flavor)
+        if self.seen:
+            for field in self._new:
+                yield AddField(table, field.id, field.name)
 
 
-def _confirmed(table: str, known: Field, field: Field) -> Iterator[Action]:
-    """Yield what the type that rows show says of a field: nothing if it is the one expected."""
-    if known.mysql_type is None or _type(known) == _type(field):
+def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterator[Action]:
+    """Yield what rows say of a field: nothing if they show what is expected."""
+    if known.name != field.name:
+        yield RenameField(table, field.id, known.name, field.name)
+    if known.charset_assumed and known.charset is None:
+        known = replace(known, charset=field.charset)
+    after = field.mysql_type
+    if known.mysql_type is None or (known.mysql_type, known.charset) == (after, field.charset):
         return
     if known.arrow_type is not None:
-        yield AlterField(table, field.id, field.name, known.mysql_type, field.mysql_type)
-    if rewrites(known, field):
-        yield RewriteRows(table, "changed values, or another one that is not in the log", field.id)
-
-
-def _type(field: Field) -> tuple[str | None, str | None]:
-    return field.mysql_type, field.charset
-
-
-def rewrites(before: Field, after: Field) -> bool:
-    """Whether a change of type may have changed values."""
-    return _type(before) != _type(after)
+        yield AlterField(table, field.id, field.name, known.mysql_type, after)
+    reason = rewrites(sql_type(known), sql_type(field), Session(flavor))
+    if reason is not None:
+        yield RewriteRows(table, f"changed column {field.name} to {after}: {reason}", field.id)
 
 
 # ------------------------------------------------------------------- statements
 
 
-def create(state: TableState, elements: Sequence[Alteration]) -> TableState:
-    """Return a new table with the columns that its statement lists."""
+def create(state: TableState, elements: Sequence[Alteration], session: Session) -> TableState:
+    """Return a new table with the columns that its statement lists, where they are understood."""
     shape = alter(NO_SHAPE, elements)
     if shape is None:
         return state
-    fields = _fields(shape, (), elements, state.last_field_id)
+    fields = fields_after(shape, (), elements, session, last_field_id=state.last_field_id)
     fields = tuple(replace(field, initial_default=None) for field in fields)
-    schema = Schema(_next_id(state), fields, _key(fields, (), elements))
+    schema = Schema(_next_id(state), fields, key_after(fields, (), elements))
     return replace(state, schema=schema, last_field_id=state.last_field_id + len(fields))
 
 
 def create_like(state: TableState, other: Schema | None) -> TableState:
-    """Return a new table with the columns of another one; None where they are not known."""
+    """Return a new table with the columns of another one, where they are known."""
     if other is None:
         return state
     ids = {field.id: number for number, field in enumerate(other.fields, start=1)}
@@ -166,32 +177,44 @@ def create_like(state: TableState, other: Schema | None) -> TableState:
 
 
 def follow(
-    state: TableState, alterations: Sequence[Alteration]
+    state: TableState, alterations: Sequence[Alteration], session: Session
 ) -> tuple[TableState, tuple[Action, ...]]:
     """Return the table as ALTER TABLE leaves it, and what the statement does to it."""
-    state = _with_named(state, alterations)
-    before = state.schema or _NOTHING
+    rewritten = [each.reason for each in alterations if isinstance(each, sql.RewriteRows)]
+    opaque = [each.text for each in alterations if isinstance(each, Opaque)]
+    if opaque:
+        return _rewritten(state, f"is not understood: {opaque[0]}")
+    named = _with_named(state, alterations)
+    before = named.schema or _NOTHING
     shape = alter(shape_of_schema(before), alterations)
     if shape is None:
-        return _rewritten(state, NOT_UNDERSTOOD)
-    fields = _fields(shape, before.fields, alterations, state.last_field_id)
-    key = _key(fields, before.key, alterations)
-    actions = tuple(_actions(state, fields, alterations))
+        return _rewritten(state, _NOT_FOUND)
+    fields = fields_after(
+        shape, before.fields, alterations, session, last_field_id=named.last_field_id
+    )
+    key = key_after(fields, before.key, alterations)
+    actions = tuple(actions_of(named, fields, alterations, session))
     if key != before.key:
         actions = (*actions, SetKey(state.id, key))
+    if rewritten:
+        actions = (*actions, RewriteRows(state.id, rewritten[0]))
+        named = replace(named, created=None)
     is_same = (fields, key) == (before.fields, before.key)
-    if is_same and not actions and (shape.key is not None or state.schema is None):
-        return state, ()
+    # Of a key that is not the primary one, rows have to show what it is now.
+    if is_same and (shape.key is not None or state.schema is None):
+        return (named if actions else state), actions
+    last = max([named.last_field_id, *(field.id for field in fields)])
     schema = Schema(_next_id(state), fields, key)
-    last = max([state.last_field_id, *(field.id for field in fields)])
-    return replace(state, schema=schema, last_field_id=last), actions
+    return replace(named, schema=schema, last_field_id=last), actions
 
 
 def _rewritten(state: TableState, reason: str) -> tuple[TableState, tuple[Action, ...]]:
     """Return a table whose rows, and perhaps columns, may be others now."""
-    schema = None if state.schema is None else replace(state.schema, id=_next_id(state))
-    rewrite = RewriteRows(state.id, reason)
-    return replace(state, schema=schema, created=None), (rewrite,)
+    schema = state.schema
+    if schema is not None:
+        fields = tuple(replace(field, write_default=None) for field in schema.fields)
+        schema = Schema(_next_id(state), fields, schema.key)
+    return replace(state, schema=schema, created=None), (RewriteRows(state.id, reason),)
 
 
 def _next_id(state: TableState) -> int:
@@ -201,17 +224,18 @@ def _next_id(state: TableState) -> int:
 def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableState:
     """Return the table with the columns that a statement names, as long as no row shows them all.
 
-    Its statements say which columns there are: nobody else has.
+    Its statements say which columns there are: nothing else has yet.
     """
     if state.logged is not None:
         return state
     schema = state.schema or _NOTHING
-    known = {field.name.casefold() for field in schema.fields}
-    known |= {each.name.casefold() for each in alterations if isinstance(each, _MAKES)}
+    there = {field.name.casefold() for field in schema.fields}
+    made = {each.name.casefold() for each in alterations if isinstance(each, _MAKES)}
     missing: dict[str, str] = {}
-    for name in _named(alterations):
-        if name.casefold() not in known:
-            missing.setdefault(name.casefold(), name)
+    for name, is_old in _named(alterations):
+        folded = name.casefold()
+        if folded not in there and (is_old or folded not in made):
+            missing.setdefault(folded, name)
     if not missing:
         return state
     numbers = range(state.last_field_id + 1, state.last_field_id + 1 + len(missing))
@@ -226,137 +250,14 @@ def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableSt
 _MAKES = (AddColumn, ChangeColumn, RenameColumn)
 
 
-def _named(alterations: Sequence[Alteration]) -> Iterator[str]:
-    """Yield the columns that must be there already, unless the statement itself makes them."""
+def _named(alterations: Sequence[Alteration]) -> Iterator[tuple[str, bool]]:
+    """Yield the columns that a statement names, each with whether it was there before."""
     for each in alterations:
         if isinstance(each, DropColumn):
-            yield each.name
+            yield each.name, True
         elif isinstance(each, ChangeColumn | RenameColumn):
-            yield each.old
+            yield each.old, True
         elif isinstance(each, AddPrimaryKey):
-            yield from (name for name, _ in each.columns)
+            yield from ((name, False) for name, _ in each.columns)
         if isinstance(each, AddColumn | ChangeColumn) and each.after:
-            yield each.after
-
-
-def _fields(
-    shape: Shape,
-    before: Iterable[Field],
-    alterations: Sequence[Alteration],
-    last_field_id: int,
-) -> tuple[Field, ...]:
-    """Return the fields of a table behind a statement; new ones count from the last id on."""
-    old = {field.id: field for field in before}
-    changes = {each.old.casefold(): each for each in alterations if isinstance(each, ChangeColumn)}
-    added = {each.name.casefold(): each for each in alterations if isinstance(each, AddColumn)}
-    converts = [each for each in alterations if isinstance(each, ConvertCharset)]
-    fields = []
-    for column in shape.columns:
-        known = old.get(column.field)
-        if known is None:
-            last_field_id += 1
-            field = _added(last_field_id, added[column.name.casefold()])
-        else:
-            field = replace(known, name=column.name, write_default=column.facts.default)
-            change = changes.get(known.name.casefold())
-            if change is not None:
-                field = _changed(field, change)
-        for each in converts:
-            field = _converted(field, each)
-        fields.append(field)
-    return tuple(fields)
-
-
-def _added(number: int, column: AddColumn) -> Field:
-    mysql_type, charset = _written(column.facts)
-    return Field(
-        id=number,
-        name=column.name,
-        mysql_type=mysql_type,
-        arrow_type=None,
-        nullable=column.facts.nullable is not False,
-        charset=charset,
-        initial_default=UnknownDefault("what the column was added with is not understood"),
-        write_default=column.facts.default,
-    )
-
-
-def _changed(field: Field, change: ChangeColumn) -> Field:
-    facts = change.facts
-    mysql_type, charset = _written(facts)
-    known = mysql_type is not None and mysql_type == field.mysql_type
-    if known and field.charset is None and charset is None:
-        return replace(field, write_default=facts.default)
-    return replace(
-        field,
-        mysql_type=mysql_type,
-        arrow_type=None,
-        # Where the definition names none, it is most often the one from before: rows will show it.
-        charset=charset or field.charset,
-        write_default=facts.default,
-    )
-
-
-def _converted(field: Field, convert: ConvertCharset) -> Field:
-    if field.charset is None and field.mysql_type is not None:
-        return field
-    charset = convert.charset or field.charset
-    return replace(field, mysql_type=None, arrow_type=None, charset=charset)
-
-
-def _written(facts: Facts) -> tuple[str | None, str | None]:
-    """Return a type and a character set as a definition has them; None where they are not clear."""
-    return None, None if facts.charset == "binary" else facts.charset
-
-
-def _key(
-    fields: Sequence[Field], before: Sequence[int], alterations: Sequence[Alteration]
-) -> tuple[int, ...]:
-    """Return the primary key behind a statement: of a unique key beside it rows will tell."""
-    ids = {field.name.casefold(): field.id for field in fields}
-    added = [each for each in alterations if isinstance(each, AddPrimaryKey)]
-    if added:
-        return tuple(ids[name.casefold()] for name, _ in added[0].columns if name.casefold() in ids)
-    if any(isinstance(each, DropPrimaryKey) for each in alterations):
-        return ()
-    kept = set(ids.values())
-    return tuple(each for each in before if each in kept)
-
-
-def _actions(
-    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration]
-) -> Iterator[Action]:
-    before = () if state.schema is None else state.schema.fields
-    now = {field.id: field for field in fields}
-    moved = {
-        each.old.casefold()
-        for each in alterations
-        if isinstance(each, ChangeColumn) and each.after is not None
-    }
-    for field in before:
-        if field.id not in now:
-            yield DropField(state.id, field.id, field.name)
-    for field in before:
-        after = now.get(field.id)
-        if after is None:
-            continue
-        if after.name != field.name:
-            yield RenameField(state.id, field.id, field.name, after.name)
-        if after.arrow_type != field.arrow_type or _type(after) != _type(field):
-            yield from _retyped(state, field, after)
-        elif field.name.casefold() in moved:
-            yield AlterField(state.id, field.id, after.name, field.mysql_type, after.mysql_type)
-    old = {field.id for field in before}
-    for field in fields:
-        if field.id not in old:
-            yield AddField(state.id, field.id, field.name)
-
-
-def _retyped(state: TableState, before: Field, after: Field) -> Iterator[Action]:
-    yield AlterField(state.id, after.id, after.name, before.mysql_type, after.mysql_type)
-    # A table that was created without rows, and got none since, has no values to change.
-    is_empty = state.created is not None and state.logged is None
-    if not is_empty and rewrites(before, after):
-        yield RewriteRows(
-            state.id, "changed the type of a column in a way that changes values", after.id
-        )
+            yield each.after, False

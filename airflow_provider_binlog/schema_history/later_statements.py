@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
 def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
@@ -52,7 +52,7 @@ def _changes_rows_alone(change: TableChange) -> bool:
 
 
 def changes_between(
-    source: BinlogSource, start: Position, stop: Position
+    source: BlockStream, start: Position, stop: Position
 ) -> Iterator[tuple[int, str, TableChange]]:
     """Yield what the statements between two places did, with offset and file of each.
 
@@ -61,14 +61,14 @@ def changes_between(
     Raises:
         UnsupportedError: Which tables a statement is about cannot be made out.
     """
-    if start.place >= stop.place:
+    if start.coordinates >= stop.coordinates:
         return
     expander, gtid = Expander(), _LastGtid()
     for logged in source.blocks(start, stop):
         for block in expander.expand(logged):
             for event in _statement_events(block):
-                offset = int(block.position[event])
-                if Position(block.file, offset).place >= stop.place:
+                offset = int(block.offset[event])
+                if Position(block.file, offset).coordinates >= stop.coordinates:
                     return
                 query = Query.parse(block.body(event), block.format)
                 session = query.session(block.format.flavor)

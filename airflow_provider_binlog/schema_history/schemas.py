@@ -18,17 +18,19 @@ one did, the range is read to its end for its statements, and then once more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
+    BinlogError,
     ConnectionLostError,
     ServerSetupError,
     UnsupportedError,
+    raise_error,
 )
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import TableState
@@ -39,7 +41,7 @@ from airflow_provider_binlog.schema_history.completion import (
     shape_of_catalog,
     shape_of_schema,
 )
-from airflow_provider_binlog.schema_history.ddl_reader import DdlReader, placed
+from airflow_provider_binlog.schema_history.ddl_reader import placed
 from airflow_provider_binlog.schema_history.history import (
     History,
     LoggedChange,
@@ -56,20 +58,19 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-    from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema_history.history import Backwards
     from airflow_provider_binlog.schema_history.shapes import Shape
     from airflow_provider_binlog.schema_history.tables import NoTable
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.block_stream import BlockStream
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 TableName: TypeAlias = tuple[str, str]
 
-CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "Catalog"]
-"""Reads the catalogue: `transport.catalog.read_catalog` over a connection of its own."""
+CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "ServerTables"]
+"""Reads the catalogue: `transport.catalog.read_server_tables` over a connection of its own."""
 
 # In place of a completed table's index: it takes the catalogue, or might gain by it.
 _NEEDS, _GAINS = -1, -2
@@ -93,19 +94,19 @@ class Past:
     """What is known of the tables of a range from outside of it, and kept when it is read again.
 
     Attributes:
-        changes: What the statements of the whole range did; None as long as that is not known.
         can_tell: Whether there is a server to ask.
         can_gain: Whether it is asked about tables of which the log says what it takes.
         wants_defaults: Whether the defaults of all tables' columns are asked for.
+        failure: Why the server is not asked any more; None where it did not fail.
     """
 
     def __init__(
         self,
-        source: BinlogSource,
+        source: BlockStream,
         stop: Position,
         *,
         captured: Callable[[str, str], bool],
-        read_catalog: CatalogReader | None,
+        read_server_tables: CatalogReader | None,
         find_table: Callable[[TableName], TableState | NoTable | None] = lambda _: None,
         wants_defaults: bool = False,
     ) -> None:
@@ -115,21 +116,26 @@ class Past:
             source: Where the log is read.
             stop: Where the range ends.
             captured: Whether a table, named by database and name, is captured.
-            read_catalog: None where there is no server to ask: then the log must say it all.
+            read_server_tables: None where there is no server to ask: then the log must say it all.
             find_table: Returns what was known of a table before the range.
             wants_defaults: Whether the defaults of all tables' columns are asked for.
         """
-        self.changes: list[LoggedChange] | None = None
-        self.can_tell = self.can_gain = read_catalog is not None
+        self.failure: BinlogError | None = None
+        self.can_tell = self.can_gain = read_server_tables is not None
         self.wants_defaults = wants_defaults
         self._source = source
         self._captured = captured
-        self._read_catalog = read_catalog
+        self._read_catalog = read_server_tables
         self._find_table = find_table
         self._others: set[TableName] = set()
-        self._catalog: Catalog | None = None
+        self._catalog: ServerTables | None = None
         self._tail: list[LoggedChange] = []
         self._tail_end = stop
+
+    def lose_server(self, failure: BinlogError) -> None:
+        """Ask the server no more."""
+        self.can_tell = self.can_gain = False
+        self.failure = failure
 
     def is_versioned(self, name: TableName) -> bool:
         """Whether the table was system-versioned when the catalogue was read; False before that."""
@@ -166,12 +172,12 @@ class Past:
     def _wants(self, database: str, table: str) -> bool:
         return (database, table) in self._others or self._captured(database, table)
 
-    def _look(self) -> Catalog:
+    def _look(self) -> ServerTables:
         """Read the catalogue, and the log up to the place for which it holds."""
         if self._read_catalog is None:
             raise ServerSetupError("there is no server to ask for its catalogue")
         catalog = self._read_catalog(self._wants)
-        if catalog.position.place < self._tail_end.place:
+        if catalog.position.coordinates < self._tail_end.coordinates:
             raise ConnectionLostError(
                 "the server's log ends before the range does",
                 at=catalog.position,
@@ -219,7 +225,7 @@ def _related(
     return related, relevant
 
 
-def _last_of(catalog: Catalog, name: TableName) -> Backwards:
+def _last_of(catalog: ServerTables, name: TableName) -> Backwards:
     table = catalog.tables.get(name)
     if table is not None:
         return (shape_of_catalog(table),)
@@ -229,115 +235,139 @@ def _last_of(catalog: Catalog, name: TableName) -> Backwards:
     )
 
 
+class TableRefusal(NamedTuple):
+    """Why the rows of a table cannot be captured.
+
+    Attributes:
+        error: What to raise.
+        unclear: Why its TABLE_MAP, which stands as it was logged, could not be completed by the
+            server; None where it is complete, or nobody was asked.
+    """
+
+    error: BinlogError
+    unclear: str | None
+
+
 class SchemaReader:
     """Completes the TABLE_MAPs of a range's captured tables, while it is read once.
 
     Attributes:
-        table_maps: Completed: what is told of a rows event is an index into it.
+        table_maps: Completed: the table of a rows event is an index into it.
+        refused: By the same index: why the rows of a table cannot be captured.
         changes: What the statements read so far did.
-        gave_up: A statement changed a table whose rows have come before: what is told from here on
-            means nothing, and the range has to be read again, with `changes` for `Past.changes`.
+        needs_restart: A statement changed a table whose rows have come before: what is returned
+            from here on means nothing, and the range has to be read again, given `changes`.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(
+        self,
+        past: Past,
+        changes: Sequence[LoggedChange] | None = None,
+        *,
+        tentative: bool = True,
+        refuse: Refuse = raise_error,
+    ) -> None:
+        """Begin a range.
+
+        Args:
+            past: What is known of its tables from outside of it.
+            changes: What the statements of the whole range did; None where it is not known yet.
+            tentative: Whether tables are completed before that is known; if not, the range is read
+                again for the first table that takes it.
+            refuse: Takes what else fails: a statement that is not understood, or the server. Where
+                it returns, the server is not asked any more.
+        """
         self.table_maps: list[TableMap] = []
+        self.refused: dict[int, TableRefusal] = {}
         self.changes: list[LoggedChange] = []
-        self.gave_up = False
+        self.needs_restart = False
         self._past = past
-        self._ddl = DdlReader()
+        self._all_changes = changes
+        self._tentative = tentative
+        self._refuse = refuse
         self._indexes: dict[TableMap, int] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin to answer, or begin again, without the server."""
         # Of each TABLE_MAP as logged: the index of it completed, or `_NEEDS` or `_GAINS`.
         self._plain = np.empty(0, dtype=np.int64)
         self._names: set[TableName] = set()
         self._completed: dict[tuple[int, int], int] = {}
         self._history: History | None = None
 
-    def read(
-        self,
-        block: EventBlock,
-        transactions: Transactions,
-        rows: npt.NDArray[np.int64],
-        table: npt.NDArray[np.int64],
-        *,
-        logged: Sequence[TableMap],
-        file_index: int,
-    ) -> npt.NDArray[np.int64]:
-        """Return the table of each rows event of the next block: an index into `table_maps`.
-
-        Args:
-            block: The next block.
-            transactions: Its transactions.
-            rows: The captured rows events, as indexes of events.
-            table: The table of each, an index into `logged`.
-            logged: The TABLE_MAPs as they were logged.
-            file_index: Of the block's file in the range.
+    def read(self, captured: CapturedBlock) -> CapturedBlock:
+        """Return the next block with completed tables: those of `table_maps`.
 
         Raises:
-            ServerSetupError: A table cannot be told for certain; says why, and what to set.
-            UnsupportedError: Which tables a statement is about cannot be made out, or a table is
-                system-versioned.
+            UnsupportedError: Which tables a statement is about cannot be determined.
             SourceError: The server, or the way to it, failed.
         """
-        found = list(self._statements(block, transactions, file_index))
-        self.changes += found
-        self._note(logged, block.format)
-        own: npt.NDArray[np.int64] = self._plain[table]
-        if found and self._past.changes is None:
-            self._history = None
-            row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows]
-            self.gave_up |= self._comes_late(found, table, row, logged)
-        needs, gains = np.flatnonzero(own == _NEEDS), np.flatnonzero(own == _GAINS)
-        if len(needs) and not self.gave_up and not self._past.can_tell:
-            self._refuse(
-                f"there is no server to ask for the names of a captured table's columns: {_ADVICE}",
-                block,
-                int(rows[needs[0]]),
-                logged[int(table[needs[0]])],
-            )
-        self._answer(own, needs, block, rows, table, logged=logged, file_index=file_index)
         try:
-            self._answer(own, gains, block, rows, table, logged=logged, file_index=file_index)
+            found = list(self._statements(captured))
+        except UnsupportedError as error:
+            self._fail(error)
+            found = []
+        self.changes += found
+        try:
+            table = self._complete_all(captured, found)
+        except BinlogError as error:
+            self._fail(error)
+            table = self._complete_all(captured, found)
+        return captured.with_tables(table, self.table_maps)
+
+    def _fail(self, error: BinlogError) -> None:
+        self._refuse(error)
+        self._past.lose_server(error)
+        self._forget()
+
+    def _complete_all(
+        self, captured: CapturedBlock, found: list[LoggedChange]
+    ) -> npt.NDArray[np.int64]:
+        """Return the completed table of each rows event."""
+        logged, flavor = captured.table_maps, captured.block.format.flavor
+        self._note(logged, captured.block.format)
+        own: npt.NDArray[np.int64] = self._plain[captured.table]
+        if found and self._all_changes is None and self._past.can_tell:
+            self._history = None
+            self.needs_restart |= self._comes_late(found, captured)
+        self._answer(own, np.flatnonzero(own == _NEEDS), captured)
+        gains = np.flatnonzero(own == _GAINS)
+        try:
+            self._answer(own, gains, captured)
         except (AccessDeniedError, UnsupportedError):
             self._past.can_gain = False
             for index in np.flatnonzero(self._plain == _GAINS).tolist():
                 self._plain[index] = self._index(logged[index])
-            own[gains] = self._plain[table[gains]]
-        if block.format.flavor is Flavor.MARIADB and not self.gave_up:
-            self._check_versioned(block, rows, table, logged)
+            own[gains] = self._plain[captured.table[gains]]
+        if flavor is Flavor.MARIADB and not self.needs_restart:
+            self._check_versioned(captured, own)
         return own
 
-    def _check_versioned(
-        self,
-        block: EventBlock,
-        rows: npt.NDArray[np.int64],
-        table: npt.NDArray[np.int64],
-        logged: Sequence[TableMap],
-    ) -> None:
-        for index in np.unique(table).tolist():
-            name = logged[index].database, logged[index].table
-            if _has_period(logged[index]) or self._past.is_versioned(name):
-                event = int(rows[np.flatnonzero(table == index)[0]])
-                self._refuse_versioned(block, event, logged[index])
+    def _check_versioned(self, captured: CapturedBlock, own: npt.NDArray[np.int64]) -> None:
+        indexes, first = np.unique(own, return_index=True)
+        for index, event in zip(indexes.tolist(), first.tolist(), strict=True):
+            logged = captured.table_maps[int(captured.table[event])]
+            name = logged.database, logged.table
+            if index not in self.refused and (_has_period(logged) or self._past.is_versioned(name)):
+                self.refused[index] = TableRefusal(_versioned(captured, event, logged), None)
 
     def _answer(
         self,
         own: npt.NDArray[np.int64],
         depends: npt.NDArray[np.int64],
-        block: EventBlock,
-        rows: npt.NDArray[np.int64],
-        table: npt.NDArray[np.int64],
-        *,
-        logged: Sequence[TableMap],
-        file_index: int,
+        captured: CapturedBlock,
     ) -> None:
         """Put the indexes of completed tables in the places of `own` that depend on the past."""
-        if self.gave_up or not len(depends):
+        unknown = self._all_changes is None and self._past.can_tell
+        if len(depends) and unknown and not self._tentative:
+            self.needs_restart = True
+        if self.needs_restart or not len(depends):
             return
-        row = (np.int64(file_index) << ROW_FILE_SHIFT) + block.place[rows[depends]]
-        for which, index in self._epochs(table[depends], row, logged, block.format.flavor):
-            event, first = int(rows[depends[which[0]]]), int(row[which[0]])
-            own[depends[which]] = self._complete(block, event, logged[index], index, first)
-            if self.gave_up:
+        chosen = captured.where(depends)
+        for which, index in self._epochs(chosen):
+            own[depends[which]] = self._complete(captured, int(depends[which[0]]), index)
+            if self.needs_restart:
                 break
 
     def _note(self, logged: Sequence[TableMap], file_format: FormatDescription) -> None:
@@ -355,25 +385,16 @@ class SchemaReader:
                 indexes.append(_GAINS if gains else self._index(each))
         self._plain = np.append(self._plain, np.array(indexes, dtype=np.int64))
 
-    def _statements(
-        self, block: EventBlock, transactions: Transactions, file_index: int
-    ) -> Iterator[LoggedChange]:
-        for event, query in self._ddl.read(transactions):
-            offset = int(block.position[event])
-            row = (file_index << ROW_FILE_SHIFT) + int(block.place[event])
-            with placed(block.file, offset):
-                changes = changes_of(query, block.format.flavor)
+    def _statements(self, captured: CapturedBlock) -> Iterator[LoggedChange]:
+        for row, file, offset, query in captured.statements:
+            with placed(file, offset):
+                changes = changes_of(query, captured.block.format.flavor)
             for change in changes:
-                yield LoggedChange(row, block.file, offset, change)
+                yield LoggedChange(row, file, offset, change)
 
-    def _comes_late(
-        self,
-        found: list[LoggedChange],
-        table: npt.NDArray[np.int64],
-        row: npt.NDArray[np.int64],
-        logged: Sequence[TableMap],
-    ) -> bool:
+    def _comes_late(self, found: list[LoggedChange], captured: CapturedBlock) -> bool:
         """Whether a statement of the block changes a table whose rows came before it."""
+        table, row, logged = captured.table, captured.row, captured.table_maps
         first: dict[TableName, int] = dict.fromkeys(self._names, -1)
         for index in np.unique(table[self._plain[table] < 0]).tolist():
             name = logged[index].database, logged[index].table
@@ -386,20 +407,20 @@ class SchemaReader:
             for name, begin in first.items()
         )
 
-    def _epochs(
-        self,
-        table: npt.NDArray[np.int64],
-        row: npt.NDArray[np.int64],
-        logged: Sequence[TableMap],
-        flavor: Flavor,
-    ) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+    def _epochs(self, captured: CapturedBlock) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
         """Yield the events of each TABLE_MAP between two statements on its table."""
+        table, row, logged = captured.table, captured.row, captured.table_maps
         indexes = np.unique(table).tolist()
+        if not self._past.can_tell:
+            for index in indexes:
+                yield np.flatnonzero(table == index), index
+            return
         names = {(logged[index].database, logged[index].table) for index in indexes}
         if self._history is None or not names <= self._names:
             names |= self._names
-            changes = self.changes if self._past.changes is None else self._past.changes
-            self._history = self._past.history(changes, names, flavor)
+            changes = self.changes if self._all_changes is None else self._all_changes
+            flavor = captured.block.format.flavor
+            self._history = self._past.history(list(changes), names, flavor)
             self._names = names
         for index in indexes:
             own = np.flatnonzero(table == index)
@@ -408,59 +429,60 @@ class SchemaReader:
             for each in np.unique(epoch).tolist():
                 yield own[epoch == each], index
 
-    def _complete(
-        self, block: EventBlock, event: int, table_map: TableMap, index: int, row: int
-    ) -> int:
-        """Return the index of a table as it was at a row; -1 where the range must be read again."""
-        if self._history is None:
-            return -1
+    def _complete(self, captured: CapturedBlock, event: int, index: int) -> int:
+        """Return the index of a table as it was at a rows event; -1 where a restart is needed."""
+        table_map, row = captured.table_maps[index], int(captured.row[event])
         name = table_map.database, table_map.table
-        begin = max((each for each in self._history.bounds(name) if each <= row), default=-1)
+        bounds = self._history.bounds(name) if self._history is not None else []
+        begin = max((each for each in bounds if each <= row), default=-1)
         known = self._completed.get((index, begin))
         if known is not None:
             return known
-        completed = complete_table_map(
-            table_map,
-            *self._history.at(name, row),
-            flavor=block.format.flavor,
-            version=_version(block.format),
-        )
-        if isinstance(completed, Unclear) and self._plain[index] == _GAINS:
-            completed = table_map
-        elif isinstance(completed, Unclear):
-            if self._past.changes is None:
-                # A statement that comes later in the range may explain it.
-                self.gave_up = True
-                return -1
-            if self._past.is_versioned(name):
-                self._refuse_versioned(block, event, table_map)
-            advice = _ADVICE_UNDER_FULL if table_map.has_names else _ADVICE
-            self._refuse(
-                "the log does not say enough of a captured table's columns, and the server's "
-                f"catalogue does not tell it for certain ({completed.reason}): {advice}",
-                block,
-                event,
+        completed: TableMap | Unclear | None = None
+        if self._history is not None:
+            completed = complete_table_map(
                 table_map,
+                *self._history.at(name, row),
+                flavor=captured.block.format.flavor,
+                version=_version(captured.block.format),
             )
-        found = self._completed[index, begin] = self._index(completed)
+        if not isinstance(completed, TableMap) and self._plain[index] == _GAINS:
+            completed = table_map
+        if isinstance(completed, TableMap):
+            found = self._index(completed)
+        elif completed is not None and self._all_changes is None:
+            # A statement that comes later in the range may explain it.
+            self.needs_restart = True
+            return -1
+        else:
+            found = len(self.table_maps)
+            self.table_maps.append(table_map)
+            self.refused[found] = self._unclear(captured, event, table_map, completed)
+        self._completed[index, begin] = found
         return found
 
-    def _refuse(self, message: str, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
-        raise ServerSetupError(
-            message,
-            table=f"{table_map.database}.{table_map.table}",
-            file=block.file,
-            offset=int(block.position[event]),
+    def _unclear(
+        self, captured: CapturedBlock, event: int, table_map: TableMap, unclear: Unclear | None
+    ) -> TableRefusal:
+        """Return why a table is refused whose TABLE_MAP could not be completed."""
+        failure = self._past.failure
+        if unclear is None and failure is not None:
+            where = _location(captured, event, table_map)
+            error: BinlogError = type(failure)(failure.args[0], **(failure.context | where))
+            return TableRefusal(error, str(failure))
+        if unclear is None:
+            text = "there is no server to ask for the names of a captured table's columns"
+            error = ServerSetupError(f"{text}: {_ADVICE}", **_location(captured, event, table_map))
+            return TableRefusal(error, None)
+        if self._past.is_versioned((table_map.database, table_map.table)):
+            return TableRefusal(_versioned(captured, event, table_map), unclear.reason)
+        advice = _ADVICE_UNDER_FULL if table_map.has_names else _ADVICE
+        error = ServerSetupError(
+            "the log does not say enough of a captured table's columns, and the server's "
+            f"catalogue does not tell it for certain ({unclear.reason}): {advice}",
+            **_location(captured, event, table_map),
         )
-
-    def _refuse_versioned(self, block: EventBlock, event: int, table_map: TableMap) -> NoReturn:
-        raise UnsupportedError(
-            "a system-versioned table: its former rows are in the log like any others, and SELECT "
-            "does not return them. Leave the table out",
-            table=f"{table_map.database}.{table_map.table}",
-            file=block.file,
-            offset=int(block.position[event]),
-        )
+        return TableRefusal(error, unclear.reason)
 
     def _index(self, table_map: TableMap) -> int:
         known = self._indexes.get(table_map)
@@ -468,6 +490,20 @@ class SchemaReader:
             known = self._indexes[table_map] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known
+
+
+def _location(captured: CapturedBlock, event: int, table_map: TableMap) -> dict[str, object]:
+    """Return table and place of a captured rows event, as errors name them."""
+    table = f"{table_map.database}.{table_map.table}"
+    return {"table": table, **captured.location(int(captured.events[event]))}
+
+
+def _versioned(captured: CapturedBlock, event: int, table_map: TableMap) -> UnsupportedError:
+    return UnsupportedError(
+        "a system-versioned table: its former rows are in the log like any others, and SELECT "
+        "does not return them. Leave the table out",
+        **_location(captured, event, table_map),
+    )
 
 
 def _has_period(table_map: TableMap) -> bool:

@@ -21,7 +21,7 @@ from airflow_provider_binlog.schema import (
     new_table_id,
 )
 from airflow_provider_binlog.schema_history.identity import confirm, create, create_like, follow
-from airflow_provider_binlog.schema_history.table_changes import (
+from airflow_provider_binlog.sql.ddl import (
     Altered,
     Created,
     Dropped,
@@ -32,8 +32,10 @@ from airflow_provider_binlog.schema_history.table_changes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
-    from airflow_provider_binlog.schema_history.table_changes import TableChange
+    from airflow_provider_binlog.sql.ddl import TableChange
+    from airflow_provider_binlog.sql.session import Session
 
 
 class NoTable(Enum):
@@ -100,7 +102,7 @@ class Tables:
         known: Known,
         *,
         captured: Callable[[str, str], bool],
-        server: str,
+        identity: SourceIdentity,
         sequence: int,
     ) -> None:
         """Begin at the start of a range.
@@ -108,13 +110,13 @@ class Tables:
         Args:
             known: What was known before.
             captured: Whether a table, by database and name, is captured.
-            server: Of the log: part of every new table id.
+            identity: Of the server that wrote the log: part of every new table id.
             sequence: Number of the range's manifest.
         """
         self.touched: dict[TableId, Touched] = {}
         self._known = known
         self._captured = captured
-        self._server = server
+        self._identity = identity
         self._sequence = sequence
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
@@ -133,28 +135,23 @@ class Tables:
             fields: As `identity.confirm` takes them.
             key: The same.
         """
-        state, schema, actions = confirm(self._ensure(name, place), fields, key)
+        state, schema, actions = confirm(
+            self._ensure(name, place), fields, key, self._identity.flavor
+        )
         self._set(state)
         return state.id, schema, actions
 
     # ------------------------------------------------------------------- statements
 
-    def truncate(self, name: TableName, place: Place) -> Iterator[Action]:
-        """Follow TRUNCATE TABLE."""
-        if self._captured(*name):
-            state = self._ensure(name, place)
-            self._set(state)
-            yield TruncateTable(state.id)
-
     def apply(
-        self, changes: Sequence[TableChange], place: Place, *, partitions: bool
+        self, changes: Sequence[TableChange], place: Place, session: Session
     ) -> Iterator[Action]:
-        """Follow what one statement did.
+        """Follow what one statement did, and yield its actions.
 
         Args:
-            changes: As `read_changes` returns them.
+            changes: As `read_ddl` returns them.
             place: Of the statement.
-            partitions: Whether a table that it creates was a partition, and so may have rows.
+            session: That ran it.
         """
         # Names that are not captured, and stand for a table between two renames of one statement.
         between: dict[TableName, TableState] = {}
@@ -166,40 +163,44 @@ class Tables:
             elif not self._captured(*change.table):
                 continue
             elif isinstance(change, Altered):
-                yield from self._alter(change, place)
+                yield from self._alter(change, place, session)
             elif isinstance(change, Created):
-                yield from self._create(change, place, partition=partitions)
+                yield from self._create(change, place, session)
             elif isinstance(change, Dropped):
                 yield from self._drop(change.table, place)
+            else:
+                yield from self._truncate(change.table, place)
 
-    def _alter(self, change: Altered, place: Place) -> Iterator[Action]:
-        known = self._find(change.table)
-        state = known if isinstance(known, TableState) else self._new(change.table, place)
-        altered, actions = follow(state, change.alterations)
-        if altered != state or actions:
+    def _alter(self, change: Altered, place: Place, session: Session) -> Iterator[Action]:
+        known = self._ensure(change.table, place)
+        altered, actions = follow(known, change.alterations, session)
+        if altered != known or actions:
             self._set(altered)
         yield from actions
 
-    def _create(self, change: Created, place: Place, *, partition: bool) -> Iterator[Action]:
+    def _create(self, change: Created, place: Place, session: Session) -> Iterator[Action]:
         name, known = change.table, self._find(change.table)
         if change.optional and known is not NO_TABLE:
             return
         if isinstance(known, TableState):
             # It was dropped, and the log does not say so.
             yield from self._end(known)
-        state = self._new(name, place)
-        if partition:
-            self._set(state)
-            yield RewriteRows(state.id, "made the table of a partition, with its rows")
-            return
-        state = replace(state, created=self._sequence)
+        state = replace(self._new(name, place), created=self._sequence)
         if change.like is not None:
             like = self._find(change.like) if self._captured(*change.like) else None
             state = create_like(state, like.schema if isinstance(like, TableState) else None)
         elif change.elements is not None:
-            state = create(state, change.elements)
-        self._set(state)
+            state = create(state, change.elements, session)
         yield CreateTable(state.id, name)
+        if change.takes_rows:
+            state = replace(state, created=None)
+            yield RewriteRows(state.id, "created the table with rows that no row event shows")
+        self._set(state)
+
+    def _truncate(self, name: TableName, place: Place) -> Iterator[Action]:
+        state = self._ensure(name, place)
+        self._set(state)
+        yield TruncateTable(state.id)
 
     def _drop(self, name: TableName, place: Place) -> Iterator[Action]:
         known = self._find(name)
@@ -248,7 +249,7 @@ class Tables:
         return known if isinstance(known, TableState) else self._new(name, place)
 
     def _new(self, name: TableName, place: Place) -> TableState:
-        return TableState(new_table_id(self._server, place.file, place.offset, name), name)
+        return TableState(new_table_id(self._identity.server, place.file, place.offset, name), name)
 
     def _find(self, name: TableName) -> TableState | NoTable | None:
         if name not in self._names:

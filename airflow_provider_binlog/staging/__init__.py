@@ -1,1 +1,1 @@
-"""The files between capture and merge: where they lie, how they are written, which count."""
+"""The staged files between capture and merge: paths, manifests, object store, Parquet writer."""

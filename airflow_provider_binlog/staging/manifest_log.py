@@ -1,8 +1,8 @@
-"""The manifests of one source, in order: a log that only grows.
+"""The manifests of one source: an append-only log.
 
-A manifest's key is its sequence number, and it is created only where none is: of two runs that
-staged the same range exactly one becomes part of the log. Each manifest starts where the one before
-it stops.
+A manifest's key is its sequence number, and the key is created only if it is absent: of two runs
+that staged the same range exactly one commits its manifest. Each manifest starts where the previous
+one stops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
 from airflow_provider_binlog.manifest import Manifest, check_follows
-from airflow_provider_binlog.position import goes_on
+from airflow_provider_binlog.position import is_contiguous
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ManifestLog:
         return f"{self._folder}/{manifest_name(sequence)}"
 
     def sequences(self) -> list[int]:
-        """Return the numbers of all manifests, rising: one listing, nothing is read."""
+        """Return the numbers of all manifests, ascending, from one listing."""
         numbers = map(maybe_sequence, self._store.list(self._folder))
         return [number for number in numbers if number is not None]
 
@@ -42,7 +42,7 @@ class ManifestLog:
         """Return one manifest.
 
         Raises:
-            ManifestError: There is none of this number, it is unreadable, or it bears another one.
+            ManifestError: It is missing or unreadable, or has another number inside.
         """
         manifest = self.maybe_load(sequence)
         if manifest is None:
@@ -53,7 +53,7 @@ class ManifestLog:
         """Return one manifest; None if there is none of this number.
 
         Raises:
-            ManifestError: It is unreadable, or bears another number.
+            ManifestError: It is unreadable, or has another number inside.
         """
         key = self.key(sequence)
         try:
@@ -64,7 +64,7 @@ class ManifestLog:
             error.context["key"] = key
             raise
         if manifest.sequence != sequence:
-            raise ManifestError("a manifest under another's key", key=key, holds=manifest.sequence)
+            raise ManifestError("a manifest under the wrong key", key=key, holds=manifest.sequence)
         return manifest
 
     def latest(self) -> Manifest | None:
@@ -73,13 +73,13 @@ class ManifestLog:
         return self.load(sequences[-1]) if sequences else None
 
     def after(self, sequence: int) -> Iterator[Manifest]:
-        """Yield the manifests behind number `sequence`, in order, each loaded in its turn.
+        """Yield the manifests after number `sequence`, in order; each is loaded when it is needed.
 
-        The first one that follows is checked against manifest `sequence` if that is still there.
+        The first one is checked against manifest `sequence` if that still exists.
 
         Raises:
-            ManifestError: A number is missing, or a manifest does not start where the one before
-                it stops.
+            ManifestError: A number is missing, or a manifest does not start where the previous one
+                stops.
         """
         sequences = self.sequences()
         first = bisect_right(sequences, sequence)
@@ -96,15 +96,15 @@ class ManifestLog:
             yield manifest
             previous = manifest
 
-    def seal(self, manifest: Manifest) -> str:
-        """Add a manifest to the log, which makes its parts visible. Returns its key.
+    def commit(self, manifest: Manifest) -> str:
+        """Add a manifest to the log, which makes its parts visible. Return its key.
 
-        Sealing the very same manifest again changes nothing: the answer to the first try may have
-        been lost on its way.
+        Committing the same manifest again changes nothing: the response to the first try may have
+        been lost.
 
         Raises:
-            ManifestError: The manifest before it is missing, or does not stop where this one
-            starts. ConflictError: Another run sealed this number first.
+            ManifestError: The previous manifest is missing, or does not stop where this one starts.
+            ConflictError: Another run committed this number first.
         """
         if manifest.sequence > 1:
             check_follows(self.load(manifest.sequence - 1).end, manifest)
@@ -116,22 +116,21 @@ class ManifestLog:
                 raise
         return key
 
-    def adopt(self, sequence: int, identity: SourceIdentity, start: Position) -> Manifest | None:
-        """Return the manifest that already covers what a run is about to stage; None if none does.
+    def reuse(self, sequence: int, identity: SourceIdentity, start: Position) -> Manifest | None:
+        """Return the manifest that already has the number `sequence`; None if there is none.
 
-        An earlier try of the run, or another run, may have sealed the number this run would use. If
-        that manifest starts where the run starts, its range is staged, and the run goes on behind
-        it.
+        An earlier try of the run, or another run, may have committed it. If it starts where the run
+        starts, its range is staged, and the run reuses it and continues after its stop.
 
         Raises:
-            ConflictError: The number is taken by a manifest that starts elsewhere.
+            ConflictError: That manifest starts elsewhere.
         """
         manifest = self.maybe_load(sequence)
         if manifest is None:
             return None
-        if not goes_on(start, identity, manifest.start, manifest.identity):
+        if not is_contiguous(start, identity, manifest.start, manifest.identity):
             raise ConflictError(
-                "this manifest is taken by another range: does the checkpoint lag behind "
+                "this sequence number is taken by another range: does the checkpoint lag behind "
                 "the manifests, or do two sources share a name?",
                 key=self.key(sequence),
                 holds=manifest.start,

@@ -1,9 +1,9 @@
-"""Where staged files are kept: whole objects under keys, on whatever fsspec reaches.
+"""The store of staged files: whole objects under keys, on any file system of fsspec.
 
-An object appears whole or not at all, and once it is there everybody sees it. `create` decides
-races: of two writers of one key exactly one wins. Local files get that from a temporary file that
-is renamed or linked, S3 and its like from a conditional put. A process that dies leaves nothing
-half-written visible; a machine that loses power may, and the checksums in the manifest tell.
+An object appears whole or not at all, and every later reader sees it. `create` decides races: of
+two writers of one key exactly one wins. On local files a temporary file is renamed or linked; S3
+and similar stores have a conditional put. A process that dies leaves no partial object visible. A
+machine that loses power may; the checksums in the manifest detect it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ObjectStore(Protocol):
-    """What the rest of the package asks of a store.
+    """What the rest of the package requires of a store.
 
     Keys are relative to the store's root and divided by `/`. Every method raises
     `StoreUnavailableError` if trying again may help, and `StagingError` if it cannot.
@@ -44,13 +44,13 @@ class ObjectStore(Protocol):
         """
 
     def write(self, key: str, data: bytes) -> None:
-        """Store `data`, in place of what was there before."""
+        """Store `data`; an object under the key is replaced."""
 
     def create(self, key: str, data: bytes) -> None:
-        """Store `data` where nothing is stored yet.
+        """Store `data` if the key does not exist yet.
 
         Raises:
-            ConflictError: The key is taken; what it holds is untouched.
+            ConflictError: The key exists; its object is unchanged.
         """
 
     def folders(self, folder: str) -> list[str]:
@@ -62,7 +62,7 @@ class ObjectStore(Protocol):
     def list(self, folder: str) -> list[str]:
         """Return the names of the objects directly below `folder`, sorted.
 
-        Without the folder's own name; empty if there is none. Never from a cache.
+        Names without the folder; empty if the folder does not exist. Never from a cache.
         """
 
     def size(self, key: str) -> int:
@@ -77,7 +77,7 @@ class FsspecStore:
     """An `ObjectStore` below `root` on any fsspec file system.
 
     `create` is atomic on local files, on S3, Google Cloud Storage and Azure, and in memory. On
-    other file systems fsspec looks first and writes then, which leaves a gap for a race.
+    other file systems fsspec checks first and then writes, which leaves a window for a race.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
@@ -99,7 +99,7 @@ class FsspecStore:
                 self._fs.pipe_file(self._path(key), data)
 
     def create(self, key: str, data: bytes) -> None:
-        """Store `data` where nothing is stored yet; see `ObjectStore`."""
+        """Store `data` if the key does not exist yet; see `ObjectStore`."""
         with translated(key), _of_an_existing_store(key):
             try:
                 if self._local:
@@ -107,7 +107,7 @@ class FsspecStore:
                 else:
                     self._fs.pipe_file(self._path(key), data, mode="create")
             except FileExistsError as error:
-                raise ConflictError("someone else wrote this key first", key=key) from error
+                raise ConflictError("another writer created this key first", key=key) from error
 
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders directly below `folder`; see `ObjectStore`."""
@@ -146,7 +146,7 @@ class FsspecStore:
 def open_store(uri: str, **options: Any) -> FsspecStore:
     """Return the store below `uri`, for instance `file:///data/staging` or `s3://lake/staging`.
 
-    `options` go to the fsspec file system.
+    `options` are passed to the fsspec file system.
 
     Raises:
         StagingError: No file system is known for the URI's scheme, or its package is missing.
@@ -159,16 +159,16 @@ def open_store(uri: str, **options: Any) -> FsspecStore:
 
 
 def _replace(path: str, data: bytes) -> None:
-    """Put a whole file in place of what is there."""
+    """Replace the file in one step."""
     with _temporary(path, data) as temporary:
         temporary.replace(path)
 
 
 def _link(path: str, data: bytes) -> None:
-    """Put a whole file where none is; a hard link to a taken name fails, on NFS too.
+    """Create the file in one step. A hard link to an existing name fails, on NFS too.
 
     Raises:
-        FileExistsError: The name is taken.
+        FileExistsError: The name exists.
     """
     with _temporary(path, data) as temporary:
         try:
@@ -176,7 +176,7 @@ def _link(path: str, data: bytes) -> None:
         except OSError as error:
             if error.errno in {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}:
                 raise StagingError(
-                    "this file system has no hard links, by which a manifest is created only once",
+                    "this file system has no hard links, which exclusive creation needs",
                     path=path,
                 ) from error
             raise
@@ -184,7 +184,7 @@ def _link(path: str, data: bytes) -> None:
 
 @contextmanager
 def _temporary(path: str, data: bytes) -> Iterator[Path]:
-    """Write `data` beside `path` under a name that no listing shows; remove it in the end."""
+    """Write `data` beside `path` under a name that no listing shows; remove it afterwards."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
@@ -196,7 +196,7 @@ def _temporary(path: str, data: bytes) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-# Wrong however often it is tried: a bad name, a method the store lacks, a folder in the way.
+# A retry cannot help: a bad name, a method that the store lacks, a folder under the file's name.
 _LASTING = frozenset(
     {
         errno.EEXIST,
@@ -214,10 +214,10 @@ _LASTING = frozenset(
 
 @contextmanager
 def translated(key: str) -> Iterator[None]:
-    """Turn what fsspec and its clients raise of an object into our errors.
+    """Translate the exceptions of fsspec and its clients into our errors.
 
-    Python's own exceptions other than `OSError` pass: they are mistakes in a program. Those of the
-    clients (botocore, aiohttp, ...) mean a failed request, unless they speak of credentials.
+    Built-in exceptions other than `OSError` are raised unchanged: they are bugs. Those of the
+    clients (botocore, aiohttp, ...) mean a failed request, unless they are about credentials.
     """
     try:
         yield
@@ -241,7 +241,7 @@ def translated(key: str) -> Iterator[None]:
 
 @contextmanager
 def _of_an_existing_store(key: str) -> Iterator[None]:
-    """Say what is missing when something is written: not the key, but the bucket around it."""
+    """Report what is missing when a write fails: not the key, but the bucket."""
     try:
         yield
     except FileNotFoundError as error:

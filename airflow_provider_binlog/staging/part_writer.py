@@ -1,12 +1,12 @@
-"""Writes one part: a table of change rows as a Parquet file.
+"""Write one part: a table of change rows as a Parquet file.
 
-The same rows give the same bytes, in however many chunks they come: a retry overwrites a part with
-what it already held. (Another release of Arrow may write other bytes.)
+The same rows give the same bytes, whatever their chunks: a retry overwrites a part with the same
+content. (Another release of Arrow may write different bytes.)
 
-The choices were measured on a million rows of eleven columns: dictionaries only where values repeat
-by their nature, because building one for a column of distinct values costs more than it saves; zstd
-at its fastest real level; differences in place of whole numbers and times, which is no slower and a
-tenth smaller; minima and maxima only where a reader may look for a range. BYTE_STREAM_SPLIT would
+The choices were measured on a million rows of eleven columns: dictionaries only for columns whose
+values repeat, because building one for distinct values costs more than it saves; zstd at level 1;
+DELTA_BINARY_PACKED for integers and times, which is no slower and a tenth smaller; statistics only
+for columns that readers filter by. BYTE_STREAM_SPLIT would
 save more on decimals and doubles, but not every reader knows it.
 """
 
@@ -30,14 +30,14 @@ _ZSTD_LEVEL = 1
 
 
 class WrittenPart(NamedTuple):
-    """What a manifest says of a part's file: its size in bytes, and its SHA-256 in hex."""
+    """What a manifest records of a part's file: its size in bytes, and its SHA-256 in hex."""
 
     bytes: int
     sha256: str
 
 
 def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) -> WrittenPart:
-    """Store `table` under `key` as Parquet, in one write: the part is there whole or not at all.
+    """Store `table` under `key` as Parquet, in one write: the part appears whole or not at all.
 
     `table` holds the columns of `schema`, then the change columns.
     """

@@ -1,4 +1,4 @@
-"""Where the staged files of a source lie: keys below the root of the store.
+"""The keys of a source's staged files, below the root of the store.
 
     <source>/manifests/0000000000000042.json
     <source>/schemas/<database>/<table>/0000000000000041.json
@@ -6,12 +6,12 @@
 
 The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
 spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
-scheme and `{a,b}` for a pattern, and passes over names that begin with `_` or `.`), in a URI and in
-a folder. Every file has a folder of its own kind around it, so that no key is ever the beginning of
-another one: some stores cannot hold both `a/b` and `a/b/c`.
+scheme and `{a,b}` for a pattern, and skips names that begin with `_` or `.`), in a URI and in
+a folder. No key is a prefix of another one followed by `/`: some stores cannot hold both
+`a/b` and `a/b/c`.
 
-Names that differ only in case share a folder where the file system ignores case. Their files do not
-meet: a part's ordinal counts over all tables of its manifest.
+Names that differ only in case share a folder where the file system ignores case. Their files have
+different names even so: a part's ordinal counts over all tables of its manifest.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _HASH_DIGITS = 32
 
 
 def encode_name(name: str) -> str:
-    """Return `name` as one part of a key: ASCII, at most 200 bytes, another one for each name.
+    """Return `name` as one segment of a key: ASCII, at most 200 bytes, different for every name.
 
-    Kept are ASCII letters, digits, `.`, `-` and `_`, the dot and the underscore not as the first
-    character. A name whose encoding is longer is cut, and ends in `~` and a hash of the whole.
+    ASCII letters, digits, `.`, `-` and `_` are kept, but not a dot or underscore in first place. A
+    longer name is truncated, and ends in `~` and a hash of the whole name.
 
     Raises:
         ConfigurationError: The name is empty.
@@ -65,10 +65,10 @@ def decode_name(encoded: str) -> str:
     """Return the name that `encode_name` encoded.
 
     Raises:
-        StagingError: The name was cut; the manifest has it in full.
+        StagingError: The name was truncated; the manifest has it in full.
     """
     if _HASH_MARK in encoded:
-        raise StagingError("a long name is stored cut: take it from the manifest", name=encoded)
+        raise StagingError("a long name is truncated: take it from the manifest", name=encoded)
     return unquote(encoded, errors="strict")
 
 
@@ -106,10 +106,10 @@ def schema_folder(source: str, database: str, table: str | None = None) -> str:
 
 
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
-    """Return where a part lies below its source's folder: what `Part.path` holds.
+    """Return the path of a part below its source's folder: what `Part.path` holds.
 
-    `ordinal` counts the parts of the manifest over all of its tables. `range_id` names what was
-    staged, so that two runs that stage different ranges under one number do not overwrite each
+    `ordinal` counts the parts of the manifest over all of its tables. `range_id` identifies the
+    range, so that two runs that stage different ranges under one number do not overwrite each
     other's parts.
 
     Raises:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
 
 
-class BinlogSource(Protocol):
+class BlockStream(Protocol):
     """A server's log, or files of one.
 
     The same range gives the same events, byte for byte, from every source.
@@ -49,8 +49,8 @@ def events_from(block: EventBlock, offset: int) -> EventBlock:
     Raises:
         ForeignPositionError: No event of the block begins there.
     """
-    first = int(block.position.searchsorted(offset))
-    if first == len(block) or block.position[first] != offset:
+    first = int(block.offset.searchsorted(offset))
+    if first == len(block) or block.offset[first] != offset:
         raise ForeignPositionError(
             "no event begins at the position", file=block.file, offset=offset
         )

@@ -26,13 +26,13 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
     """
     from airflow_provider_binlog.capture import part_maker
     from airflow_provider_binlog.staging.part_writer import WrittenPart
-    from airflow_provider_binlog.transport.files.reader import FileSource
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
 
     part_maker.__dict__["write_part"] = not_written
-    source = FileSource([Path(folder, file)])
+    source = FileBlockStream([Path(folder, file)])
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         _capture(source, file=file, size=size, staging=first)
         return _capture(source, file=file, size=size, staging=second)
@@ -43,9 +43,9 @@ def server_to_parquet(*, port: int, file: str, size: int, **_: Any) -> Result:
     import pymysql
 
     from airflow_provider_binlog.position import Flavor
-    from airflow_provider_binlog.transport.stream.live import LiveSource
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
-    source = LiveSource(
+    source = ServerBlockStream(
         lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),
         flavor=Flavor.MYSQL,
     )
@@ -57,7 +57,7 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     import numpy as np
     import pyarrow as pa
 
-    from airflow_provider_binlog.capture import TableFilter, extract
+    from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import open_store
@@ -68,17 +68,19 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     pa.array(np.zeros(1))
     began, busy = time.perf_counter(), time.process_time()
     extracted = extract(
+        ExtractRequest(
+            identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
+            start=Position(file, FIRST_OFFSET),
+            sequence=1,
+            stop=Position(file, size),
+            tables=TableFilter(["bench.*"]),
+            source_name="bench",
+            # Both images of an update, as the peer gives them.
+            before_images=BeforeImages.ALL,
+            created_by="bench",
+        ),
         source,
-        identity=SourceIdentity(Flavor.MYSQL, "bench", "binlog"),
-        checkpoint_position=Position(file, FIRST_OFFSET),
-        next_sequence=1,
-        stop=Position(file, size),
-        tables=TableFilter(["bench.*"]),
-        store=store,
-        source_name="bench",
-        # Both images of an update, as the peer gives them.
-        before_images=BeforeImages.ALL,
-        created_by="bench",
+        store,
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - busy
     images = sum(manifest.rows for manifest in extracted.manifests)

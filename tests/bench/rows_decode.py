@@ -18,7 +18,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.support.json_documents import document
 from tests.unit.rows import wire
 
@@ -44,7 +44,7 @@ TABLE = wire.table(
     wire.column(ColumnType.TIMESTAMP2, b"\x00"),
     wire.column(ColumnType.BLOB, b"\x02"),
     wire.column(ColumnType.DOUBLE, b"\x08"),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"new", b"paid", b"sent")),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"new", b"paid", b"sent")),
     key=[0],
 )
 JSON_TABLE = wire.table(
@@ -216,7 +216,7 @@ def columns(layout: RowLayout, events: RowsEvents) -> None:
     for name, seconds in taken.items():
         print(f"  {name:34} {seconds / count * 1e9:6.1f} ns")
     rest = total - sum(taken.values())
-    print(f"  {'heads, walk, places, joining':34} {rest / count * 1e9:6.1f} ns")
+    print(f"  {'headers, walk, offsets, joining':34} {rest / count * 1e9:6.1f} ns")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", 
 
 
 def checkpoint(sequence: int, saved_by: str = "run") -> Checkpoint:
-    """Return a checkpoint behind manifest `sequence`, a thousand bytes each."""
+    """Return a checkpoint that covers manifest `sequence`, a thousand bytes each."""
     position = Position("binlog.000001", 4 + 1000 * sequence, f"{IDENTITY.server}:1-{sequence + 1}")
     return Checkpoint(IDENTITY, position, sequence, "2026-11-21T00:00:00+00:00", saved_by)
 
@@ -33,7 +33,7 @@ class CheckpointStoreCases:
         assert checkpoints.get(KEY) is None
         assert load(checkpoints, KEY) is None
 
-    def test_gives_back_what_was_set(self, checkpoints: CheckpointStore) -> None:
+    def test_returns_what_was_set(self, checkpoints: CheckpointStore) -> None:
         checkpoints.set(KEY, '{"text": "ü %41 {{ x }}"}')
 
         assert checkpoints.get(KEY) == '{"text": "ü %41 {{ x }}"}'
@@ -43,13 +43,13 @@ class CheckpointStoreCases:
 
         assert load(checkpoints, KEY) == checkpoint(1)
 
-    def test_sources_do_not_meet(self, checkpoints: CheckpointStore) -> None:
+    def test_sources_are_separate(self, checkpoints: CheckpointStore) -> None:
         overwrite(checkpoints, KEY, checkpoint(1))
         overwrite(checkpoints, KEY + "2", checkpoint(2))
 
         assert load(checkpoints, KEY) == checkpoint(1)
 
-    def test_advances_from_nothing_and_on(self, checkpoints: CheckpointStore) -> None:
+    def test_advances_from_no_checkpoint(self, checkpoints: CheckpointStore) -> None:
         advance(checkpoints, KEY, expected=None, new=checkpoint(1))
         advance(checkpoints, KEY, expected=checkpoint(1), new=checkpoint(2))
 
@@ -73,7 +73,7 @@ class CheckpointStoreCases:
             advance(checkpoints, KEY, expected=expected, new=checkpoint(4))
         assert load(checkpoints, KEY) == checkpoint(2)
 
-    def test_refuses_if_it_is_gone(self, checkpoints: CheckpointStore) -> None:
+    def test_refuses_if_it_was_deleted(self, checkpoints: CheckpointStore) -> None:
         with pytest.raises(CheckpointMovedError):
             advance(checkpoints, KEY, expected=checkpoint(1), new=checkpoint(2))
         assert load(checkpoints, KEY) is None
@@ -108,7 +108,7 @@ class CheckpointStoreCases:
             advance(checkpoints, KEY, expected=checkpoint(1), new=other)
         assert load(checkpoints, KEY) == checkpoint(1)
 
-    def test_follows_a_server_that_took_over(self, checkpoints: CheckpointStore) -> None:
+    def test_follows_a_failover(self, checkpoints: CheckpointStore) -> None:
         overwrite(checkpoints, KEY, checkpoint(5))
         other = dataclasses.replace(
             checkpoint(6),

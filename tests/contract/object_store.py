@@ -36,7 +36,7 @@ class ObjectStoreCases:
         assert store.read("folder/empty") == b""
         assert store.list("folder") == ["empty"]
 
-    def test_create_refuses_a_taken_key_and_leaves_what_is_there(self, store: ObjectStore) -> None:
+    def test_create_refuses_an_existing_key_and_keeps_its_object(self, store: ObjectStore) -> None:
         store.create("key", b"first")
 
         with pytest.raises(ConflictError, match="key=key"):
@@ -49,7 +49,7 @@ class ObjectStoreCases:
         with pytest.raises(ConflictError):
             store.create("key", b"second")
 
-    def test_of_many_racers_one_creates(self, store: ObjectStore) -> None:
+    def test_one_of_many_concurrent_creates_wins(self, store: ObjectStore) -> None:
         def race(racer: int) -> int | None:
             try:
                 store.create("folder/prize", b"%d" % racer * 1000)
@@ -64,7 +64,7 @@ class ObjectStoreCases:
         assert store.read("folder/prize") == b"%d" % winners[0] * 1000
         assert store.list("folder") == ["prize"]
 
-    def test_what_is_missing_says_so(self, store: ObjectStore) -> None:
+    def test_a_missing_object_is_an_error(self, store: ObjectStore) -> None:
         store.write("folder/key", b"")
 
         with pytest.raises(ObjectMissingError, match="key=nothing/here"):
@@ -80,7 +80,7 @@ class ObjectStoreCases:
 
         assert store.list("m") == ["10", "9"]
 
-    def test_lists_nothing_where_nothing_is(self, store: ObjectStore) -> None:
+    def test_lists_nothing_in_an_empty_folder(self, store: ObjectStore) -> None:
         assert store.list("no/such/folder") == []
 
     def test_listing_is_never_stale(self, store: ObjectStore) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,31 +49,33 @@ def stage(
     folder: Path,
     tables: Sequence[str] = ("corpus.t",),
     *,
-    read_catalog: CatalogReader | None = None,
+    read_server_tables: CatalogReader | None = None,
 ) -> tuple[Manifest, ...]:
     """Capture a whole log."""
-    source = FileSource(log.files)
+    source = FileBlockStream(log.files)
     extracted = extract(
+        ExtractRequest(
+            identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),
+            start=source.first_position,
+            sequence=1,
+            stop=log.end,
+            tables=TableFilter(tables),
+            source_name=SOURCE,
+            before_images=BeforeImages.ALL,
+            created_by="test",
+            read_server_tables=read_server_tables,
+        ),
         source,
-        identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),
-        checkpoint_position=source.first_position,
-        next_sequence=1,
-        stop=log.end,
-        tables=TableFilter(tables),
-        store=open_store(f"file://{folder}"),
-        source_name=SOURCE,
-        before_images=BeforeImages.ALL,
-        created_by="test",
-        read_catalog=read_catalog,
+        open_store(f"file://{folder}"),
     )
     return extracted.manifests
 
 
 def capture(
-    log: Recorded, folder: Path, *, read_catalog: CatalogReader | None = None
+    log: Recorded, folder: Path, *, read_server_tables: CatalogReader | None = None
 ) -> list[Change]:
     """Return the changes of all tables of a log, in their order."""
-    return read_changes(stage(log, folder, ["*.*"], read_catalog=read_catalog), folder)
+    return read_changes(stage(log, folder, ["*.*"], read_server_tables=read_server_tables), folder)
 
 
 def read_changes(manifests: Sequence[Manifest], folder: Path) -> list[Change]:

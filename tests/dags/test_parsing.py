@@ -1,4 +1,4 @@
-"""Every DAG that we ship is read without a complaint, quickly, and without the engine."""
+"""Every DAG that we ship is parsed without errors, quickly, and without the engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_dags_are_read_without_the_engine(folder: str, home: Path) -> None:
+def test_dags_are_parsed_without_the_engine(folder: str, home: Path) -> None:
     environment = os.environ | {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -56,7 +56,7 @@ def test_dags_are_read_without_the_engine(folder: str, home: Path) -> None:
     assert read["seconds"] < 20
 
 
-def test_the_main_job_is_wired_by_its_arguments() -> None:
+def test_the_example_is_wired_by_its_arguments() -> None:
     from airflow_provider_binlog.example_dags.binlog_to_delta import merge
 
     dag = merge.dag

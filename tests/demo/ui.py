@@ -43,9 +43,9 @@ def show_ui(wanted: Choice | None) -> None:
         wanted: What the user chose; None goes on with whatever there is.
     """
     last = surroundings.maybe_last()
-    goes_on = last is not None and last.dsn is None and wanted in (None, last)
-    choice = last if goes_on and last is not None else wanted or Choice()
-    if not goes_on:
+    is_contiguous = last is not None and last.dsn is None and wanted in (None, last)
+    choice = last if is_contiguous and last is not None else wanted or Choice()
+    if not is_contiguous:
         surroundings.clear()
     with ExitStack() as stack:
         source = make_source(choice, FOLDER / "server")
@@ -53,7 +53,7 @@ def show_ui(wanted: Choice | None) -> None:
         store = surroundings.open_store(choice)
         if store is not None:
             stack.callback(store.stop)
-        if goes_on:
+        if is_contiguous:
             source.start()
             # There is a checkpoint, so that this is not looked at.
             start = "earliest"

@@ -11,20 +11,21 @@ from typing import TypeVar
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
-from airflow_provider_binlog.capture import Limits, TableFilter
+from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, StagingError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
 from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.reference.events import read_file
 
 Result = TypeVar("Result")
 Named = list[tuple[int, str | None, int]]
@@ -76,7 +77,7 @@ def _by_block(data: bytes, block_bytes: int) -> Named:
                 own = read.of_event[index]
                 prefix = int(read.prefix[own])
                 name = None if prefix == NO_NAME else f"{reader.prefixes[prefix]}{read.number[own]}"
-                named.append((int(block.position[index]), name, int(read.commit_ts[own])))
+                named.append((int(block.offset[index]), name, int(read.commit_ts[own])))
     return named
 
 
@@ -164,8 +165,8 @@ class _MemoryStore:
         return len(self.objects[key])
 
 
-def _source(data: bytes, block_bytes: int) -> FileSource:
-    return FileSource([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
+def _source(data: bytes, block_bytes: int) -> FileBlockStream:
+    return FileBlockStream([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
 
 
 def _attempt(work: Callable[[], Result]) -> Result | BinlogError:

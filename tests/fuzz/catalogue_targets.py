@@ -87,11 +87,11 @@ def run_catalogue_rows(data: bytes) -> None:
     said, mapped, *parts = (*seeds.unpack(data), b"", b"")[: 2 + _PARTS_MAX]
     events = rows_events([part for part in parts if len(part) >= HEADER_SIZE])
     way = said[_FACTS.size - 1] >> _READING_SHIFT if len(said) >= _FACTS.size else 0
-    file_format, policies, unnamed_ok = _WAYS[way % len(_WAYS)]
+    file_format, policies, allow_missing_metadata = _WAYS[way % len(_WAYS)]
     table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
     table = completed(table, said, file_format.flavor)
-    layout = compile_layout(table, policies=policies, unnamed_ok=unnamed_ok)
-    layout.manifest_schema()
+    layout = compile_layout(table, policies=policies, allow_missing_metadata=allow_missing_metadata)
+    layout.fields()
     compare(layout, events, BeforeImages.KEY_CHANGES)
 
 

@@ -57,7 +57,7 @@ def _expand(event: Made, version: str, block_bytes: int) -> Found:
     try:
         for block in split_blocks("binlog.000001", file):
             for expanded in expander.expand(block):
-                columns = (expanded.type, expanded.position, expanded.place)
+                columns = (expanded.type, expanded.offset, expanded.expanded_offset)
                 numbers = zip(*(each.tolist() for each in columns), strict=True)
                 bodies = [bytes(expanded.body(index)) for index in range(len(expanded))]
                 found += [(*each, body) for each, body in zip(numbers, bodies, strict=True)]

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.framing import MAGIC, read_file
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_binlog.binlog.magic import MAGIC
 from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
@@ -23,13 +23,14 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.reference.events import read_file
+from tests.reference.rows import decode_plainly
 from tests.unit.blocks import wire
 
 FILE = "binlog.000001"
@@ -108,8 +109,8 @@ def seal(events: list[bytes], position: int) -> list[bytes]:
 def stream(events: list[bytes]) -> bytes:
     """Return a log's events as a server sends them."""
     rotate = FIRST_OFFSET.to_bytes(8, "little") + FILE.encode()
-    head = wire.event(rotate, position=None, type_code=EventType.ROTATE, flags=ARTIFICIAL)
-    return wire.stream([head, *events])
+    header = wire.event(rotate, position=None, type_code=EventType.ROTATE, flags=ARTIFICIAL)
+    return wire.stream([header, *events])
 
 
 # ------------------------------------------------------------------------------ whole files
@@ -117,7 +118,7 @@ def stream(events: list[bytes]) -> bytes:
 
 def read_blocks(data: bytes, block_bytes: int) -> Events | BinlogError:
     """Return the events of a file, or why it cannot be read."""
-    source = FileSource([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
+    source = FileBlockStream([FILE], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
     return _collect(lambda: _events(source.blocks(Position(FILE, FIRST_OFFSET))))
 
 
@@ -126,7 +127,7 @@ def _events(blocks: object) -> Events:
     for block in blocks:  # type: ignore[attr-defined]
         block_of_ours: EventBlock = block
         for index in range(len(block_of_ours)):
-            found.append((int(block.position[index]), bytes(block.event(index))))
+            found.append((int(block.offset[index]), bytes(block.event(index))))
     return found
 
 
@@ -202,10 +203,12 @@ def run_rows(data: bytes) -> None:
     mapped, *parts = seeds.unpack(data) or [b""]
     events = rows_events([part for part in parts if len(part) >= HEADER_SIZE])
     for file_format in seeds.formats():
-        for policies, unnamed_ok in READINGS:
+        for policies, allow_missing_metadata in READINGS:
             try:
                 table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
-                layout = compile_layout(table, policies=policies, unnamed_ok=unnamed_ok)
+                layout = compile_layout(
+                    table, policies=policies, allow_missing_metadata=allow_missing_metadata
+                )
             except BinlogError as error:
                 told(error)
                 continue

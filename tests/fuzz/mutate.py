@@ -22,7 +22,7 @@ def mutate(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def _place(random: Random, data: bytearray) -> int:
-    """Return an index; the front, where heads and lengths stand, is as likely as all the rest."""
+    """Return an index; the front, where headers and lengths stand, is as likely as all the rest."""
     if not data:
         data.append(0)
     end = len(data) if random.random() < 0.5 else min(len(data), 40)

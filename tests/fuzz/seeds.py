@@ -7,8 +7,8 @@ from functools import cache
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.framing import Event, read_file
 from tests.corpus.case import recorded
+from tests.reference.events import Event, read_file
 
 
 @cache

@@ -136,9 +136,9 @@ def _table_map(data: bytes, file_format: FormatDescription) -> None:
     table = TableMap.parse(data, file_format)
     for column in table.columns:
         mysql_type(column)
-    for unnamed_ok in (False, True):
+    for allow_missing_metadata in (False, True):
         try:
-            compile_layout(table, unnamed_ok=unnamed_ok).manifest_schema()
+            compile_layout(table, allow_missing_metadata=allow_missing_metadata).fields()
         except BinlogError as error:
             told(error)
 

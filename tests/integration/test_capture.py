@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet
-from airflow_provider_binlog.capture import Limits, TableFilter
+from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -20,8 +20,9 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
     check_position,
     gtid_at,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 pytestmark = pytest.mark.server
 
@@ -81,7 +82,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
     staged = stage(live(happened.server), happened)
 
     assert_equal_to_select(staged, happened.database)
-    kinds = [statement.kind for statement in staged.manifest.statements]
+    kinds = [statement.type for statement in staged.manifest.statements]
     assert kinds[: len(KINDS_OF_STATEMENTS)] == KINDS_OF_STATEMENTS
     assert {table.database for table in staged.manifest.tables} == {happened.database.name}
     assert len({row["_file"] for table in staged.manifest.tables for row in staged.rows(table)}) > 3
@@ -89,7 +90,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
 
 def test_every_source_and_block_size_gives_the_same_bytes(happened: Range) -> None:
     expected = stage(live(happened.server), happened)
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         files(happened.server),
         files(happened.server, block_bytes=1),
         files(happened.server, block_bytes=3000),
@@ -129,19 +130,19 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
     source = files(happened.server)
     whole = stage(source, happened)
     boundaries = [
-        Position(block.file, int(block.position[index]))
+        Position(block.file, int(block.offset[index]))
         for block in source.blocks(happened.start, happened.stop)
         for index, kind in enumerate(block.type.tolist())
-        if kind in GROUP_STARTS and happened.start.place < (
-            Position(block.file, int(block.position[index])).place
-        ) < happened.stop.place
+        if kind in GROUP_STARTS and happened.start.coordinates < (
+            Position(block.file, int(block.offset[index])).coordinates
+        ) < happened.stop.coordinates
     ]  # fmt: skip
 
     found: dict[str, list[Row]] = {}
     at = happened.start
     for start, stop in pairwise([happened.start, *boundaries, happened.stop]):
         piece = stage(source, replace(happened, start=at, stop=stop))
-        assert piece.manifest.start.place == start.place
+        assert piece.manifest.start.coordinates == start.coordinates
         for table in piece.manifest.tables:
             found.setdefault(table.table, []).extend(piece.rows(table))
         at = piece.manifest.stop
@@ -173,7 +174,7 @@ def test_a_stop_inside_a_transaction_is_refused(database: Database) -> None:
     inside = [
         int(position)
         for block in source.blocks(happened.start, happened.stop)
-        for position in block.position[1:]
+        for position in block.offset[1:]
     ]
 
     assert len(inside) >= 3
@@ -193,7 +194,7 @@ def test_files_of_which_one_was_cut_between_transactions_are_refused(
     happened = happen(database, "CREATE TABLE t (id INT PRIMARY KEY)", *rows)
     first = happened.start.file
     last = max(
-        int(block.position[index])
+        int(block.offset[index])
         for block in files(database.server).blocks(happened.start)
         for index, kind in enumerate(block.type.tolist())
         if block.file == first and kind in GROUP_STARTS
@@ -205,7 +206,7 @@ def test_files_of_which_one_was_cut_between_transactions_are_refused(
         paths[-1].write_bytes(content[:last] if name == first else content)
 
     with pytest.raises(TruncatedError, match="transactions are missing"):
-        stage(FileSource(paths), happened)
+        stage(FileBlockStream(paths), happened)
 
 
 # ------------------------------------------------------------------- what is refused

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.manifest import ColumnDefault
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect, execute
 from tests.services.servers import Account
 from tests.support.ranges import happen, live, stage
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.manifest import Schema
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
     from tests.support.ranges import Range, Staged
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.server
 
 SERVERS = ["mysql97", "mariadb1011", "mariadb118"]
-NULL, SEVEN = ColumnDefault(None), ColumnDefault("7")
+NULL, SEVEN = Default(None), Default("7")
 
 KNOWN = """n INT, a INT DEFAULT 7, a2 BIGINT UNSIGNED NOT NULL DEFAULT '18446744073709551615',
     z INT(5) ZEROFILL DEFAULT 7, neg SMALLINT DEFAULT -3, bo BOOL NOT NULL DEFAULT TRUE,
@@ -57,12 +57,12 @@ def mariadb(mariadb118: Server, create_database: Callable[[Server], Database]) -
 
 
 def capture(happened: Range, *, account: Server | Account | None = None, **options: Any) -> Staged:
-    def ask(wanted: Callable[[str, str], bool]) -> Catalog:
+    def ask(wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(account or happened.server, ssl_disabled=True)) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     with closing(live(happened.server)) as source:
-        arguments = {"read_catalog": ask, "wants_defaults": True} | options
+        arguments = {"read_server_tables": ask, "wants_defaults": True} | options
         return stage(source, happened, **arguments)
 
 
@@ -77,7 +77,7 @@ def schema(staged: Staged) -> Schema:
     return table.schemas[-1]
 
 
-def defaults(staged: Staged) -> dict[str, ColumnDefault | None]:
+def defaults(staged: Staged) -> dict[str, Default | None]:
     return {column.name: column.default for column in schema(staged).columns if column.name != "id"}
 
 
@@ -92,9 +92,9 @@ def test_known_defaults_are_those_that_select_shows(database: Database) -> None:
     found = defaults(staged)
     texts = ", ".join(f"CAST(`{name}` AS CHAR)" for name in found)
     (shown,) = database.query(f"SELECT {texts} FROM t")
-    expected = dict(zip(found, map(ColumnDefault, shown), strict=True))
+    expected = dict(zip(found, map(Default, shown), strict=True))
     # Staged as a number, of which SELECT shows the zeros in front.
-    assert expected.pop("z") == ColumnDefault("00007")
+    assert expected.pop("z") == Default("00007")
     assert found.pop("z") == SEVEN
     assert found == expected
 
@@ -116,9 +116,8 @@ def test_a_default_is_that_of_the_moment(database: Database) -> None:
     (table,) = capture(happened).manifest.tables
 
     assert [
-        [column.default for column in table.schemas[part.schema].columns[1:]]
-        for part in table.parts
-    ] == [[None, NULL], [ColumnDefault("8"), NULL]]
+        [column.default for column in table.schema(part.schema).fields[1:]] for part in table.parts
+    ] == [[None, NULL], [Default("8"), NULL]]
 
 
 def test_a_default_of_the_past_is_known_from_the_range_before(database: Database) -> None:
@@ -129,9 +128,7 @@ def test_a_default_of_the_past_is_known_from_the_range_before(database: Database
     database.execute("ALTER TABLE t MODIFY a INT DEFAULT 8")
 
     alone = capture(second)
-    behind = capture(
-        second, checkpoint_position=before.manifest.stop, next_sequence=2, store=before.store
-    )
+    behind = capture(second, start=before.manifest.stop, sequence=2, store=before.store)
 
     assert defaults(before) == {"a": SEVEN}
     assert defaults(alone) == {"a": None}
@@ -151,10 +148,10 @@ def test_mysql_is_asked_only_where_images_lack_columns(
     database = create_database(mysql97)
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT 7)")
 
-    def never(_: Callable[[str, str], bool]) -> Catalog:
+    def never(_: Callable[[str, str], bool]) -> ServerTables:
         raise AssertionError("nothing is to be asked")
 
-    staged = capture(inserted(database), read_catalog=never, wants_defaults=False)
+    staged = capture(inserted(database), read_server_tables=never, wants_defaults=False)
 
     assert defaults(staged) == {"a": None}
 

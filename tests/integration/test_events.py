@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from tests.fixtures.mysql import Database, execute
+from tests.reference.events import read_file
 from tests.services.servers import Server
 from tests.support.ranges import (
     Range,

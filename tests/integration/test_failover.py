@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import (
@@ -165,21 +165,23 @@ class Capture(Ranges):
         assert start is not None
         with closing(log.source(standing, start)) as source:
             (manifest,) = extract(
+                ExtractRequest(
+                    identity=standing.identity,
+                    start=start,
+                    issued_by=saved.identity if saved else None,
+                    find_gtids=log.resolve,
+                    sequence=saved.sequence + 1 if saved else 1,
+                    stop=standing.log_end,
+                    tables=TableFilter(["shop.*"]),
+                    source_name="shop",
+                    before_images=BeforeImages.KEY_CHANGES,
+                    created_by="a test",
+                ),
                 source,
-                identity=standing.identity,
-                checkpoint_position=start,
-                checkpoint_identity=saved.identity if saved else None,
-                locate=log.resolve,
-                next_sequence=saved.sequence + 1 if saved else 1,
-                stop=standing.log_end,
-                tables=TableFilter(["shop.*"]),
-                store=self.store,
-                source_name="shop",
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
+                self.store,
             ).manifests
         if moves:
-            new = Checkpoint.behind(manifest, saved_at="", saved_by="")
+            new = Checkpoint.covering(manifest, saved_at="", saved_by="")
             advance(self.checkpoints, KEY, expected=saved, new=new)
             self.staged.append(manifest)
         return manifest
@@ -242,9 +244,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
 # ------------------------------------------------------------------- in the lake
 
 
-def test_the_lake_follows_the_server_that_took_over(
-    pair: Pair, quick_place: Workplace, tmp_path: Path
-) -> None:
+def test_the_lake_follows_a_failover(pair: Pair, quick_place: Workplace, tmp_path: Path) -> None:
     """From one server to the other and back; by the note of how far the lake is, and without."""
     template = f"{quick_place.database}.{{table}}"
     quick_place.source = "shop"
@@ -293,7 +293,7 @@ def seal(source: Source, server: str) -> None:
         replace(each, gtid=f"u:1-{each.offset}") for each in (manifest.start, manifest.stop)
     )
     identity = replace(IDENTITY, server=server)
-    source.log.seal(replace(manifest, identity=identity, start=start, stop=stop))
+    source.log.commit(replace(manifest, identity=identity, start=start, stop=stop))
 
 
 def recorded(place: Workplace, table: Table) -> str:
@@ -301,7 +301,7 @@ def recorded(place: Workplace, table: Table) -> str:
     return str(json.loads(place.state(table).properties[IDENTITY_PROPERTY])["server"])
 
 
-def test_a_table_without_changes_while_servers_took_over(quick_place: Workplace) -> None:
+def test_a_table_without_changes_during_failovers(quick_place: Workplace) -> None:
     place = quick_place
     source, idle = a_table(place, "idle")
     busy = source.create(place.database, "busy", {"id": INT}, ("id",))
@@ -323,7 +323,7 @@ def test_a_table_without_changes_while_servers_took_over(quick_place: Workplace)
 
 
 @pytest.mark.parametrize("step", ["behind", "before"])
-def test_a_merge_that_died_when_another_server_took_over(
+def test_a_merge_that_is_killed_during_a_failover(
     step: str, quick_place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind the table's commit, or between its properties and the commit."""
@@ -354,7 +354,7 @@ def test_a_merge_that_died_when_another_server_took_over(
     quick_place.check(table)
 
 
-def test_a_server_that_took_over_from_nobody_may_not_write_the_table(
+def test_a_server_without_a_failover_may_not_write_the_table(
     quick_place: Workplace, tmp_path: Path
 ) -> None:
     source, table = a_table(quick_place)

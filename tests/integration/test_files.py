@@ -24,7 +24,7 @@ from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
@@ -257,11 +257,11 @@ def test_a_file_that_was_not_copied_is_missed(
 
 def group_starts(path: Path) -> list[int]:
     """Return where the transactions of a file begin."""
-    source = FileSource([path])
+    source = FileBlockStream([path])
     return [
         int(position)
         for block in source.blocks(source.first_position)
-        for position, code in zip(block.position, block.type, strict=True)
+        for position, code in zip(block.offset, block.type, strict=True)
         if code in GROUP_STARTS
     ]
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.json.document import encode, parse
-from airflow_provider_binlog.rows import reference_values
-from airflow_provider_binlog.rows.reference import decode_plainly
+from airflow_provider_binlog.binlog.json.document import encode
+from tests.reference import values as reference_values
+from tests.reference.json import parse
+from tests.reference.rows import decode_plainly
 from tests.support.json_documents import EXAMPLE, EXAMPLE_WIRE
 from tests.support.logged import decoded, read_log
 

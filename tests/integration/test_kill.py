@@ -251,7 +251,7 @@ def test_a_dag_killed_in_extract_and_merge(
         "INSERT INTO log VALUES ('one'), ('one'), (NULL)",
     )
 
-    airflow.call("die_behind_manifest")
+    airflow.call("die_after_manifest")
     with pytest.raises(ServiceError):
         airflow.run_dag(DAG_ID)
     airflow.stop()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
 from tests.integration.test_column_defaults import KNOWN
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.servers import Server
 
@@ -59,22 +59,24 @@ class Pipeline:
         """Capture and merge what happened since the last time; compare."""
         server, stop = self.database.server, self._end()
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
+        source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)
         with closing(connect(server)) as connection:
             identity = identify(connection)
         extracted = extract(
+            ExtractRequest(
+                identity=identity,
+                start=self.at,
+                sequence=self.next_sequence,
+                stop=stop,
+                tables=TableFilter([f"{self.database.name}.*"]),
+                source_name=self.place.source,
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                read_server_tables=self._read_catalog,
+                wants_defaults=True,
+            ),
             source,
-            store=self.place.store,
-            identity=identity,
-            checkpoint_position=self.at,
-            next_sequence=self.next_sequence,
-            stop=stop,
-            tables=TableFilter([f"{self.database.name}.*"]),
-            source_name=self.place.source,
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            read_catalog=self._read_catalog,
-            wants_defaults=True,
+            self.place.store,
         )
         self.manifests += extracted.manifests
         self.next_sequence += len(extracted.manifests)
@@ -90,9 +92,9 @@ class Pipeline:
                 lake = session.table(target).toArrow().to_pydict()
                 assert not list(compare(table, select(connection, table), lake))
 
-    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+    def _read_catalog(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(self.database.server)) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     def _end(self) -> Position:
         with closing(connect(self.database.server)) as connection:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, POSITION, ChangeType
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.corpus.capture import capture
 from tests.corpus.case import Recorded, recorded
 from tests.services.servers import Package
@@ -57,9 +57,9 @@ def test_mysqlbinlog_prints_the_same(log: Recorded, tmp_path: Path) -> None:
 
 def positions(log: Recorded) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {file.name: [] for file in log.files}
-    source = FileSource(log.files)
+    source = FileBlockStream(log.files)
     for block in source.blocks(source.first_position):
-        found[block.file] += block.position.tolist()
+        found[block.file] += block.offset.tolist()
     return found
 
 

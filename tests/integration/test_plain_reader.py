@@ -18,12 +18,12 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.framing import Event, read_file
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.sql.statement_types import StatementType
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.statement_types import StatementType
+from tests.reference.events import Event, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,7 +218,7 @@ def test_table_maps_describe_the_tables(log: Log) -> None:
     assert every.database == log.database
     assert [mysql_type(column) for column in every.columns] == TYPES
     assert [column.nullable for column in every.columns] == [False] + [True] * 22
-    assert every.columns[21].enum_labels == (b"s", "grün".encode("latin-1"))
+    assert every.columns[21].enum_values == (b"s", "grün".encode("latin-1"))
     assert every.primary_key == ((0, 0),)
     assert parts.primary_key == ((1, 0), (0, 7))
     assert log.tables["untransactional"].primary_key is None

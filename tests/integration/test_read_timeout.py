@@ -26,12 +26,12 @@ pytestmark = pytest.mark.server
 def test_every_stream_has_it(mysql97: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
 
-    class Made(live.LiveSource):
+    class Made(live.ServerBlockStream):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             made.append(options)
             super().__init__(*arguments, **options)
 
-    monkeypatch.setattr(live, "LiveSource", Made)
+    monkeypatch.setattr(live, "ServerBlockStream", Made)
     settings = ConnectionSettings(mysql97.host, mysql97.port, "root", read_timeout=77)
     with closing(settings.connect()) as connection:
         end, executed = log_end(connection), gtid_executed(connection)

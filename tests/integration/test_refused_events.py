@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.binlog.framing import Event, read_file
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.errors import UnsupportedError
+from tests.reference.events import Event, read_file
 from tests.services.servers import Server
 
 if TYPE_CHECKING:

@@ -148,4 +148,4 @@ def test_a_table_that_a_failed_statement_dropped_is_gone(
     staged = stage(live(mariadb118), Range(database, begin, end_of(mariadb118)))
 
     assert database.query("SHOW TABLES LIKE 't'") == []
-    assert [statement.kind for statement in staged.manifest.statements] == ["DROP TABLE"]
+    assert [statement.type for statement in staged.manifest.statements] == ["DROP TABLE"]

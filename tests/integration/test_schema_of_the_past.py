@@ -18,14 +18,14 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 pytestmark = pytest.mark.server
 
@@ -118,28 +118,30 @@ class Staging:
     ) -> Manifest:
         server, asked = logged.server, account or logged.server
 
-        def ask_catalog(wanted: Callable[[str, str], bool]) -> Catalog:
+        def ask_catalog(wanted: Callable[[str, str], bool]) -> ServerTables:
             with closing(connect(asked, ssl_disabled=True)) as connection:
-                return read_catalog(connection, wanted)
+                return read_server_tables(connection, wanted)
 
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-        source = LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor)
+        source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)
         with closing(connect(server, ssl_disabled=True)) as connection:
             identity = identify(connection)
         with closing(source):
             (manifest,) = extract(
+                ExtractRequest(
+                    identity=identity,
+                    start=logged.start,
+                    sequence=sequence,
+                    stop=logged.stop,
+                    tables=TableFilter([f"{logged.database}.{tables}"], exclude),
+                    source_name="past",
+                    before_images=BeforeImages.ALL,
+                    created_by="a test",
+                    read_server_tables=ask_catalog,
+                    wants_defaults=True,
+                ),
                 source,
-                identity=identity,
-                checkpoint_position=logged.start,
-                next_sequence=sequence,
-                stop=logged.stop,
-                tables=TableFilter([f"{logged.database}.{tables}"], exclude),
-                store=self.store,
-                source_name="past",
-                before_images=BeforeImages.ALL,
-                created_by="a test",
-                read_catalog=ask_catalog,
-                wants_defaults=True,
+                self.store,
             ).manifests
         return manifest
 
@@ -152,7 +154,7 @@ class Staging:
                 for row in rows:
                     places = row.pop("_row"), row.pop("_pos"), row.pop("_gtid"), row.pop("_file")
                     del row["_commit_ts"]
-                    found.append((places[0], table.table, table.schemas[part.schema], row))
+                    found.append((places[0], table.table, table.schema(part.schema), row))
         return [each[1:] for each in sorted(found, key=lambda each: each[0])]
 
 
@@ -565,7 +567,7 @@ def test_nobody_alters_a_table_while_the_catalogue_is_read(
     thread.start()
     monkeypatch.setattr("airflow_provider_binlog.transport.server.result_sets.Cursor", Slow)
     with closing(connect(server)) as connection:
-        catalog = read_catalog(connection, lambda database, _: database == logged.database)
+        catalog = read_server_tables(connection, lambda database, _: database == logged.database)
     thread.join()
 
     assert [each.name for each in catalog.tables[logged.database, "t"].columns][-1] == "y"

@@ -137,7 +137,7 @@ def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> 
 
     found = resolve_start(BinlogHook().settings, applied, find_gtids)
 
-    assert (found.place, found.gtid) == (at.place, applied)
+    assert (found.coordinates, found.gtid) == (at.coordinates, applied)
 
 
 def test_the_first_run_has_work_at_once(database: Database) -> None:

@@ -10,7 +10,10 @@ import pytest
 
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.transport.server.information_schema import Catalog, read_catalog
+from airflow_provider_binlog.transport.server.information_schema import (
+    ServerTables,
+    read_server_tables,
+)
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.support.ranges import end_of, files, happen, live, stage
 
@@ -53,14 +56,14 @@ def metadata(request: pytest.FixtureRequest, database: Database) -> Iterator[str
 
 @pytest.mark.parametrize("create", [IMPLICIT, EXPLICIT], ids=["implicit", "explicit"])
 def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -> None:
-    def ask_catalog(wanted: Callable[[str, str], bool]) -> Catalog:
+    def ask_catalog(wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(database.server)) as connection:
-            return read_catalog(connection, wanted)
+            return read_server_tables(connection, wanted)
 
     happened = happen(database, create, *CHANGES)
 
     with pytest.raises(UnsupportedError, match=rf"system-versioned.*table={database.name}\.t,"):
-        stage(live(database.server), happened, read_catalog=ask_catalog)
+        stage(live(database.server), happened, read_server_tables=ask_catalog)
     if metadata == "FULL" and create == IMPLICIT:
         with pytest.raises(UnsupportedError, match="system-versioned"):
             stage(files(database.server), happened)
@@ -72,5 +75,5 @@ def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -
     )
     happened = replace(happened, stop=end_of(database.server))
     captured = TableFilter([f"{database.name}.*"], exclude=["*.t"])
-    others = stage(live(database.server), happened, tables=captured, read_catalog=ask_catalog)
+    others = stage(live(database.server), happened, tables=captured, read_server_tables=ask_catalog)
     assert [table.table for table in others.manifest.tables] == ["mine", "plain"]

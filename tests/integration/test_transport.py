@@ -22,10 +22,10 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import binary_logs, gtid_executed, log_end
 from airflow_provider_binlog.transport.stream import live
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.proxy import Proxy
 from tests.services.servers import Server
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
     Connection = pymysql.Connection[Any]
     Placed = tuple[str, int, bytes]
@@ -108,9 +108,9 @@ def flavor(server: Server) -> Flavor:
     return Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
 
 
-def of_server(server: Server, *, port: int | None = None, **options: Any) -> LiveSource:
+def of_server(server: Server, *, port: int | None = None, **options: Any) -> ServerBlockStream:
     connection: Mapping[str, Any] = options.pop("connection", {})
-    return LiveSource(
+    return ServerBlockStream(
         lambda: connect(server, port=port, **connection), flavor=flavor(server), **options
     )
 
@@ -120,9 +120,9 @@ def paths(server: Server) -> list[Path]:
         return [server.data / log.file for log in binary_logs(connection)]
 
 
-def read(source: BinlogSource, start: Position = START) -> list[Placed]:
+def read(source: BlockStream, start: Position = START) -> list[Placed]:
     return [
-        (block.file, int(block.position[index]), bytes(block.event(index)))
+        (block.file, int(block.offset[index]), bytes(block.event(index)))
         for block in source.blocks(start)
         for index in range(len(block))
     ]
@@ -136,7 +136,7 @@ def boundaries(events: list[Placed]) -> list[Position]:
 @pytest.fixture(scope="module")
 def events(server: Server) -> list[Placed]:
     """The whole log, from its files."""
-    return read(FileSource(paths(server)))
+    return read(FileBlockStream(paths(server)))
 
 
 def test_the_server_and_its_files_give_the_same_events(
@@ -165,7 +165,7 @@ def test_the_log_is_read_to_its_end(server: Server, events: list[Placed]) -> Non
 
     assert Position(file, offset + len(event)) == end
     assert read(of_server(server), end) == []
-    assert read(FileSource(paths(server)), end) == []
+    assert read(FileBlockStream(paths(server)), end) == []
 
 
 def test_from_any_transaction_on(server: Server, events: list[Placed]) -> None:
@@ -175,7 +175,7 @@ def test_from_any_transaction_on(server: Server, events: list[Placed]) -> None:
         expected = events[places.index((start.file, start.offset)) :]
 
         assert read(of_server(server), start) == expected
-        assert read(FileSource(paths(server)), start) == expected
+        assert read(FileBlockStream(paths(server)), start) == expected
 
 
 def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
@@ -185,12 +185,12 @@ def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
 
     for source in (
         of_server(server, block_bytes=5000),
-        FileSource(paths(server), block_bytes=5000),
+        FileBlockStream(paths(server), block_bytes=5000),
     ):
         blocks = list(source.blocks(START, stop))
-        assert blocks[0].position[0] == FIRST_OFFSET
+        assert blocks[0].offset[0] == FIRST_OFFSET
         assert blocks[-1].file == stop.file
-        assert blocks[-1].position[0] < stop.offset <= blocks[-1].next_position
+        assert blocks[-1].offset[0] < stop.offset <= blocks[-1].next_offset
         assert list(source.blocks(stop, stop)) == []
 
 
@@ -280,7 +280,7 @@ def test_a_source_that_is_closed_ends_its_streams(server: Server) -> None:
 
 
 def test_a_server_that_is_not_there_is_a_lost_connection() -> None:
-    source = LiveSource(
+    source = ServerBlockStream(
         lambda: pymysql.connect(host="127.0.0.1", port=1, user="root"), flavor=Flavor.MYSQL
     )
 
@@ -367,7 +367,7 @@ def test_other_server_ids_in_the_log(server: Server) -> None:
 
     found = read(of_server(server), start)
 
-    assert found == read(FileSource(paths(server)), start)
+    assert found == read(FileBlockStream(paths(server)), start)
     assert {event[5] for _, _, event in found} == set(range(1, 13))
 
 
@@ -382,7 +382,7 @@ def test_the_active_file_cut_inside_an_event_is_truncated(
         stream.truncate(offset + len(event) // 2)
 
     with pytest.raises(TruncatedError, match=f"file={file}, offset={offset}"):
-        read(FileSource([copied]), Position(file, FIRST_OFFSET))
+        read(FileBlockStream([copied]), Position(file, FIRST_OFFSET))
 
 
 def test_purged_files_are_purged(server: Server) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture import Extracted
     from airflow_provider_binlog.manifest import Manifest, TableChanges
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 pytestmark = pytest.mark.server
 
@@ -115,7 +116,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
 
 def test_every_source_gives_the_same_bytes(happened: Range) -> None:
     expected = stage(live(happened.server), happened)
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         files(happened.server),
         files(happened.server, block_bytes=1),
         live(happened.server, block_bytes=700),
@@ -130,10 +131,10 @@ def test_a_range_split_at_every_boundary_gives_the_same_rows(happened: Range) ->
     bounds = [
         Position(block.file, position)
         for block in source.blocks(happened.start, happened.stop)
-        for position, kind in zip(block.position.tolist(), block.type.tolist(), strict=True)
+        for position, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True)
         if kind in GROUP_STARTS
     ]
-    bounds = [each for each in bounds if each.place < happened.stop.place]
+    bounds = [each for each in bounds if each.coordinates < happened.stop.coordinates]
 
     ranges = Ranges(happened.database)
     for start, stop in pairwise([*bounds, happened.stop]):
@@ -163,23 +164,25 @@ class Ranges:
             self.identity = identify(connection)
 
     def stage(
-        self, source: BinlogSource, stop: Position, start: Position | None = None, **options: Any
+        self, source: BlockStream, stop: Position, start: Position | None = None, **options: Any
     ) -> Extracted:
         """Stage what follows the last range."""
         at = self.staged[-1].stop if self.staged else start
         assert at is not None
         extracted = extract(
+            ExtractRequest(
+                identity=self.identity,
+                start=at,
+                sequence=len(self.staged) + 1,
+                stop=stop,
+                tables=TableFilter([f"{self.database.name}.*"]),
+                source_name="shop",
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                **options,
+            ),
             source,
-            identity=self.identity,
-            checkpoint_position=at,
-            next_sequence=len(self.staged) + 1,
-            stop=stop,
-            tables=TableFilter([f"{self.database.name}.*"]),
-            store=self.store,
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            **options,
+            self.store,
         )
         self.staged += extracted.manifests
         return extracted

@@ -66,7 +66,7 @@ class Replay:
         steps += [
             (statement.row, statement)
             for statement in manifest.statements
-            if not statement.kind.endswith("DATABASE")
+            if not statement.type.endswith("DATABASE")
         ]
         for step in sorted(steps, key=lambda step: step[0]):
             try:
@@ -93,7 +93,7 @@ class Replay:
             raise DifferenceError(f"not staged: {effect}")
 
     def _alter(self, statement: Statement) -> None:
-        staged = statement.kind, tuple(name for _, name in statement.tables)
+        staged = statement.type, tuple(name for _, name in statement.tables)
         for effect in self._effects:
             if staged == (effect.kind, effect.tables):
                 break

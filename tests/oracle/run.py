@@ -8,14 +8,15 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.server.information_schema import read_catalog
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
 from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from airflow_provider_binlog.transport.server.information_schema import Catalog
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.oracle.settings import Settings
     from tests.services.servers import Server
 
@@ -115,28 +116,30 @@ def _write_and_capture(
     before_images = Random(seed).choice(list(BeforeImages))
     at, sequence = start, 1
     refused: dict[str, str] = {}
-    with closing(LiveSource(connect_, flavor=identity.flavor)) as source:
+    with closing(ServerBlockStream(connect_, flavor=identity.flavor)) as source:
         for _ in range(ranges):
             workload.run(statements // ranges)
             refused |= _relations(workload, refused)
             with closing(connect(server)) as connection:
                 stop = log_end(connection)
-            while at.place < stop.place:
+            while at.coordinates < stop.coordinates:
                 try:
                     extracted = extract(
+                        ExtractRequest(
+                            identity=identity,
+                            start=at,
+                            sequence=sequence,
+                            stop=stop,
+                            tables=_captured(workload, refused),
+                            source_name=_SOURCE,
+                            before_images=before_images,
+                            created_by="oracle",
+                            limits=_LIMITS,
+                            read_server_tables=partial(_read_catalog, server),
+                            wants_defaults=settings.image != "FULL",
+                        ),
                         source,
-                        identity=identity,
-                        checkpoint_position=at,
-                        next_sequence=sequence,
-                        stop=stop,
-                        tables=_captured(workload, refused),
-                        store=store,
-                        source_name=_SOURCE,
-                        before_images=before_images,
-                        created_by="oracle",
-                        limits=_LIMITS,
-                        read_catalog=partial(_read_catalog, server),
-                        wants_defaults=settings.image != "FULL",
+                        store,
                     )
                 except ServerSetupError as error:
                     # What was a column before a statement changed it, the log need not tell.
@@ -173,9 +176,9 @@ def _names(workload: Workload, refused: Collection[str]) -> set[str]:
     return {name for each in workload.tables if each.label in refused for name in each.names}
 
 
-def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> Catalog:
+def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerTables:
     with closing(connect(server)) as connection:
-        return read_catalog(connection, wanted)
+        return read_server_tables(connection, wanted)
 
 
 def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:

@@ -17,13 +17,14 @@ from typing import Any
 
 import pymysql
 
-from airflow_provider_binlog.capture import Limits, TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.queries import identify, log_end
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.soak.workload import DATABASE
 
 SOURCE = "soak"
@@ -59,7 +60,7 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
         )
 
     checkpoints = FolderStore(folder)
-    source = LiveSource(connect, flavor=flavor)
+    source = ServerBlockStream(connect, flavor=flavor)
     (folder / "ready").touch()
     while True:
         last = folder / "last"
@@ -70,20 +71,22 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
         checkpoint = load(checkpoints, _KEY)
         start = Position(f"{identity.log_name}.000001", FIRST_OFFSET)
         extracted = extract(
+            ExtractRequest(
+                identity=identity,
+                start=checkpoint.position if checkpoint else start,
+                sequence=checkpoint.sequence + 1 if checkpoint else 1,
+                stop=stop,
+                tables=TableFilter([f"{DATABASE}.*"]),
+                source_name=SOURCE,
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="soak",
+                limits=_LIMITS,
+            ),
             source,
-            identity=identity,
-            checkpoint_position=checkpoint.position if checkpoint else start,
-            next_sequence=checkpoint.sequence + 1 if checkpoint else 1,
-            stop=stop,
-            tables=TableFilter([f"{DATABASE}.*"]),
-            store=open_store(f"file://{folder}/staging"),
-            source_name=SOURCE,
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="soak",
-            limits=_LIMITS,
+            open_store(f"file://{folder}/staging"),
         )
         if extracted.manifests:
-            new = Checkpoint.behind(extracted.manifests[-1], saved_at=now, saved_by="soak")
+            new = Checkpoint.covering(extracted.manifests[-1], saved_at=now, saved_by="soak")
             advance(checkpoints, _KEY, expected=checkpoint, new=new)
         if final:
             return

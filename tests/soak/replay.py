@@ -134,7 +134,7 @@ _Step = tuple[int, str, tuple[ChangeType, Row, Schema] | None]
 def _steps(folder: Path, source: str, manifest: Manifest) -> Iterator[_Step]:
     """Yield every change of a manifest, and None in its place for a table that is emptied."""
     for statement in manifest.statements:
-        if statement.kind == "TRUNCATE TABLE":
+        if statement.type == "TRUNCATE TABLE":
             yield statement.row, statement.tables[0][1], None
     for table in manifest.tables:
         yield from _changes(folder, source, table)
@@ -149,7 +149,7 @@ def _changes(folder: Path, source: str, table: TableChanges) -> Iterator[_Step]:
         rows = pq.ParquetFile(path).read().to_pylist()
         if len(rows) != part.rows:
             raise DifferenceError(f"{path} has {len(rows)} rows, not {part.rows}")
-        schema = table.schemas[part.schema]
+        schema = table.schema(part.schema)
         for row in rows:
             values = {name: plain(row[name]) for name in row if name not in CHANGE_COLUMNS}
             yield row[ROW], table.table, (ChangeType(row[CHANGE_TYPE]), values, schema)

@@ -1,4 +1,4 @@
-"""Airflow in one process: runs DAGs when told to, and dies where told to."""
+"""Airflow in one process: runs DAGs on request, and is killed where a test says so."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def run_dag(dag_id: str) -> str:
     return str(bag.dags[dag_id].test().state)
 
 
-def die_behind_manifest() -> None:
-    """From now on the process is killed when a manifest has been sealed, and nothing else yet."""
+def die_after_manifest() -> None:
+    """Kill the process as soon as it has committed a manifest, before it does anything else."""
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
-    seal = ManifestLog.seal
+    commit = ManifestLog.commit
 
-    def seal_and_die(self: ManifestLog, manifest: Manifest) -> None:
-        seal(self, manifest)
+    def commit_and_die(self: ManifestLog, manifest: Manifest) -> None:
+        commit(self, manifest)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    patch.object(ManifestLog, "seal", seal_and_die).start()
+    patch.object(ManifestLog, "commit", commit_and_die).start()
 
 
 def merge_by(application: str) -> None:
-    """From now on the merge operator submits another application."""
+    """Make the merge operator submit another application."""
     from airflow_provider_binlog.operators import merge
 
     patch.object(merge, "APPLICATION", Path(application)).start()
 
 
 if __name__ == "__main__":
-    serve({each.__name__: each for each in (run_dag, die_behind_manifest, merge_by)})
+    serve({each.__name__: each for each in (run_dag, die_after_manifest, merge_by)})

@@ -45,7 +45,7 @@ class Extract:
         variables: The folder that stands for Airflow's Variables.
         environment: Airflow's connections.
         arguments: The operator's.
-        kill_after: How many writes to the store it lives to see; None for all.
+        kill_after: The number of writes to the store after which it is killed; None for all.
     """
 
     variables: Path
@@ -110,7 +110,7 @@ def run(task: Extract) -> Answer:
 
 
 def race(tasks: Sequence[Extract]) -> list[Answer]:
-    """Run extracts that all seal their first manifest at the same time."""
+    """Run extracts that all commit their first manifest at the same time."""
     starts = multiprocessing.get_context("fork").Barrier(len(tasks))
     started = [_start(task, starts) for task in tasks]
     return [_await_end(*each) for each in started]

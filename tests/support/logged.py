@@ -15,8 +15,8 @@ from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
+from tests.reference.rows import decode_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def read_log(
 ) -> dict[str, Logged]:
     """Return what the log holds of a database's tables; `complete` adds what it does not say."""
     files = sorted(database.server.data.glob(f"binlog.{'[0-9]' * 6}"))
-    source = FileSource(files)
+    source = FileBlockStream(files)
     tables: dict[str, Logged] = {}
     names: dict[int, str] = {}
     for block in source.blocks(source.first_position):

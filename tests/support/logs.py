@@ -336,9 +336,7 @@ def split_blocks(name: str, file: BinlogFile, cuts: Sequence[int] = ()) -> Itera
         piece = np.concatenate([data[begin : int(offsets[last])], np.zeros(SLACK, np.uint8)])
         start = offsets[first:last] - begin
         headers = scan.records(piece, start, scan.HEADER)
-        yield checked_block(
-            piece, start, headers, file=name, description=description, position=begin
-        )
+        yield checked_block(piece, start, headers, file=name, description=description, offset=begin)
 
 
 def cuts(file: BinlogFile) -> st.SearchStrategy[list[int]]:

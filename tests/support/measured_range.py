@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 if TYPE_CHECKING:
     from tests.support.ranges import Range
@@ -46,23 +46,25 @@ def main(argument: str) -> None:
     """Stage what is asked for."""
     asked = json.loads(argument)
     flavor = Flavor(asked["flavor"])
-    source = LiveSource(
+    source = ServerBlockStream(
         lambda: pymysql.connect(
             host="127.0.0.1", port=asked["port"], user="root", ssl_disabled=True
         ),
         flavor=flavor,
     )
     extracted = extract(
+        ExtractRequest(
+            identity=SourceIdentity(flavor, "x", "binlog"),
+            start=Position(*asked["start"]),
+            sequence=1,
+            stop=Position(*asked["stop"]),
+            tables=TableFilter([f"{asked['database']}.*"]),
+            source_name="shop",
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="a test",
+        ),
         source,
-        identity=SourceIdentity(flavor, "x", "binlog"),
-        checkpoint_position=Position(*asked["start"]),
-        next_sequence=1,
-        stop=Position(*asked["stop"]),
-        tables=TableFilter([f"{asked['database']}.*"]),
-        store=open_store(f"file://{asked['folder']}"),
-        source_name="shop",
-        before_images=BeforeImages.KEY_CHANGES,
-        created_by="a test",
+        open_store(f"file://{asked['folder']}"),
     )
     (manifest,) = extracted.manifests
     # Not ru_maxrss, which counts what the parent had in memory too.

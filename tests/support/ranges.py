@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
     identify,
     log_end,
 )
-from airflow_provider_binlog.transport.stream.live import LiveSource
+from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 Row = dict[str, Any]
 _numbers = count()
@@ -75,30 +75,30 @@ def happen(database: Database, *statements: str) -> Range:
     return Range(database, start, end_of(database.server))
 
 
-def live(server: Server, **options: Any) -> LiveSource:
+def live(server: Server, **options: Any) -> ServerBlockStream:
     flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
-    return LiveSource(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
+    return ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor, **options)
 
 
-def files(server: Server, **options: Any) -> FileSource:
-    return FileSource(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
+def files(server: Server, **options: Any) -> FileBlockStream:
+    return FileBlockStream(sorted(server.data.glob(f"binlog.{'[0-9]' * 6}")), **options)
 
 
-def stage(source: BinlogSource, happened: Range, **arguments: Any) -> Staged:
+def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
     with closing(connect(happened.server)) as connection:
         identity = identify(connection)
     store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
     defaults: dict[str, Any] = {
         "identity": identity,
-        "checkpoint_position": happened.start,
-        "next_sequence": 1,
+        "start": happened.start,
+        "sequence": 1,
         "stop": happened.stop,
         "tables": TableFilter([f"{happened.database.name}.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
     }
-    (manifest,) = extract(source, store=store, **(defaults | arguments)).manifests
+    (manifest,) = extract(ExtractRequest(**defaults | arguments), source, store).manifests
     return Staged(replace(manifest, created_at=""), store)
 
 

@@ -28,7 +28,7 @@ class DictStore(dict[str, str]):
 
 
 class TestDictStore(CheckpointStoreCases):
-    """The fake behind other tests keeps the contract too."""
+    """The fake that other tests use keeps the contract too."""
 
     @pytest.fixture
     def checkpoints(self) -> DictStore:
@@ -62,7 +62,7 @@ def test_reads_the_stored_form() -> None:
         ({"position": {"file": f"binlog.{'9' * 5000}", "offset": 4}}, "not a checkpoint"),
     ],
 )
-def test_refuses_what_is_no_checkpoint(change: dict[str, Any], says: str) -> None:
+def test_refuses_an_invalid_checkpoint(change: dict[str, Any], says: str) -> None:
     store = DictStore({KEY: json.dumps(json.loads(STORED) | change)})
 
     with pytest.raises(CheckpointError, match=f"{says}.*key={KEY}"):
@@ -70,7 +70,7 @@ def test_refuses_what_is_no_checkpoint(change: dict[str, Any], says: str) -> Non
 
 
 @pytest.mark.parametrize("field", json.loads(STORED))
-def test_every_field_is_needed(field: str) -> None:
+def test_every_field_is_required(field: str) -> None:
     value = json.loads(STORED)
     del value[field]
 
@@ -78,7 +78,7 @@ def test_every_field_is_needed(field: str) -> None:
         Checkpoint.decode(json.dumps(value))
 
 
-def test_what_is_nested_too_deep_is_refused() -> None:
+def test_deeply_nested_json_is_refused() -> None:
     with pytest.raises(CheckpointError):
         Checkpoint.decode("[" * 100_000)
 
@@ -89,18 +89,18 @@ def test_any_text_is_a_checkpoint_or_a_checkpoint_error(text: str) -> None:
         Checkpoint.decode(text)
 
 
-def test_a_store_that_hides_what_was_set_is_found_out() -> None:
+def test_a_store_that_hides_what_was_set_is_detected() -> None:
     class Shadowed(DictStore):
         def set(self, key: str, value: str) -> None:
             """Lose `value`."""
 
     store = Shadowed({KEY: checkpoint(1).encode()})
 
-    with pytest.raises(CheckpointError, match=f"reads otherwise.*key={KEY}"):
+    with pytest.raises(CheckpointError, match=f"reads differently.*key={KEY}"):
         overwrite(store, KEY, checkpoint(2))
 
 
-def test_says_the_same_looks_at_the_place_only() -> None:
+def test_says_the_same_compares_coordinates_alone() -> None:
     one = checkpoint(1)
     unknown_gtid = dataclasses.replace(one.position, gtid=None)
 
@@ -116,7 +116,7 @@ def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
     with pytest.raises(CheckpointMissingError):
         rebuild(log, saved_at="now", saved_by="me")
     for sequence in (1, 2):
-        log.seal(manifest(sequence))
+        log.commit(manifest(sequence))
 
     assert rebuild(log, saved_at="now", saved_by="me") == Checkpoint(
         IDENTITY, manifest(2).stop, 2, "now", "me"

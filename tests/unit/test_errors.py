@@ -59,5 +59,5 @@ def test_the_docstring_draws_the_tree() -> None:
 
 
 @pytest.mark.parametrize("kind", TREE)
-def test_says_what_it_means(kind: type[BinlogError]) -> None:
+def test_the_text_has_the_message_and_its_context(kind: type[BinlogError]) -> None:
     assert (kind.__doc__ or "").strip().endswith((".", "`")) or "\n" in (kind.__doc__ or "")

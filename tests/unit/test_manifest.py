@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,29 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.changes import BeforeImages, ChangeType, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import (
-    Column,
-    ColumnDefault,
     Manifest,
     Part,
     Prepared,
-    Schema,
     Statement,
     TableChanges,
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import (
+    AddField,
+    AlterField,
+    CreateTable,
+    Default,
+    DropField,
+    DropTable,
+    Field,
+    RenameField,
+    RenameTable,
+    RewriteRows,
+    Schema,
+    SetKey,
+    TruncateTable,
+    UnknownDefault,
+)
 from airflow_provider_binlog.staging.paths import part_path
 from tests.unit.staging.manifests import manifest
 
@@ -46,19 +60,39 @@ positions = st.builds(
     gtid=st.none() | text,
     logged=st.none() | text,
 )
-columns = st.builds(
-    Column,
+ids = st.integers(1, 9)
+defaults = st.builds(Default, st.none() | text)
+fields = st.builds(
+    Field,
+    id=ids,
     name=text,
-    mysql_type=text,
-    arrow_type=text,
+    mysql_type=st.none() | text,
+    arrow_type=st.none() | text,
     nullable=st.booleans(),
     charset=st.none() | text,
-    default=st.none() | st.builds(ColumnDefault, st.none() | text),
+    initial_default=st.none() | defaults | st.builds(UnknownDefault, text),
+    write_default=st.none() | defaults,
+    charset_assumed=st.booleans(),
 )
 schemas = st.builds(
     Schema,
-    columns=st.lists(columns, min_size=1, max_size=3).map(tuple),
-    key=st.lists(text, max_size=2).map(tuple),
+    id=ids,
+    fields=st.lists(fields, max_size=3).map(tuple),
+    key=st.lists(ids, max_size=2).map(tuple),
+)
+table_ids = st.binary(min_size=8, max_size=8).map(bytes.hex)
+names = st.tuples(text, text)
+actions = st.one_of(
+    st.builds(CreateTable, table_ids, names),
+    st.builds(DropTable, table_ids, names),
+    st.builds(TruncateTable, table_ids),
+    st.builds(RenameTable, table_ids, names, names),
+    st.builds(AddField, table_ids, ids, text),
+    st.builds(DropField, table_ids, ids, text),
+    st.builds(RenameField, table_ids, ids, text, text),
+    st.builds(AlterField, table_ids, ids, text, st.none() | text, st.none() | text),
+    st.builds(SetKey, table_ids, st.lists(ids, max_size=2).map(tuple)),
+    st.builds(RewriteRows, table_ids, text, st.none() | ids),
 )
 parts = st.builds(
     Part,
@@ -70,7 +104,7 @@ parts = st.builds(
         st.integers(0, 10**6 - 1),
         st.binary(min_size=6, max_size=6).map(bytes.hex),
     ),
-    schema=st.integers(0, 2),
+    schema=ids,
     rows=st.integers(1, 2**40),
     bytes=st.integers(1, 2**40),
     sha256=st.binary(min_size=32, max_size=32).map(bytes.hex),
@@ -84,10 +118,17 @@ parts = st.builds(
 )
 tables = st.builds(
     TableChanges,
+    id=table_ids,
     database=text,
     table=text,
-    schemas=st.lists(schemas, min_size=1, max_size=2).map(tuple),
-    images=st.lists(st.lists(text, max_size=2).map(tuple), max_size=2).map(tuple),
+    dropped=st.booleans(),
+    created=st.none() | st.integers(1, 10**16 - 1),
+    schemas=st.lists(schemas, max_size=2).map(tuple),
+    current=st.none() | ids,
+    last_field_id=st.integers(0, 9),
+    logged=st.none() | ids,
+    changed=st.booleans(),
+    images=st.lists(st.lists(ids, max_size=2).map(tuple), max_size=2).map(tuple),
     parts=st.lists(parts, max_size=2).map(tuple),
     unrepresentable=counts,
     invalid_text=counts,
@@ -97,9 +138,9 @@ statements = st.builds(
     file=positions.map(lambda position: position.file),
     offset=st.integers(4, 2**63),
     row=st.integers(0, 2**63),
-    kind=text,
-    tables=st.lists(st.tuples(text, text), max_size=2).map(tuple),
+    type=text,
     text=text,
+    actions=st.lists(actions, max_size=3).map(tuple),
 )
 manifests = st.builds(
     Manifest,
@@ -110,6 +151,7 @@ manifests = st.builds(
     before_images=st.sampled_from(BeforeImages),
     include=st.lists(text, max_size=2).map(tuple),
     exclude=st.lists(text, max_size=2).map(tuple),
+    captured_since=st.integers(1, 10**16 - 1),
     tables=st.lists(tables, max_size=2).map(tuple),
     statements=st.lists(statements, max_size=2).map(tuple),
     events=counts,
@@ -180,14 +222,14 @@ def test_every_field_is_needed(field: str) -> None:
     ("change", "says"),
     [
         ({"format": "parquet"}, "not a manifest.*format=parquet"),
-        ({"version": 2}, r"another version.*version=2, known=1"),
+        ({"version": 1}, r"another version.*version=1, known=2"),
         ({"source": {"flavor": "oracle", "server": "x", "log_name": "y"}}, "not a manifest"),
         ({"start": {"file": "binlog.000001", "offset": 3, "gtid": None}}, "not a manifest"),
         ({"stop": {"file": "binlog.000001", "offset": "4", "gtid": None}}, "not a manifest"),
         ({"before_images": "some"}, "not a manifest"),
         ({"tables": [{}]}, "not a manifest"),
         ({"tables": None}, "not a manifest"),
-        ({"statements": [{"tables": [["a", "b", "c"]]}]}, "not a manifest"),
+        ({"statements": [{"actions": [{"type": "melt_table"}]}]}, "not a manifest"),
         ({"events": 1}, "not a manifest"),
         ({"sequence": "x"}, "not a manifest"),
     ],
@@ -221,7 +263,7 @@ def test_any_bytes_are_a_manifest_or_a_manifest_error(data: bytes | str) -> None
 
 def test_totals_are_sums_over_parts() -> None:
     part = manifest(1).tables[0].parts[0]
-    table = TableChanges("d", "t", (), (), (part, part))
+    table = replace(manifest(1).tables[0], parts=(part, part))
 
     assert table.rows == 6
     assert table.changes == {"insert": 4, "delete": 2}

@@ -119,7 +119,7 @@ def plain_body(
         UnsupportedError: It is packed in a way unknown here.
     """
     view = memoryview(body)
-    at = _head_size(type_code, view, file_format)
+    at = _plain_size(type_code, view, file_format)
     first = view[at] if at < len(view) else 0
     if first & 0xF8 != 0x80:
         raise UnsupportedError(
@@ -139,7 +139,7 @@ def plain_body(
     return view[:at], rest
 
 
-def _head_size(type_code: int, body: memoryview, file_format: FormatDescription) -> int:
+def _plain_size(type_code: int, body: memoryview, file_format: FormatDescription) -> int:
     """Return how many bytes of the body are not compressed."""
     at = file_format.post_header_length(type_code)
     if at > len(body):

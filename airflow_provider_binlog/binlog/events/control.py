@@ -28,11 +28,11 @@ class Rotate:
 
     Attributes:
         file: Name without its folder.
-        position: Offset of the first event there.
+        offset: Of the first event there.
     """
 
     file: str
-    position: int
+    offset: int
 
     @classmethod
     def parse(
@@ -46,8 +46,8 @@ class Rotate:
             fixed = rest = Buffer(body)
         else:
             fixed, rest = file_format.split(EventType.ROTATE, body)
-        position = fixed.uint(8)
-        return cls(decode_identifier(rest.rest()), position)
+        offset = fixed.uint(8)
+        return cls(decode_identifier(rest.rest()), offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class Heartbeat:
 
     Attributes:
         file: The file that the server stands in.
-        position: Offset in that file; None in version 1, whose header has its lower 32 bits.
+        offset: In that file; None in version 1, whose header has its lower 32 bits.
     """
 
     file: str
-    position: int | None
+    offset: int | None
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Heartbeat:
@@ -91,16 +91,16 @@ class Heartbeat:
         """
         _, rest = file_format.split(EventType.HEARTBEAT_V2, body)
         file: str | None = None
-        position: int | None = None
+        offset: int | None = None
         while (field := rest.uint(1)) != _FIELD_END:
             value = Buffer(rest.lenenc_bytes())
             if field == _FIELD_FILE:
                 file = decode_identifier(value.rest())
             elif field == _FIELD_POSITION:
-                position = value.lenenc()
+                offset = value.lenenc()
         if file is None:
             raise FormatError("a heartbeat without a file name")
-        return cls(file, position)
+        return cls(file, offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class TableMapColumn:
         unsigned: Of numeric columns, YEAR included.
         collation: Collation id of text, ENUM and SET columns; 63 is binary.
         name: Logged under `binlog_row_metadata=FULL`, as are labels and visibility.
-        enum_labels, set_labels: In the column's character set.
+        enum_values, set_members: In the column's character set.
         geometry_type: 0 any, 1 POINT, ... 7 GEOMETRYCOLLECTION.
         visible: False for an INVISIBLE column of MySQL; MariaDB does not log it.
         vector_dimension: The most floats that a VECTOR of MySQL holds.
@@ -64,8 +64,8 @@ class TableMapColumn:
     unsigned: bool | None = None
     collation: int | None = None
     name: str | None = None
-    enum_labels: tuple[bytes, ...] | None = None
-    set_labels: tuple[bytes, ...] | None = None
+    enum_values: tuple[bytes, ...] | None = None
+    set_members: tuple[bytes, ...] | None = None
     geometry_type: int | None = None
     visible: bool | None = None
     vector_dimension: int | None = None

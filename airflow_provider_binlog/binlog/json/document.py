@@ -135,40 +135,19 @@ def open_value(value: Value) -> Node:
     return opened
 
 
-def parse(document: bytes | memoryview) -> Node:
-    """Return a document with every container opened.
-
-    Raises:
-        FormatError: The document breaks the format.
-    """
-    return _open_all(read(document), 1)
-
-
-def _open_all(value: Value, depth: int) -> Node:
-    opened = open_value(value)
-    if isinstance(opened, Value):
-        return opened
-    _check_depth(depth)
-    if isinstance(opened, list):
-        return [_open_all(each, depth + 1) for each in opened if isinstance(each, Value)]
-    return {
-        key: _open_all(each, depth + 1) for key, each in opened.items() if isinstance(each, Value)
-    }
-
-
 def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
     """Yield the key and the value of each member, as they stand; keys of elements are empty.
 
     Raises:
         FormatError: An offset leads outside of the container, or values overlap.
-        TruncatedError: The container ends inside its head.
+        TruncatedError: The container ends inside its header.
     """
     data = memoryview(container.data)
     width = 4 if container.type in LARGE else 2
     count = int.from_bytes(data[:width], "little")
     key_entry = width + 2 if container.type in OBJECTS else 0
     entries = 2 * width + key_entry * count
-    # What head, keys and values take cannot be more than there is: no byte is read twice.
+    # What header, keys and values take cannot be more than there is: no byte is read twice.
     left = len(data) - entries - (1 + width) * count
     for index in range(count if left >= 0 else 0):
         key = data[:0]
@@ -179,7 +158,7 @@ def members(container: Value) -> Iterator[tuple[memoryview, Value]]:
             key = data[begin : begin + size]
             left -= size
             if begin + size > len(data):
-                raise FormatError("a key lies outside of its JSON object", offset=begin)
+                raise FormatError("a key lies outside of its JSON object", at=begin)
         at = entries + (1 + width) * index
         value = _value(data, at, width)
         if value.type not in INLINED[width]:
@@ -198,7 +177,7 @@ def _value(data: memoryview, at: int, width: int) -> Value:
         return Value(type_code, slot[: FIXED_SIZES[type_code]])
     begin = int.from_bytes(slot, "little")
     if begin > len(data):
-        raise FormatError("a value lies outside of its JSON container", offset=begin)
+        raise FormatError("a value lies outside of its JSON container", at=begin)
     size = _size(type_code, data[begin:])
     return Value(type_code, data[begin : begin + size])
 
@@ -211,7 +190,7 @@ def _size(type_code: int, data: memoryview) -> int:
             raise TruncatedError("a JSON value ends early", wanted=2 * width, left=len(data))
         size = int.from_bytes(data[width : 2 * width], "little")
         if size < 2 * width:
-            raise FormatError("a JSON container smaller than its head", size=size)
+            raise FormatError("a JSON container smaller than its header", size=size)
     elif type_code in FIXED_SIZES:
         size = FIXED_SIZES[type_code]
     elif type_code == JsonType.STRING:
@@ -333,10 +312,10 @@ def _container(
 
 
 def _total_size(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> int:
-    head = 2 * width + (1 + width) * len(values)
+    header = 2 * width + (1 + width) * len(values)
     if keys is not None:
-        head += sum(width + 2 + len(key) for key in keys)
-    return head + sum(len(each.data) for each in values if each.type not in INLINED[width])
+        header += sum(width + 2 + len(key) for key in keys)
+    return header + sum(len(each.data) for each in values if each.type not in INLINED[width])
 
 
 def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> bytes:

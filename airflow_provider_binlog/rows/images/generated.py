@@ -20,22 +20,20 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.rows.images.prefix import INSERT
+from airflow_provider_binlog.rows.images.headers import INSERT
 from airflow_provider_binlog.rows.images.presence import bits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
-    from airflow_provider_binlog.rows.images.prefix import Heads
+    from airflow_provider_binlog.rows.images.headers import RowsHeaders
     from airflow_provider_binlog.rows.images.presence import ColumnSets
     from airflow_provider_binlog.rows.layout import RowLayout
 
 _LARGE = BLOBS | {ColumnType.JSON, ColumnType.GEOMETRY}
 
 
-def refuse_unlogged(layout: RowLayout, heads: Heads, sets: ColumnSets) -> None:
+def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -> None:
     """Refuse events of MariaDB without the values of generated columns.
 
     Which columns are generated the catalogue tells, if it was asked. Else an update shows it by its
@@ -44,16 +42,16 @@ def refuse_unlogged(layout: RowLayout, heads: Heads, sets: ColumnSets) -> None:
     Raises:
         UnsupportedError: An insert or update lacks a generated column.
     """
-    if not heads.version_1.any():
+    if not headers.version_1.any():
         return
     held = bits_of(sets.sets, len(layout.columns))
     before, after = sets.number
     known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
     lacks = ~np.all(held[:, known][after], axis=1)
-    lacks &= heads.paired | (heads.changes[:, 0] == INSERT)
+    lacks &= headers.paired | (headers.changes[:, 0] == INSERT)
     if layout.key:
-        lacks |= heads.paired & _shows_generated(layout, held, before, after)
-    lacks &= heads.version_1
+        lacks |= headers.paired & _shows_generated(layout, held, before, after)
+    lacks &= headers.version_1
     if lacks.any():
         raise UnsupportedError(
             "an insert or update of a table with generated columns does not log their values: set "
@@ -61,12 +59,6 @@ def refuse_unlogged(layout: RowLayout, heads: Heads, sets: ColumnSets) -> None:
             "11.8.9 leaves them out of updates even so: leave the table out",
             event=int(lacks.argmax()),
         )
-
-
-def shows_generated(layout: RowLayout, before: Sequence[bool], after: Sequence[bool]) -> bool:
-    """Whether an update whose images hold these columns lacks one that must be generated."""
-    held = np.array([before, after])
-    return bool(_shows_generated(layout, held, np.array([0]), np.array([1]))[0])
 
 
 def _shows_generated(

@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.images.walk import Images
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
 
 FEW_VALUES = 16
 """So few values are compared one by one, each in one call whatever its length."""
 
 
-def key_changed(images: Images, key: tuple[int, ...], before: Places) -> npt.NDArray[np.bool_]:
+def key_changed(images: Images, key: tuple[int, ...], before: Int64Array) -> npt.NDArray[np.bool_]:
     """Return for each update whether its key changes.
 
     `before` are the indexes of the before-images; the after-image of each is the next image.
@@ -34,7 +34,7 @@ def key_changed(images: Images, key: tuple[int, ...], before: Places) -> npt.NDA
     return changed
 
 
-def pairs_of(images: Images, before: Places) -> Images:
+def pairs_of(images: Images, before: Int64Array) -> Images:
     """Return these before-images, each with the next image, which is its after-image."""
     return images.select(np.stack([before, before + 1], axis=1).reshape(-1))
 
@@ -47,17 +47,17 @@ def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
     lengths = length.reshape(-1, 2)
     differs: npt.NDArray[np.bool_] = lengths[:, 0] != lengths[:, 1]
     rest = np.flatnonzero(~differs & (lengths[:, 0] > 0))
-    place = values.place.reshape(-1, 2)[rest]
+    offset = values.offset.reshape(-1, 2)[rest]
     size_left = lengths[rest, 0]
     memory, word = values.memory, 0
     while len(rest) > FEW_VALUES:
-        before = memory.word(place[:, 0], size_left, word)
-        unequal = before != memory.word(place[:, 1], size_left, word)
+        before = memory.word(offset[:, 0], size_left, word)
+        unequal = before != memory.word(offset[:, 1], size_left, word)
         differs[rest[unequal]] = True
         word += 1
         undecided = ~unequal & (size_left > 8 * word)
-        rest, place, size_left = rest[undecided], place[undecided], size_left[undecided]
-    for pair, (one, other), count in zip(rest, place, size_left, strict=True):
+        rest, offset, size_left = rest[undecided], offset[undecided], size_left[undecided]
+    for pair, (one, other), count in zip(rest, offset, size_left, strict=True):
         same = np.array_equal(memory.u1[one : one + count], memory.u1[other : other + count])
         differs[pair] = not same
     return differs

@@ -23,8 +23,8 @@ from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.images.generated import refuse_unlogged
+from airflow_provider_binlog.rows.images.headers import UPDATE_POSTIMAGE
 from airflow_provider_binlog.rows.images.keys import differs, pairs_of
-from airflow_provider_binlog.rows.images.prefix import UPDATE_POSTIMAGE
 from airflow_provider_binlog.rows.images.presence import (
     ColumnSets,
     Options,
@@ -39,9 +39,9 @@ from airflow_provider_binlog.rows.values import OFFSET_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.rows.images.prefix import Heads
+    from airflow_provider_binlog.rows.images.headers import RowsHeaders
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
 
 
@@ -57,14 +57,16 @@ class SomeColumns:
         change: uint8; what each image is.
     """
 
-    def __init__(self, layout: RowLayout, memory: Memory, heads: Heads, end: Places) -> None:
+    def __init__(
+        self, layout: RowLayout, memory: Memory, headers: RowsHeaders, end: Int64Array
+    ) -> None:
         self._layout = layout
         width = len(layout.columns)
-        self._sets = heads.sets or ColumnSets.whole(width, len(heads.images))
-        refuse_unlogged(layout, heads, self._sets)
+        self._sets = headers.sets or ColumnSets.whole(width, len(headers.images))
+        refuse_unlogged(layout, headers, self._sets)
         # The route's columns, as the layout counts them.
         self._columns = columns_of(self._sets.union)
-        self._place = {column: place for place, column in enumerate(self._columns)}
+        self._index_of = {column: index for index, column in enumerate(self._columns)}
         self._held = bits_of(self._sets.sets, width)[:, list(self._columns)]
         self._json = [
             column
@@ -74,15 +76,15 @@ class SomeColumns:
         plans = [layout.columns[column].plan for column in self._columns]
         route = layout.route if len(plans) == width else compile_route(plans)
         presence = None
-        if heads.partial is not None or not self._held.all() or heads.nothing.any():
+        if headers.partial is not None or not self._held.all() or headers.nothing.any():
             options = None
-            if heads.partial is not None:
-                options = Options(heads.partial, (len(self._json) + 7) // 8)
-            presence = Presence.of(self._sets.number, self._held, heads.nothing, options)
-        self.images = locate(route, memory, heads.images, end, presence)
-        self.change = heads.changes[self.images.event, self.images.number & 1]
+            if headers.partial is not None:
+                options = Options(headers.partial, (len(self._json) + 7) // 8)
+            presence = Presence.of(self._sets.number, self._held, headers.nothing, options)
+        self.images = locate(route, memory, headers.images, end, presence)
+        self.change = headers.changes[self.images.event, self.images.number & 1]
 
-    def key_changed(self, before: Places) -> npt.NDArray[np.bool_]:
+    def key_changed(self, before: Int64Array) -> npt.NDArray[np.bool_]:
         """Return for each update whether its key changes; `before` are its before-images.
 
         A column of the key that the after-image does not hold has not changed; one that only the
@@ -92,13 +94,13 @@ class SomeColumns:
         pairs = pairs_of(self.images, before)
         numbers = self._sets.number[:, self.images.event[before]]
         for column in self._layout.key:
-            if (place := self._place.get(column)) is not None:
-                values, size = pairs.values(place), pairs.route.plans[place].size
-                held_before, held_after = self._held[numbers, place]
+            if (index := self._index_of.get(column)) is not None:
+                values, size = pairs.values(index), pairs.route.plans[index].size
+                held_before, held_after = self._held[numbers, index]
                 changed |= held_after & (differs(values, size) | ~held_before)
         return changed
 
-    def each_column(self, rows: Places) -> Iterator[tuple[int, Values]]:
+    def each_column(self, rows: Int64Array) -> Iterator[tuple[int, Values]]:
         """Yield the columns that some image holds and, for each of these rows, where its value is.
 
         `rows` are indexes of images, rising. Absent values count as NULL.
@@ -108,11 +110,11 @@ class SomeColumns:
             UnsupportedError: A JSON document is not in the before-image that differs from it.
         """
         all_rows = len(rows) == len(self.images)
-        for place, found in self.images.each_column():
-            column, values = self._columns[place], found
-            as_before = self._as_before(place)
+        for index, found in self.images.each_column():
+            column, values = self._columns[index], found
+            as_before = self._as_before(index)
             if column in self._json and self.images.options is not None:
-                values, unchanged = self._apply_diffs(place, values)
+                values, unchanged = self._apply_diffs(index, values)
                 as_before = np.concatenate([as_before, unchanged])
             if len(as_before):
                 source = np.arange(len(self.images))
@@ -122,19 +124,19 @@ class SomeColumns:
                 values = values.choose(rows)
             yield column, values
 
-    def _as_before(self, place: int) -> Places:
+    def _as_before(self, index: int) -> Int64Array:
         """Return the after-images that leave out what their before-images hold of a column."""
-        held = self._held[:, place]
+        held = self._held[:, index]
         if held.all():
             return np.zeros(0, dtype=np.int64)
         before, after = self._sets.number
         as_before = held[before] & ~held[after]
-        chosen: Places = np.flatnonzero(
+        chosen: Int64Array = np.flatnonzero(
             as_before[self.images.event] & (self.change == UPDATE_POSTIMAGE)
         )
         return chosen
 
-    def number_sets(self, rows: Places) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
+    def number_sets(self, rows: Int64Array) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
         """Return the number of each row's set of columns, and the sets.
 
         0 is all columns, the others are numbered as their rows come.
@@ -160,21 +162,21 @@ class SomeColumns:
         bits = list(numbers)
         return renumbered[number], [columns_of(bits[each]) for each in order.tolist()]
 
-    def _apply_diffs(self, place: int, values: Values) -> tuple[Values, Places]:
+    def _apply_diffs(self, index: int, values: Values) -> tuple[Values, Int64Array]:
         """Return a JSON column with differences applied, and the rows in which there are none."""
-        ordinal = self._json.index(self._columns[place])
+        ordinal = self._json.index(self._columns[index])
         rows = self._with_diffs(ordinal, values)
         if not len(rows):
             return values, rows
-        self._check_before(place, rows, values)
+        self._check_before(index, rows, values)
         if values.length is None:
             raise TypeError("JSON has lengths")
         unchanged = values.length[rows] == 0
         changed = rows[~unchanged]
-        documents = [self._document(place, values, row) for row in changed.tolist()]
+        documents = [self._document(index, values, row) for row in changed.tolist()]
         return _with_documents(values, changed, documents), rows[unchanged]
 
-    def _with_diffs(self, ordinal: int, values: Values) -> Places:
+    def _with_diffs(self, ordinal: int, values: Values) -> Int64Array:
         """Return the rows whose value of a JSON column is differences."""
         bits = self.images.options
         if bits is None:
@@ -184,11 +186,11 @@ class SomeColumns:
         rows = rows[partial.astype(np.bool_)]
         return rows if values.null is None else rows[~values.null[rows]]
 
-    def _check_before(self, place: int, rows: Places, values: Values) -> None:
+    def _check_before(self, index: int, rows: Int64Array, values: Values) -> None:
         """Refuse differences to a document that is not in the log."""
         event = self.images.event[rows]
-        name = self._layout.columns[self._columns[place]].name
-        lacks = ~self._held[self._sets.number[0, event], place]
+        name = self._layout.columns[self._columns[index]].name
+        lacks = ~self._held[self._sets.number[0, event], index]
         if lacks.any():
             raise UnsupportedError(
                 "an update logged how a JSON document changed, but not the document: set "
@@ -204,11 +206,11 @@ class SomeColumns:
                 event=int(event[null.argmax()]),
             )
 
-    def _document(self, place: int, values: Values, row: int) -> bytes:
+    def _document(self, index: int, values: Values, row: int) -> bytes:
         """Return the whole document of one after-image."""
         if values.length is None:
             raise TypeError("JSON has lengths")
-        begins, lengths = values.place, values.length
+        begins, lengths = values.offset, values.length
         document, diffs = (
             values.memory.u1[begins[each] : begins[each] + lengths[each]].tobytes()
             for each in (row - 1, row)
@@ -217,7 +219,7 @@ class SomeColumns:
             return apply_diffs(document, diffs)
         except BinlogError as error:
             error.context |= {
-                "column": self._layout.columns[self._columns[place]].name,
+                "column": self._layout.columns[self._columns[index]].name,
                 "event": int(self.images.event[row]),
             }
             raise
@@ -231,7 +233,7 @@ def first_rows(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int
     return first
 
 
-def _with_documents(values: Values, rows: Places, documents: list[bytes]) -> Values:
+def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) -> Values:
     """Return the values with documents in some of the rows, laid behind the others' bytes."""
     if values.length is None:
         raise TypeError("JSON has lengths")
@@ -248,6 +250,6 @@ def _with_documents(values: Values, rows: Places, documents: list[bytes]) -> Val
     data = np.concatenate(
         [memory.u1[: memory.size], np.frombuffer(b"".join(documents), dtype=np.uint8)]
     )
-    place, length = values.place.copy(), values.length.copy()
-    place[rows], length[rows] = ends - sizes, sizes
-    return replace(values, memory=Memory(data, len(data)), place=place, length=length)
+    offset, length = values.offset.copy(), values.length.copy()
+    offset[rows], length[rows] = ends - sizes, sizes
+    return replace(values, memory=Memory(data, len(data)), offset=offset, length=length)

@@ -28,7 +28,7 @@ from airflow_provider_binlog.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 WORD_BITS = 64
 
@@ -63,8 +63,10 @@ class ColumnSets:
         return union
 
 
-def read_sets(memory: Memory, at: Places, width: int, paired: npt.NDArray[np.bool_]) -> ColumnSets:
-    """Read the bitmaps at these places, one per event or, of the `paired` ones, two.
+def read_sets(
+    memory: Memory, at: Int64Array, width: int, paired: npt.NDArray[np.bool_]
+) -> ColumnSets:
+    """Read the bitmaps at these offsets, one per event or, of the `paired` ones, two.
 
     Bits above the last of `width` columns may be either.
     """
@@ -80,7 +82,7 @@ def read_sets(memory: Memory, at: Places, width: int, paired: npt.NDArray[np.boo
             _, number = np.unique(number * len(distinct) + which, return_inverse=True)
     _, examples = np.unique(number, return_index=True)
     sets = tuple(
-        sum(int(word[example]) << WORD_BITS * place for place, word in enumerate(words))
+        sum(int(word[example]) << WORD_BITS * number for number, word in enumerate(words))
         for example in examples.tolist()
     )
     return ColumnSets(sets, number.reshape(2, -1))
@@ -116,8 +118,10 @@ class Options:
     has: npt.NDArray[np.bool_]
     bits_bytes: int
 
-    def read(self, memory: Memory, cursor: Places, event: Places, bits: Places) -> Places:
-        """Set the places of the bits, 0 where there are none, and return those behind them.
+    def read(
+        self, memory: Memory, cursor: Int64Array, event: Int64Array, bits: Int64Array
+    ) -> Int64Array:
+        """Set the offsets of the bits, 0 where there are none, and return those behind them.
 
         Raises:
             UnsupportedError: The options are not known.
@@ -129,11 +133,11 @@ class Options:
             at = int(unknown.argmax())
             raise _unknown_options(int(value[at]), int(event[at]))
         np.multiply(cursor + 1, value, out=bits)
-        behind: Places = cursor + has + self.bits_bytes * value.astype(np.int64)
+        behind: Int64Array = cursor + has + self.bits_bytes * value.astype(np.int64)
         return np.minimum(behind, memory.size, out=behind)
 
     def read_one(self, data: memoryview, at: int, event: int) -> tuple[int, int]:
-        """Return the place behind the options of one image, and that of their bits."""
+        """Return the offset behind the options of one image, and that of their bits."""
         value = int.from_bytes(data[at : at + 1], "little")
         if value > PARTIAL_JSON:
             raise _unknown_options(value, event)
@@ -192,9 +196,9 @@ class Presence:
         )
 
     def read_missing(
-        self, memory: Memory, cursor: Places, number: Places, missing: npt.NDArray[np.int64]
-    ) -> Places:
-        """Set the bits of the columns that are NULL or absent, and return the places behind.
+        self, memory: Memory, cursor: Int64Array, number: Int64Array, missing: npt.NDArray[np.int64]
+    ) -> Int64Array:
+        """Set the bits of the columns that are NULL or absent, and return the offsets behind.
 
         `cursor` and `number` say where images begin and which sets they hold. `missing` is
         int64[words, images], overwritten.
@@ -213,10 +217,10 @@ class Presence:
         return cursor + self.null_bytes[number]
 
     def reader(self, event: int) -> Callable[[memoryview, int, int], tuple[int, int, int]]:
-        """Return what reads the head of each image of one event.
+        """Return what reads the header of each image of one event.
 
-        It takes the bytes, the place of an image and its number in the event, and returns the
-        place of its values, which columns are NULL or absent as bits, and the place of the bits
+        It takes the bytes, the offset of an image and its number in the event, and returns the
+        offset of its values, which columns are NULL or absent as bits, and the offset of the bits
         of its options.
         """
         turns = [self._one(int(number)) for number in self.number[:, event]]

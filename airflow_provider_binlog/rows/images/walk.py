@@ -1,6 +1,6 @@
 """Find every value of many row images at once, in lock-step.
 
-A row's place depends on the row before it, but events do not depend on each other. So one vector
+A row's offset depends on the row before it, but events do not depend on each other. So one vector
 holds the cursor of every event; step k reads image k of all events: its NULL bits, then column
 after column, until no event has bytes left.
 
@@ -8,7 +8,7 @@ after column, until no event has bytes left.
     segment: | columns of fixed width ... | one column with a length prefix |
 
 Columns of fixed width need no step of their own: a segment's run of them is one addition, and their
-places are counted back from where the run stops. What is kept per image is its place, the stop of
+offsets are counted back from where the run stops. What is kept per image is its offset, the stop of
 each run, and the NULL bits.
 
 Images need not hold all of a route's columns, and after-images may begin with options: see
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_provider_binlog.rows.images.presence import Presence
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 FEW_EVENTS = 16
 """So few events are walked image by image."""
@@ -143,19 +143,19 @@ class Images:
 
     route: Route
     memory: Memory
-    event: Places
-    number: Places
-    begin: Places
+    event: Int64Array
+    number: Int64Array
+    begin: Int64Array
     stops: npt.NDArray[np.int64]
     nulls: npt.NDArray[np.int64]
     nullish: int
-    options: Places | None = None
+    options: Int64Array | None = None
 
     def __len__(self) -> int:
         """How many images there are."""
         return len(self.begin)
 
-    def select(self, chosen: Places | npt.NDArray[np.bool_]) -> Images:
+    def select(self, chosen: Int64Array | npt.NDArray[np.bool_]) -> Images:
         """Return some of the images, in their order."""
         return Images(
             self.route,
@@ -173,7 +173,7 @@ class Images:
         """Return in which images the column is NULL or absent; None if in none."""
         if not self.nullish >> column & 1:
             return None
-        bits: Places = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
+        bits: Int64Array = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
         return bits.astype(np.bool_)
 
     def values(self, column: int) -> Values:
@@ -182,34 +182,34 @@ class Images:
         segment = self.route.segments[number]
         if column == segment.variable:
             return self._variable(column, self.stops[number])
-        place = self.stops[number]
+        offset = self.stops[number]
         for each in reversed(segment.run[segment.run.index(column) :]):
-            fixed = self._fixed(each, place)
-            place = fixed.place
+            fixed = self._fixed(each, offset)
+            offset = fixed.offset
         return fixed
 
     def each_column(self) -> Iterator[tuple[int, Values]]:
         """Yield each column and where its values are, from the last column to the first.
 
-        Places are counted back: so one run of columns takes one vector, not one per column.
+        Int64Array are counted back: so one run of columns takes one vector, not one per column.
         """
         for number in reversed(range(len(self.route.segments))):
-            segment, place = self.route.segments[number], self.stops[number]
+            segment, offset = self.route.segments[number], self.stops[number]
             if segment.variable is not None:
-                yield segment.variable, self._variable(segment.variable, place)
+                yield segment.variable, self._variable(segment.variable, offset)
             for column in reversed(segment.run):
-                fixed = self._fixed(column, place)
-                place = fixed.place
+                fixed = self._fixed(column, offset)
+                offset = fixed.offset
                 yield column, fixed
 
-    def _fixed(self, column: int, behind: Places) -> Values:
+    def _fixed(self, column: int, behind: Int64Array) -> Values:
         """Return where the values are that end where the next column's begin."""
         null, size = self.null(column), self.route.plans[column].size
-        place = behind - (size if null is None else size * ~null)
-        return Values(self.memory, place, None, null)
+        offset = behind - (size if null is None else size * ~null)
+        return Values(self.memory, offset, None, null)
 
-    def _variable(self, column: int, at: Places) -> Values:
-        """Return where the values are whose lengths stand at these places."""
+    def _variable(self, column: int, at: Int64Array) -> Values:
+        """Return where the values are whose lengths stand at these offsets."""
         null, prefix = self.null(column), self.route.plans[column].prefix
         length = read_lengths(self.memory, at, prefix).astype(np.int64)
         if null is None:
@@ -218,8 +218,8 @@ class Images:
         return Values(self.memory, np.where(null, at, at + prefix), length, null)
 
 
-def read_lengths(memory: Memory, at: Places, prefix: int) -> npt.NDArray[np.unsignedinteger]:
-    """Return the length prefixes at these places, `prefix` bytes each."""
+def read_lengths(memory: Memory, at: Int64Array, prefix: int) -> npt.NDArray[np.unsignedinteger]:
+    """Return the length prefixes at these offsets, `prefix` bytes each."""
     if prefix == 1:
         return memory.u1.take(at)
     if prefix == 2:
@@ -235,17 +235,21 @@ class _Found:
 
     Attributes:
         event, number: As in `Images`.
-        places: int64; a row of begins, one of stops per segment, one of NULL bits per 64 columns,
-            and where some image has options, one of the places of their bits.
+        parts: int64; a row of begins, one of stops per segment, one of NULL bits per 64 columns,
+            and where some image has options, one of the offsets of their bits.
     """
 
-    event: Places
-    number: Places
-    places: npt.NDArray[np.int64]
+    event: Int64Array
+    number: Int64Array
+    parts: npt.NDArray[np.int64]
 
 
 def locate(
-    route: Route, memory: Memory, cursor: Places, end: Places, presence: Presence | None = None
+    route: Route,
+    memory: Memory,
+    cursor: Int64Array,
+    end: Int64Array,
+    presence: Presence | None = None,
 ) -> Images:
     """Find every value of every image of some events.
 
@@ -270,11 +274,11 @@ def locate(
         if len(event) < FEW_EVENTS:
             break
         if presence is None:
-            places, cursor, some_null = _step(route, memory, cursor)
+            parts, cursor, some_null = _step(route, memory, cursor)
         else:
-            places, cursor, some_null = _step_some(route, memory, cursor, event, number, presence)
+            parts, cursor, some_null = _step_some(route, memory, cursor, event, number, presence)
         nullish |= some_null
-        found.append(_Found(event, np.full(len(event), number), places))
+        found.append(_Found(event, np.full(len(event), number), parts))
         number += 1
     if len(event):
         rest, some_null = _one_by_one(
@@ -286,18 +290,18 @@ def locate(
     return _in_log_order(route, memory, found, nullish, options=options)
 
 
-def _check_ends(cursor: Places, end: Places, event: Places) -> None:
+def _check_ends(cursor: Int64Array, end: Int64Array, event: Int64Array) -> None:
     over = cursor > end
     if over.any():
         raise TruncatedError("a rows event ends inside a row", event=int(event[over.argmax()]))
 
 
 def _step(
-    route: Route, memory: Memory, cursor: Places
-) -> tuple[npt.NDArray[np.int64], Places, int]:
+    route: Route, memory: Memory, cursor: Int64Array
+) -> tuple[npt.NDArray[np.int64], Int64Array, int]:
     """Walk one image of each event.
 
-    Returns a row of the images' places, one of stops per segment, one of NULL bits per 64 columns;
+    Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns;
     then the cursors behind the images, and the columns that are NULL in some image.
     """
     width, limit = len(route.segments), memory.size
@@ -314,12 +318,17 @@ def _step(
 
 
 def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
-    route: Route, memory: Memory, cursor: Places, event: Places, number: int, presence: Presence
-) -> tuple[npt.NDArray[np.int64], Places, int]:
+    route: Route,
+    memory: Memory,
+    cursor: Int64Array,
+    event: Int64Array,
+    number: int,
+    presence: Presence,
+) -> tuple[npt.NDArray[np.int64], Int64Array, int]:
     """Walk image `number` of each event, which need not hold all columns; as `_step`.
 
     Absent columns count as NULL. Where some image has options, what is returned has one row more:
-    the places of their bits.
+    the offsets of their bits.
     """
     width, words = len(route.segments), len(route.null_masks)
     options = presence.options
@@ -339,8 +348,8 @@ def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
 
 
 def _walk_values(
-    route: Route, memory: Memory, cursor: Places, some_null: int, step: npt.NDArray[np.int64]
-) -> Places:
+    route: Route, memory: Memory, cursor: Int64Array, some_null: int, step: npt.NDArray[np.int64]
+) -> Int64Array:
     """Walk the values of one image of each event; return the cursors behind the images.
 
     `step` holds a row of stops per segment, which are set here, then the NULL bits.
@@ -368,9 +377,9 @@ def _walk_values(
 def _one_by_one(
     route: Route,
     memory: Memory,
-    event: Places,
-    cursor: Places,
-    end: Places,
+    event: Int64Array,
+    cursor: Int64Array,
+    end: Int64Array,
     *,
     number: int,
     presence: Presence | None,
@@ -379,7 +388,7 @@ def _one_by_one(
     data = memory.u1.data  # a slice beyond its end is short, and reads as a smaller length
     mask, size = (1 << len(route.plans)) - 1, route.null_bytes
     events, numbers, nulls, options = [], [], [], []
-    places: list[int] = []
+    parts: list[int] = []
     nullish = 0
     for which, begin, stop in zip(event.tolist(), cursor.tolist(), end.tolist(), strict=True):
         at, image = begin, number
@@ -388,16 +397,16 @@ def _one_by_one(
         while at < stop or nothing:
             events.append(which)
             numbers.append(image)
-            places.append(at)
+            parts.append(at)
             if read is None:
                 null = int.from_bytes(data[at : at + size], "little") & mask
                 at += size
             else:
-                at, null, place = read(data, at, image)
-                options.append(place)
+                at, null, offset = read(data, at, image)
+                options.append(offset)
             nulls.append(null)
             nullish |= null
-            at = _walk_image(route, data, at, null, places)
+            at = _walk_image(route, data, at, null, parts)
             image += 1
             nothing = False
         if at > stop:
@@ -405,7 +414,7 @@ def _one_by_one(
     rows, words = 1 + len(route.segments), len(route.null_masks)
     has_options = presence is not None and presence.options is not None
     joined = np.empty((rows + words + has_options, len(events)), dtype=np.int64)
-    joined[:rows] = np.array(places, dtype=np.int64).reshape(-1, rows).T
+    joined[:rows] = np.array(parts, dtype=np.int64).reshape(-1, rows).T
     for word in range(words):
         bits = [null >> WORD_BITS * word & (1 << WORD_BITS) - 1 for null in nulls]
         joined[rows + word] = np.array(bits, dtype=np.uint64).view(np.int64)
@@ -435,15 +444,15 @@ def _in_log_order(
     if not found:
         nothing = np.zeros(0, dtype=np.int64)
         found = [_Found(nothing, nothing, np.zeros((rows, 0), dtype=np.int64))]
-    event, number, places = found[0].event, found[0].number, found[0].places
+    event, number, parts = found[0].event, found[0].number, found[0].parts
     if len(found) > 1:
         event = np.concatenate([each.event for each in found])
         number = np.concatenate([each.number for each in found])
         count = np.bincount(event)
         order = np.empty(len(event), dtype=np.int64)
         order[(np.cumsum(count) - count)[event] + number] = np.arange(len(event))
-        places = np.concatenate([each.places for each in found], axis=1).take(order, axis=1)
+        parts = np.concatenate([each.parts for each in found], axis=1).take(order, axis=1)
         event, number = event[order], number[order]
-    begin, rest, bits = places[0], places[1:], places[-1] if options else None
+    begin, rest, bits = parts[0], parts[1:], parts[-1] if options else None
     stops, nulls = rest[: len(route.segments)], rest[len(route.segments) :]
     return Images(route, memory, event, number, begin, stops, nulls, nullish, bits)

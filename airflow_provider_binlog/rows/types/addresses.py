@@ -81,28 +81,28 @@ def _inet6(values: Values) -> Array:
         texts.append(_join(groups[chosen], octets[chosen] if each % 2 else None, gap))
     if not texts:
         return pa.array([], pa.string())
-    places = np.empty(len(values), dtype=np.int64)
-    places[np.concatenate(order)] = np.arange(len(values))
+    order_of = np.empty(len(values), dtype=np.int64)
+    order_of[np.concatenate(order)] = np.arange(len(values))
     joined: Array = pa.concat_arrays(texts)
-    return _with_nulls(joined.take(places), values)
+    return _with_nulls(joined.take(order_of), values)
 
 
 def _gaps(groups: _Groups) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return where the first longest run of zeros begins, and its size: 0 where there is none."""
     count = len(groups)
     run, begin, size = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    for place in range(_GROUPS):
-        run = (run + 1) * (groups[:, place] == 0)
+    for index in range(_GROUPS):
+        run = (run + 1) * (groups[:, index] == 0)
         longer = run > size
         size = np.where(longer, run, size)
-        begin = np.where(longer, place + 1 - run, begin)
+        begin = np.where(longer, index + 1 - run, begin)
     return begin, size
 
 
 def _join(groups: _Groups, octets: npt.NDArray[np.uint8] | None, gap: tuple[int, int]) -> Array:
     """Return the text of addresses with this gap; `octets` where they end like an INET4."""
     begin, size = gap
-    shown = [_group_texts().take(groups[:, place]) for place in range(_GROUPS)]
+    shown = [_group_texts().take(groups[:, index]) for index in range(_GROUPS)]
     if octets is not None:
         shown[6:] = [_dotted(octets[:, 12:])]
     if gap == _NO_GAP:
@@ -119,7 +119,7 @@ def _joined(parts: list[Array], separator: str) -> Array:
 
 
 def _dotted(octets: npt.NDArray[np.uint8]) -> Array:
-    return _joined([_octet_texts().take(octets[:, place]) for place in range(INET4_BYTES)], ".")
+    return _joined([_octet_texts().take(octets[:, index]) for index in range(INET4_BYTES)], ".")
 
 
 @cache

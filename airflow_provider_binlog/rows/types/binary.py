@@ -52,5 +52,5 @@ def padded(values: Values, width: int) -> npt.NDArray[np.uint8]:
     word_count = (width + 7) // 8
     words = np.empty((len(values), word_count), dtype=np.uint64)
     for number in range(word_count):
-        words[:, number] = values.memory.word(values.place, values.length, number)
+        words[:, number] = values.memory.word(values.offset, values.length, number)
     return words.view(np.uint8).reshape(len(values), 8 * word_count)[:, :width]

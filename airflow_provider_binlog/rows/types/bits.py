@@ -22,12 +22,12 @@ def plan(width: int) -> Plan:
 
 
 def _boolean(values: Values) -> Array:
-    bits = np.packbits(values.memory.u1.take(values.place) & 1, bitorder="little")
+    bits = np.packbits(values.memory.u1.take(values.offset) & 1, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity(values.null), buffer_of(bits)])
 
 
 def _bytes(values: Values, *, size: int) -> Array:
-    words = values.memory.u8[values.place]
+    words = values.memory.u8[values.offset]
     data = words.view(np.uint8).reshape(-1, 8)[:, :size].reshape(-1)
     offsets = np.arange(0, len(data) + 1, size, dtype=np.int32)
     return Bytes(offsets, data).array(pa.binary(), values.null)

@@ -73,8 +73,8 @@ def _gather(values: Values, bytes_max: int) -> Bytes:
         raise TypeError("values of fixed width have no lengths")
     data = values.memory.u1.data
     plain, left = [], OFFSET_MAX
-    for place, length in zip(values.place.tolist(), values.length.tolist(), strict=True):
-        plain.append(decompress(data[place : place + length], bytes_max))
+    for offset, length in zip(values.offset.tolist(), values.length.tolist(), strict=True):
+        plain.append(decompress(data[offset : offset + length], bytes_max))
         left -= len(plain[-1])
         if left < 0:
             raise pa.ArrowCapacityError("values are too large for one array")
@@ -89,12 +89,12 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
     """
     if not value:
         return b""
-    head = value[0]
-    if head == _PLAIN:
+    header = value[0]
+    if header == _PLAIN:
         return bytes(value[1:])
-    size_end = 1 + (head & _SIZE_MASK)
-    if head >> 4 != _ZLIB or size_end == 1 or len(value) < size_end:
-        raise FormatError("not a compressed value", head=hex(head))
+    size_end = 1 + (header & _SIZE_MASK)
+    if header >> 4 != _ZLIB or size_end == 1 or len(value) < size_end:
+        raise FormatError("not a compressed value", header=hex(header))
     size = int.from_bytes(value[1:size_end], "big")
     stream = value[size_end:]
     if size > min(bytes_max, GROWTH_MAX * len(stream)):
@@ -102,7 +102,7 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
             "a compressed value says that it is larger than it can be", size=size, max=bytes_max
         )
     try:
-        plain = zlib.decompressobj(-zlib.MAX_WBITS if head & _RAW else zlib.MAX_WBITS)
+        plain = zlib.decompressobj(-zlib.MAX_WBITS if header & _RAW else zlib.MAX_WBITS)
         found = plain.decompress(stream, size + 1)
     except zlib.error as error:
         raise FormatError("a compressed value is damaged", cause=str(error)) from error

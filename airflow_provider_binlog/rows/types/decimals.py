@@ -32,7 +32,7 @@ _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _LIMB = np.uint64(32)
 _LIMB_MASK = np.uint64(0xFFFFFFFF)
 
-Numbers = npt.NDArray[np.uint64]
+UInt64Array = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ def plan(precision: int, scale: int) -> Plan:
 
 
 def _negative(values: Values) -> npt.NDArray[np.bool_]:
-    return values.memory.u1.take(values.place) < 0x80
+    return values.memory.u1.take(values.offset) < 0x80
 
 
-def _read(values: Values, group: Group, flip: Numbers) -> Numbers:
+def _read(values: Values, group: Group, flip: UInt64Array) -> UInt64Array:
     """Return one group of each value as a number; `flip` is all ones for a negative value.
 
     Raises:
         FormatError: A group holds more than its digits can say.
     """
     memory, bits = values.memory, 8 * group.size
-    numbers = memory.u4[values.place + group.offset].byteswap(inplace=True).astype(np.uint64)
+    numbers = memory.u4[values.offset + group.offset].byteswap(inplace=True).astype(np.uint64)
     numbers >>= np.uint64(32 - bits)
     if not group.offset:
         numbers ^= np.uint64(1 << (bits - 1))
@@ -141,8 +141,8 @@ def _text(values: Values, *, parts: tuple[Group, ...], scale: int) -> Array:
     column = 0
     for group in parts:
         rest = _read(values, group, flip).astype(np.uint32)
-        for place in range(column + group.digits - 1, column - 1, -1):
-            rest, digits[:, place] = np.divmod(rest, np.uint32(10))
+        for index in range(column + group.digits - 1, column - 1, -1):
+            rest, digits[:, index] = np.divmod(rest, np.uint32(10))
         column += group.digits
     return _print(digits, scale, negative, values.null)
 

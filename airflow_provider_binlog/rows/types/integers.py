@@ -39,44 +39,44 @@ def year_plan() -> Plan:
 def read_unsigned(values: Values, size: int) -> npt.NDArray[np.uint64]:
     """Return little-endian numbers of `size` bytes, 1 to 8, as uint64."""
     if size == 1:
-        return values.memory.u1.take(values.place).astype(np.uint64)
-    words = values.memory.u8[values.place]
+        return values.memory.u1.take(values.offset).astype(np.uint64)
+    words = values.memory.u8[values.offset]
     if size < 8:
         words &= np.uint64((1 << 8 * size) - 1)
     return words
 
 
 def _small(values: Values, *, size: int, unsigned: bool) -> Array:
-    memory, place = values.memory, values.place
+    memory, offset = values.memory, values.offset
     if size == 1:
-        narrow = memory.u1.take(place)
+        narrow = memory.u1.take(offset)
         numbers = (narrow if unsigned else narrow.view(np.int8)).astype(np.int32)
     elif size == 2:
-        pair = memory.u2[place]
+        pair = memory.u2[offset]
         numbers = (pair if unsigned else pair.view(np.int16)).astype(np.int32)
     elif size == 3:
         # The value's top byte goes to the word's top, and back with its sign or without.
-        shifted = memory.u4[place] << np.uint32(8)
+        shifted = memory.u4[offset] << np.uint32(8)
         numbers = (shifted >> 8).view(np.int32) if unsigned else shifted.view(np.int32) >> 8
     else:
-        numbers = memory.u4[place].view(np.int32)
+        numbers = memory.u4[offset].view(np.int32)
     return array_of(pa.int32(), numbers, values.null)
 
 
 def _uint32(values: Values) -> Array:
-    return array_of(pa.int64(), values.memory.u4[values.place].astype(np.int64), values.null)
+    return array_of(pa.int64(), values.memory.u4[values.offset].astype(np.int64), values.null)
 
 
 def _int64(values: Values) -> Array:
-    return array_of(pa.int64(), values.memory.i8[values.place], values.null)
+    return array_of(pa.int64(), values.memory.i8[values.offset], values.null)
 
 
 def _uint64(values: Values) -> Array:
     halves = np.zeros((len(values), 2), dtype=np.uint64)
-    halves[:, 0] = values.memory.u8[values.place]
+    halves[:, 0] = values.memory.u8[values.offset]
     return array_of(UINT64, halves, values.null)
 
 
 def _year(values: Values) -> Array:
-    stored = values.memory.u1.take(values.place).astype(np.int32)
+    stored = values.memory.u1.take(values.offset).astype(np.int32)
     return array_of(pa.int32(), stored + YEAR_BASE * (stored != 0).astype(np.int32), values.null)

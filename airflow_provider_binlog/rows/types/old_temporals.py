@@ -36,7 +36,6 @@ from airflow_provider_binlog.rows.types.temporals import (
     TIMESTAMP,
     Instants,
     Moments,
-    Numbers,
     instants_array,
     moments_array,
 )
@@ -44,6 +43,8 @@ from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
 DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)
@@ -85,7 +86,7 @@ def _checked(fsp: int) -> int:
 
 
 def _big_endian(values: Values, size: int) -> npt.NDArray[np.uint64]:
-    return values.memory.big_endian(values.place) >> np.uint64(8 * (8 - size))
+    return values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
 
 
 def _time(values: Values, *, fsp: int) -> Array:
@@ -93,7 +94,7 @@ def _time(values: Values, *, fsp: int) -> Array:
         stored = _big_endian(values, TIME_BYTES[fsp]).view(np.int64)
         micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
         return array_of(pa.int64(), micros, values.null)
-    number = (values.memory.u4[values.place] << np.uint32(8)).view(np.int32) >> 8
+    number = (values.memory.u4[values.offset] << np.uint32(8)).view(np.int32) >> 8
     clock = np.abs(number.astype(np.int64))
     seconds = (clock // 10_000 * 60 + clock // 100 % 100) * 60 + clock % 100
     total = np.where(number < 0, -seconds, seconds) * _MICROSECONDS
@@ -120,7 +121,7 @@ def _read_moments(values: Values, fsp: int) -> Moments:
     return _moments(whole.view(np.int64), (13, 32, 24, 60, 60), micros)
 
 
-def _moments(number: Numbers, bases: Sequence[int], micros: Numbers | int) -> Moments:
+def _moments(number: Int64Array, bases: Sequence[int], micros: Int64Array | int) -> Moments:
     """Return what numbers in a mixed base say, the year as large as it may be."""
     parts = []
     for base in reversed(bases):
@@ -140,7 +141,7 @@ def _timestamp_text(values: Values, *, fsp: int) -> Array:
 
 def _read_instants(values: Values, fsp: int) -> Instants:
     if not fsp:
-        return Instants(values.memory.u4[values.place].astype(np.int64), 0)
+        return Instants(values.memory.u4[values.offset].astype(np.int64), 0)
     size = TIMESTAMP_BYTES[fsp]
     stored = _big_endian(values, size).view(np.int64)
     bits = 8 * (size - 4)

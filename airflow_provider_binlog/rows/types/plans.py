@@ -61,8 +61,12 @@ _TEXT = (
 _OLD_TEMPORALS = (ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP)
 
 
-def plan_column(column: TableMapColumn, policies: Policies, *, unnamed_ok: bool) -> Plan:
-    """Return how the column's values are located and read; `unnamed_ok` is `compile_layout`'s.
+def plan_column(
+    column: TableMapColumn, policies: Policies, *, allow_missing_metadata: bool
+) -> Plan:
+    """Return how the column's values are located and read.
+
+    `allow_missing_metadata` is that of `compile_layout`.
 
     Raises:
         FormatError: There is no such column.
@@ -72,14 +76,14 @@ def plan_column(column: TableMapColumn, policies: Policies, *, unnamed_ok: bool)
     if kind in _PLANS:
         return _PLANS[kind](column)
     if kind in _INTEGER_SIZES:
-        return _integer_plan(column, unnamed_ok=unnamed_ok)
+        return _integer_plan(column, allow_missing_metadata=allow_missing_metadata)
     if kind in _DATES or kind in _OLD_TEMPORALS:
         return (_date_plan if kind in _DATES else _old_temporal_plan)(column, as_text=as_text)
     if column.data_type in _TOLD_BY_CATALOGUE:
         return _catalogue_plan(column)
     if kind in _TEXT or kind in _LABELLED:
         make = _text_plan if kind in _TEXT else _label_plan
-        return make(column, policies.invalid_text, unnamed_ok=unnamed_ok)
+        return make(column, policies.invalid_text, allow_missing_metadata=allow_missing_metadata)
     raise UnsupportedError(
         "a column of this type is not decoded: leave the table out", type=type_name(kind)
     )
@@ -109,8 +113,8 @@ _INTEGER_SIZES: dict[int, int] = {
 }
 
 
-def _integer_plan(column: TableMapColumn, *, unnamed_ok: bool) -> Plan:
-    if column.unsigned is None and not unnamed_ok:
+def _integer_plan(column: TableMapColumn, *, allow_missing_metadata: bool) -> Plan:
+    if column.unsigned is None and not allow_missing_metadata:
         raise UnsupportedError(
             f"the log does not say whether the column is signed: {_METADATA_ADVICE}"
         )
@@ -181,8 +185,10 @@ def _catalogue_plan(column: TableMapColumn) -> Plan:
     return make(_prefix(column))
 
 
-def _text_plan(column: TableMapColumn, invalid_text: InvalidText, *, unnamed_ok: bool) -> Plan:
-    if column.collation is None and not unnamed_ok:
+def _text_plan(
+    column: TableMapColumn, invalid_text: InvalidText, *, allow_missing_metadata: bool
+) -> Plan:
+    if column.collation is None and not allow_missing_metadata:
         raise UnsupportedError(
             f"the log does not say the column's character set: {_METADATA_ADVICE}"
         )
@@ -226,11 +232,13 @@ def _prefix(column: TableMapColumn) -> int:
     return column.length_size
 
 
-def _label_plan(column: TableMapColumn, invalid_text: InvalidText, *, unnamed_ok: bool) -> Plan:
+def _label_plan(
+    column: TableMapColumn, invalid_text: InvalidText, *, allow_missing_metadata: bool
+) -> Plan:
     is_enum = column.real_type == ColumnType.ENUM
-    logged = column.enum_labels if is_enum else column.set_labels
+    logged = column.enum_values if is_enum else column.set_members
     if logged is None or column.collation is None:
-        if unnamed_ok:
+        if allow_missing_metadata:
             return labels.number_plan(column.pack_size)
         raise UnsupportedError(f"the log does not name the labels: {_METADATA_ADVICE}")
     make = labels.enum_plan if is_enum else labels.set_plan
@@ -245,6 +253,6 @@ def _labels(logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText
         return labels.Labels(array, comma=encode_ascii(",", charset))
     if invalid_text is InvalidText.REPLACE:
         encoded, changed = text.replace_invalid(stored, charset)
-        places = tuple(changed.nonzero()[0].tolist())
-        return labels.Labels(encoded.array(pa.string(), None), places)
+        indexes = tuple(changed.nonzero()[0].tolist())
+        return labels.Labels(encoded.array(pa.string(), None), indexes)
     return labels.Labels(text.to_utf8(stored, charset).array(pa.string(), None))

@@ -21,7 +21,6 @@ from airflow_provider_binlog.rows.types.temporals import (
     YEAR_MAX,
     Instants,
     Moments,
-    Numbers,
     fraction_bytes,
     read_dates,
     read_instants,
@@ -31,6 +30,8 @@ from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 _DATE = "####-##-##"
 _DATETIME = "####-##-## ##:##:##"
@@ -106,20 +107,20 @@ def print_instants(parts: Instants, fsp: int, values: Values) -> Array:
     return print_moments(moments, fsp, values)
 
 
-def _print(pattern: str, numbers: Iterable[tuple[Numbers, int]], values: Values) -> Array:
+def _print(pattern: str, numbers: Iterable[tuple[Int64Array, int]], values: Values) -> Array:
     """Return the pattern with its `#`s replaced by the digits of each value's numbers, in order."""
     count = len(values)
     row = np.frombuffer(pattern.encode(), dtype=np.uint8)
     text: npt.NDArray[np.uint8] = np.tile(row, (count, 1))
-    places = np.flatnonzero(row == ord("#"))
+    indexes = np.flatnonzero(row == ord("#"))
     for number, digits in numbers:
-        own, places = places[:digits], places[digits:]
+        own, indexes = indexes[:digits], indexes[digits:]
         rest = number if values.null is None else np.where(values.null, 0, number)
         if count and int(rest.max()) >= 10**digits:
             what = "a date behind the year" if digits == 4 else "more than the digits say"
             raise FormatError(f"not a date: {what}", max=YEAR_MAX if digits == 4 else 10**digits)
-        for place in own[::-1].tolist():
+        for index in own[::-1].tolist():
             rest, digit = np.divmod(rest, 10)
-            text[:, place] = digit + ord("0")
+            text[:, index] = digit + ord("0")
     offsets = np.arange(count + 1, dtype=np.int64) * len(row)
     return Bytes(offsets.astype(np.int32), text.reshape(-1)).array(pa.string(), values.null)

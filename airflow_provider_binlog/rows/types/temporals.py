@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 FSP_MAX = 6
 YEAR_MAX = 9999
@@ -32,7 +36,6 @@ _FRACTION_UNIT = (0, 10_000, 100, 1)
 _DATE_MONTHS = 16
 _DATETIME_MONTHS = 13
 
-Numbers = npt.NDArray[np.int64]
 DATETIME = pa.timestamp("us")
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -46,13 +49,13 @@ class Moments:
         micros: int64, or 0 where no value has any.
     """
 
-    year: Numbers
-    month: Numbers
-    day: Numbers
-    hour: Numbers
-    minute: Numbers
-    second: Numbers
-    micros: Numbers | int
+    year: Int64Array
+    month: Int64Array
+    day: Int64Array
+    hour: Int64Array
+    minute: Int64Array
+    second: Int64Array
+    micros: Int64Array | int
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Instants:
         micros: int64, or 0 where no value has any.
     """
 
-    seconds: Numbers
-    micros: Numbers | int
+    seconds: Int64Array
+    micros: Int64Array | int
 
 
 def date_plan() -> Plan:
@@ -119,7 +122,9 @@ def _calendar(months: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]
     return np.append(first, np.int32(0)), np.append(days, np.uint8(0))
 
 
-def _days(index: Numbers, day: Numbers, months: int) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+def _days(
+    index: Int64Array, day: Int64Array, months: int
+) -> tuple[Int64Array, npt.NDArray[np.bool_]]:
     """Return days since 1970, and which of them are dates at all."""
     first, days = _calendar(months)
     at = np.minimum(index, len(first) - 1)
@@ -139,20 +144,20 @@ def _finish(
     return array_of(data_type, numbers, null)
 
 
-def read_dates(values: Values) -> tuple[Numbers, Numbers, Numbers]:
+def read_dates(values: Values) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return year, month and day of DATEs."""
-    stored = values.memory.u4[values.place].astype(np.int64) & 0xFFFFFF
+    stored = values.memory.u4[values.offset].astype(np.int64) & 0xFFFFFF
     return stored >> 9, stored >> 5 & 15, stored & 31
 
 
 def _date(values: Values) -> Array:
-    stored = values.memory.u4[values.place].astype(np.int64) & 0xFFFFFF
+    stored = values.memory.u4[values.offset].astype(np.int64) & 0xFFFFFF
     # year << 4 | month: the table's own index, with room for 16 months in a year.
     days, valid = _days(stored >> 5, stored & 31, _DATE_MONTHS)
     return _finish(pa.date32(), days.astype(np.int32), valid, values)
 
 
-def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Numbers | int:
+def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Int64Array | int:
     """Return microseconds from the `size` bytes that end at byte `last` of each word."""
     if not size:
         return 0
@@ -162,7 +167,7 @@ def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Numbers | 
 
 def read_moments(values: Values, fraction: int) -> Moments:
     """Return the parts of DATETIMEs with so many bytes of a fraction."""
-    words = values.memory.big_endian(values.place)
+    words = values.memory.big_endian(values.offset)
     # A value that lacks its top bit lands behind year 9999.
     packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
     year, month = np.divmod(packed >> 22, _DATETIME_MONTHS)
@@ -173,7 +178,7 @@ def read_moments(values: Values, fraction: int) -> Moments:
 
 
 def _datetime(values: Values, *, fraction: int) -> Array:
-    words = values.memory.big_endian(values.place)
+    words = values.memory.big_endian(values.offset)
     # Without its top bit the number is positive; a value that lacks the bit lands behind year 9999.
     packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
     days, valid = _days(packed >> 22, packed >> 17 & 31, _DATETIME_MONTHS)
@@ -197,7 +202,7 @@ def moments_array(parts: Moments, values: Values) -> Array:
 
 def read_instants(values: Values, fraction: int) -> Instants:
     """Return the parts of TIMESTAMPs with so many bytes of a fraction."""
-    words = values.memory.big_endian(values.place)
+    words = values.memory.big_endian(values.offset)
     return Instants(
         (words >> np.uint64(32)).view(np.int64), _fraction(words, 4 + fraction, fraction)
     )
@@ -216,7 +221,7 @@ def instants_array(parts: Instants, values: Values) -> Array:
 
 def _time(values: Values, *, fraction: int) -> Array:
     size = 3 + fraction
-    words = values.memory.big_endian(values.place) >> np.uint64(8 * (8 - size))
+    words = values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
     stored = words.view(np.int64) - (1 << (8 * size - 1))
     magnitude = np.abs(stored)
     clock = magnitude >> 8 * fraction

@@ -208,11 +208,11 @@ def _text_or_bytes(values: Values) -> Array:
         everything.filter(pa.array(~is_text)),
     ]
     child: Any = pa.array((~is_text).astype(np.int8))
-    place: Any = pa.array(
+    index: Any = pa.array(
         np.where(is_text, np.cumsum(is_text), np.cumsum(~is_text)).astype(np.int32) - 1,
         pa.int32(),
     )
-    return pa.UnionArray.from_dense(child, place, children, ["text", "bytes"])
+    return pa.UnionArray.from_dense(child, index, children, ["text", "bytes"])
 
 
 def _is_utf8(value: bytes) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 from airflow_provider_binlog.binlog.event_types import (
     ARTIFICIAL,
     COMPRESSED,
-    GROUP_STARTS,
     ROWS,
     EventType,
 )
@@ -24,22 +23,20 @@ from airflow_provider_binlog.binlog.events.control import Rotate
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.transport.files.reader import FileSource
-
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in GROUP_STARTS]] = True
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
 _QUERIES = frozenset({EventType.QUERY, EventType.QUERY_COMPRESSED})
 # They neither begin nor end a transaction.
 _INSIDE = (ROWS | COMPRESSED | {EventType.TABLE_MAP}) - _QUERIES - {EventType.TRANSACTION_PAYLOAD}
 
 
-def find_log_end(source: FileSource) -> Position:
+def find_log_end(source: FileBlockStream) -> Position:
     """Return where the log of some files ends; reads the last one of them.
 
     Raises:
@@ -63,7 +60,7 @@ class _End:
 
     def read(self, block: EventBlock) -> None:
         """Go on behind the transactions that end in the next block of the file."""
-        begins = np.flatnonzero(_IS_START[block.type])
+        begins = np.flatnonzero(IS_GROUP_START[block.type])
         first = 0
         if len(begins):
             # What lies in front of a transaction is whole, or was given up by the server.
@@ -92,7 +89,7 @@ class _End:
             self._close(block, event)
 
     def _pass(self, block: EventBlock, event: int) -> None:
-        offset = int(block.position[event]) if event < len(block) else block.next_position
+        offset = int(block.offset[event]) if event < len(block) else block.next_offset
         self.position = Position(block.file, offset)
 
     def _close(self, block: EventBlock, event: int) -> None:

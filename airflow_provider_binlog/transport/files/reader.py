@@ -12,25 +12,26 @@ from __future__ import annotations
 
 import itertools
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import IN_USE, RELAY_LOG, EventType, event_name
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.framing import check_magic, verify_checksum
+from airflow_provider_binlog.binlog.footer import verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
+from airflow_provider_binlog.binlog.magic import check_magic
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
 from airflow_provider_binlog.errors import (
-    BinlogError,
     ConfigurationError,
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
     TruncatedError,
     UnsupportedError,
+    error_context,
 )
 from airflow_provider_binlog.position import (
     FIRST_OFFSET,
@@ -61,7 +62,7 @@ def open_local(path: str) -> BinaryFile:
     return open(path, "rb", buffering=0)  # noqa: PTH123
 
 
-class FileSource:
+class FileBlockStream:
     """The events of one log's files, which lie in the given places."""
 
     def __init__(
@@ -108,7 +109,7 @@ class FileSource:
         return SourceIdentity(read.description.flavor, f"server_id={read.server_id}", log_name)
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
-        """Yield the events from `start` on to the end of the last file; see `BinlogSource`.
+        """Yield the events from `start` on to the end of the last file; see `BlockStream`.
 
         Raises:
             PositionPurgedError: The files begin behind `start`.
@@ -125,7 +126,7 @@ class FileSource:
             with closing(self._open(self._paths[index])) as file:
                 for block in _File(file, name, self._block_bytes).blocks(begin):
                     yield block
-                    if reaches(name, block.next_position, stop):
+                    if reaches(name, block.next_offset, stop):
                         return
             begin = FIRST_OFFSET
 
@@ -154,11 +155,11 @@ class _File:
     def __init__(self, file: BinaryFile, name: str, block_bytes: int) -> None:
         self._name = name
         self._block_bytes = block_bytes
-        with self._named():
+        with error_context(file=self._name):
             self._content = open_content(file)
             self._head = bytearray()
             self.server_id, self.description, self._is_relay_log = self._read_head()
-        self._framer = Framer(own_positions=not self._is_relay_log)
+        self._framer = Framer(own_log_pos=not self._is_relay_log)
 
     def blocks(self, begin: int) -> Iterator[EventBlock]:
         """Yield the events from an offset on."""
@@ -168,8 +169,8 @@ class _File:
         # The source's FORMAT_DESCRIPTION stands somewhere before.
         end = FIRST_OFFSET
         for block in self._read_blocks(FIRST_OFFSET):
-            end = block.next_position
-            if int(block.position[0]) >= begin:
+            end = block.next_offset
+            if int(block.offset[0]) >= begin:
                 yield block
             elif end > begin:
                 yield events_from(block, begin)
@@ -178,34 +179,34 @@ class _File:
 
     def _read_blocks(self, begin: int) -> Iterator[EventBlock]:
         size, rest = self._content.size, self._go_to(begin)
-        position, wanted = begin, 0
-        while size is None or position < size:
+        offset, wanted = begin, 0
+        while size is None or offset < size:
             capacity = max(self._block_bytes, wanted, len(rest))
             if size is not None:
-                if position + wanted > size:
-                    raise self._truncated(rest, position)
+                if offset + wanted > size:
+                    raise self._truncated(rest, offset)
                 # As it was at the beginning: a file that grows is read up to there.
-                capacity = min(capacity, size - position)
+                capacity = min(capacity, size - offset)
             data = np.empty(capacity + SLACK, dtype=np.uint8)
             view = data.data[:capacity]
             view[: len(rest)] = rest
             filled = self._content.fill(view, len(rest))
-            if position == FIRST_OFFSET and filled > _FLAGS_OFFSET:
+            if offset == FIRST_OFFSET and filled > _FLAGS_OFFSET:
                 _clear_in_use(view)
-            frames = self._framer.frame(data, 0, filled, file=self._name, position=position)
-            for block in self._checked(data, frames, position):
+            frames = self._framer.frame(data, 0, filled, file=self._name, offset=offset)
+            for block in self._checked(data, frames, offset):
                 yield block
-                position = block.next_position
+                offset = block.next_offset
             if frames.error is not None:
                 raise frames.error
             rest, wanted = view[frames.end : filled], frames.wanted
             if filled < capacity:
                 if size is not None or len(rest) or self._content.error is not None:
-                    raise self._truncated(rest, position)
+                    raise self._truncated(rest, offset)
                 return
 
     def _checked(
-        self, data: npt.NDArray[np.uint8], frames: Frames, position: int
+        self, data: npt.NDArray[np.uint8], frames: Frames, offset: int
     ) -> Iterator[EventBlock]:
         """Yield framed events, in a block for each FORMAT_DESCRIPTION that they read by."""
         described = np.flatnonzero(frames.header["type"] == EventType.FORMAT_DESCRIPTION)
@@ -214,33 +215,30 @@ class _File:
             if first == last:
                 continue
             if frames.header["type"][first] == EventType.FORMAT_DESCRIPTION:
-                self._describe(data, frames, first, position)
+                self._describe(data, frames, first, offset)
             block = checked_block(
                 data,
                 frames.start[first:last],
                 frames.header[first:last],
                 file=self._name,
                 description=self.description,
-                position=position,
-                own_positions=not self._is_relay_log,
+                offset=offset,
+                own_log_pos=not self._is_relay_log,
             )
             yield block
-            position = block.next_position
+            offset = block.next_offset
 
     def _describe(
-        self, data: npt.NDArray[np.uint8], frames: Frames, index: int, position: int
+        self, data: npt.NDArray[np.uint8], frames: Frames, index: int, offset: int
     ) -> None:
         """Read on by another FORMAT_DESCRIPTION; that of the file's beginning is known."""
-        if position == FIRST_OFFSET:
+        if offset == FIRST_OFFSET:
             return
         begin = int(frames.start[index])
         event = data.data[begin : begin + int(frames.header["size"][index])]
-        try:
+        with error_context(file=self._name, offset=offset):
             description = FormatDescription.parse(event)
             verify_checksum(event, description)
-        except BinlogError as error:
-            error.context |= {"file": self._name, "offset": position}
-            raise
         self.description = description
 
     def _read_head(self) -> tuple[int, FormatDescription, bool]:
@@ -294,22 +292,14 @@ class _File:
             "the position lies behind the end of the file", file=self._name, offset=begin, size=size
         )
 
-    def _truncated(self, rest: memoryview, position: int) -> FormatError:
+    def _truncated(self, rest: memoryview, offset: int) -> FormatError:
         error = self._content.error or TruncatedError(
             "the file ends inside an event: it is still written to, or was cut when it was copied"
         )
         name = event_name(rest[4]) if len(rest) > 4 else None
-        where = {"file": self._name, "offset": position, "event": name, "left": len(rest)}
+        where = {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
         error.context |= where
         return error
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except BinlogError as error:
-            error.context.setdefault("file", self._name)
-            raise
 
 
 def _clear_in_use(view: memoryview) -> None:

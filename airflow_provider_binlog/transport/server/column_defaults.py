@@ -20,8 +20,8 @@ from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_lite
 from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.transport.server.information_schema import CatalogColumn
-    from airflow_provider_binlog.transport.server.version import Server
+    from airflow_provider_binlog.transport.server.information_schema import ServerColumn
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
 # Before, MariaDB printed literals bare, and expressions no differently.
 _PRINTS_SQL = (10, 2, 7)
@@ -32,7 +32,7 @@ _READ = _NUMBERS | _TEXTS | {"date", "datetime", "time"}
 
 
 def read_default(
-    column: CatalogColumn, printed: str | None, extra: str, of: Server
+    column: ServerColumn, printed: str | None, extra: str, of: ServerVersion
 ) -> Default | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
@@ -74,12 +74,12 @@ def _literal(printed: str, session: Session) -> Literal:
     return read_literal(readings[0]) if readings else Literal(LiteralKind.EXPRESSION)
 
 
-def _is_exact(column: CatalogColumn, literal: Literal) -> bool:
+def _is_exact(column: ServerColumn, literal: Literal) -> bool:
     is_text = literal.kind is LiteralKind.STRING and column.charset not in (None, "binary")
     return is_text and "?" not in literal.text
 
 
-def _type(column: CatalogColumn) -> SqlType:
+def _type(column: ServerColumn) -> SqlType:
     is_decimal = column.data_type == "decimal"
     return SqlType(
         column.data_type,

@@ -23,7 +23,7 @@ from pymysql.constants import ER
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.result_sets import ask
-from airflow_provider_binlog.transport.server.version import server
+from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.transport.server.result_sets import Row
-    from airflow_provider_binlog.transport.server.version import Server
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
     Connection = pymysql.Connection[Any]
 
@@ -115,7 +115,7 @@ def _ask(
     captured: Callable[[str, str], bool],
     logged: Collection[TableName],
 ) -> ForeignKeys:
-    of = server(connection)
+    of = server_version(connection)
     if _are_logged(connection, of):
         return ForeignKeys()
     tables = {name for name in _list_tables(connection) if captured(*name)}
@@ -130,7 +130,7 @@ def _ask(
     return ForeignKeys(tuple(sorted(found)), _why_unknown(tables, hidden))
 
 
-def _are_logged(connection: Connection, of: Server) -> bool:
+def _are_logged(connection: Connection, of: ServerVersion) -> bool:
     if of.flavor is Flavor.MARIADB or of.version < _LOGGED_SINCE:
         return False
     native = ask(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")

@@ -22,7 +22,7 @@ from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, par
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import ask
-from airflow_provider_binlog.transport.server.version import server
+from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.transport.server.result_sets import Row
-    from airflow_provider_binlog.transport.server.version import Server
+    from airflow_provider_binlog.transport.server.version import ServerVersion
 
     Connection = pymysql.Connection[Any]
 
@@ -48,7 +48,7 @@ _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
 
 
 @dataclass(frozen=True)
-class CatalogColumn:
+class ServerColumn:
     """A column as `information_schema.COLUMNS` has it.
 
     Attributes:
@@ -82,7 +82,7 @@ class CatalogColumn:
 
 
 @dataclass(frozen=True)
-class CatalogTable:
+class ServerTable:
     """A table.
 
     Attributes:
@@ -93,14 +93,14 @@ class CatalogTable:
         others: Whether there are unique keys beside it.
     """
 
-    columns: tuple[CatalogColumn, ...]
+    columns: tuple[ServerColumn, ...]
     key: tuple[tuple[str, int], ...]
     primary: bool
     others: bool
 
 
 @dataclass(frozen=True)
-class Catalog:
+class ServerTables:
     """Tables as they are behind everything before a place in the log, and before all behind it.
 
     Attributes:
@@ -111,11 +111,11 @@ class Catalog:
     """
 
     position: Position
-    tables: dict[TableName, CatalogTable]
+    tables: dict[TableName, ServerTable]
     versioned: frozenset[TableName] = frozenset()
 
 
-def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> Catalog:
+def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool]) -> ServerTables:
     """Return what the catalogue says of the tables that are wanted.
 
     Nobody can alter them meanwhile; readers and writers are not disturbed.
@@ -147,14 +147,14 @@ def read_catalog(connection: Connection, wanted: Callable[[str, str], bool]) -> 
         position = log_end(connection)
         tables = _read_tables(connection, held & kinds.keys())
         versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
-        return Catalog(position, tables, versioned)
+        return ServerTables(position, tables, versioned)
 
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
     ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
     ask(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    of = server(connection)
+    of = server_version(connection)
     if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
         # The key that the server made up is a column like any other in the log.
         ask(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -207,7 +207,7 @@ def _hold(connection: Connection, name: TableName) -> bool:
 
 def _read_tables(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, CatalogTable]:
+) -> dict[TableName, ServerTable]:
     columns, keys = _columns(connection, names), _keys(connection, names)
     return {
         name: _table(connection, name, columns[name], keys.get(name, []))
@@ -217,14 +217,14 @@ def _read_tables(
 
 
 def _table(
-    connection: Connection, name: TableName, columns: list[CatalogColumn], keys: list[Row]
-) -> CatalogTable:
+    connection: Connection, name: TableName, columns: list[ServerColumn], keys: list[Row]
+) -> ServerTable:
     primary = [row for row in keys if row["key_name"] == "PRIMARY"]
     others = len(primary) < len(keys)
     if primary:
-        return CatalogTable(tuple(columns), _key(primary), primary=True, others=others)
+        return ServerTable(tuple(columns), _key(primary), primary=True, others=others)
     key = _first_unique(connection, name) if others else ()
-    return CatalogTable(tuple(columns), key, primary=False, others=others)
+    return ServerTable(tuple(columns), key, primary=False, others=others)
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
@@ -255,7 +255,7 @@ def _is_hidden(rows: list[Row]) -> bool:
 
 def _columns(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, list[CatalogColumn]]:
+) -> dict[TableName, list[ServerColumn]]:
     rows = _of_tables(
         connection,
         names,
@@ -267,18 +267,18 @@ def _columns(
         " FROM information_schema.COLUMNS",
         order="ORDINAL_POSITION",
     )
-    found: dict[TableName, list[CatalogColumn]] = defaultdict(list)
-    of = server(connection)
+    found: dict[TableName, list[ServerColumn]] = defaultdict(list)
+    of = server_version(connection)
     for row in rows:
         found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
     return found
 
 
-def _column(row: Row) -> CatalogColumn:
+def _column(row: Row) -> ServerColumn:
     data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
     extra = str(row["extra"] or "").upper()
     printed = parse_type(column_type, escapes=True)
-    return CatalogColumn(
+    return ServerColumn(
         name=str(row["name"]),
         data_type=data_type,
         nullable=row["nullable"] == "YES",
@@ -294,7 +294,7 @@ def _column(row: Row) -> CatalogColumn:
     )
 
 
-def _with_default(column: CatalogColumn, row: Row, of: Server) -> CatalogColumn:
+def _with_default(column: ServerColumn, row: Row, of: ServerVersion) -> ServerColumn:
     printed = None if row["printed"] is None else str(row["printed"])
     return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
 

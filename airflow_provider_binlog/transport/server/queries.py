@@ -22,7 +22,12 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.server.result_sets import Row, ask
 from airflow_provider_binlog.transport.server.setup import check_setup
-from airflow_provider_binlog.transport.server.version import LOG_IS_OFF, Server, server, settings
+from airflow_provider_binlog.transport.server.version import (
+    LOG_IS_OFF,
+    ServerVersion,
+    global_variables,
+    server_version,
+)
 
 if TYPE_CHECKING:
     import pymysql
@@ -36,11 +41,11 @@ __all__ = [
     "check_position",
     "check_setup",
     "first_position",
+    "global_variables",
     "gtid_at",
     "gtid_executed",
     "identify",
     "log_end",
-    "settings",
 ]
 
 
@@ -57,8 +62,8 @@ def identify(connection: Connection) -> SourceIdentity:
     Raises:
         ServerSetupError: The server writes no binary log.
     """
-    flavor = server(connection).flavor
-    values = settings(connection)
+    flavor = server_version(connection).flavor
+    values = global_variables(connection)
     base = values.get("log_bin_basename", "")
     if not base:
         raise ServerSetupError(LOG_IS_OFF)
@@ -77,7 +82,7 @@ def log_end(connection: Connection) -> Position:
         AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
         ServerSetupError: The server writes no binary log.
     """
-    rows = ask(connection, _status_statement(server(connection)))
+    rows = ask(connection, _status_statement(server_version(connection)))
     if not rows:
         raise ServerSetupError(LOG_IS_OFF)
     return Position(str(rows[0]["File"]), int(rows[0]["Position"]))
@@ -124,7 +129,7 @@ def gtid_executed(connection: Connection) -> str:
 
     MySQL: `gtid_executed`. MariaDB: `gtid_binlog_pos`, the last GTID of each domain in its log.
     """
-    flavor = server(connection).flavor
+    flavor = server_version(connection).flavor
     variable = "gtid_executed" if flavor is Flavor.MYSQL else "gtid_binlog_pos"
     value = ask(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
     return re.sub(r"\s", "", value or "")
@@ -136,7 +141,7 @@ def gtid_at(connection: Connection, position: Position) -> str | None:
     Only MariaDB can. The answer is None, too, if no event begins at the position. It reads the file
     up to there.
     """
-    if server(connection).flavor is not Flavor.MARIADB:
+    if server_version(connection).flavor is not Flavor.MARIADB:
         return None
     statement = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
     value = ask(connection, statement, position.file, position.offset)[0]["gtids"]
@@ -170,7 +175,7 @@ def check_gtids(connection: Connection, gtids: str) -> None:
         PositionPurgedError: The server has purged transactions that are not in it.
         FormatError: The text is no GTID set of the server's family.
     """
-    if server(connection).flavor is Flavor.MYSQL:
+    if server_version(connection).flavor is Flavor.MYSQL:
         executed = GtidSet.parse(gtid_executed(connection))
         unknown = str(GtidSet.parse(gtids).subtract(executed))
         purged = str(GtidSet.parse(_gtid_purged(connection)).subtract(GtidSet.parse(gtids)))
@@ -230,7 +235,7 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
     sizes = dict(logs)
     oldest, newest = Position(logs[0].file, FIRST_OFFSET), Position(logs[-1].file, logs[-1].size)
     if position.file not in sizes:
-        if position.place > newest.place:
+        if position.coordinates > newest.coordinates:
             raise ForeignPositionError(
                 "the position lies behind the end of the log: "
                 "the log was reset, or the server restored",
@@ -362,7 +367,7 @@ def _by_domain(gtids: str) -> dict[str, str]:
     return {gtid.partition("-")[0]: gtid for gtid in re.findall(r"[0-9-]+", gtids)}
 
 
-def _status_statement(of: Server) -> str:
+def _status_statement(of: ServerVersion) -> str:
     # MySQL 8.2 brought the new words and 8.4 took the old ones away; MariaDB has kept the old ones.
     if of.flavor is Flavor.MYSQL and of.version >= (8, 2):
         return "SHOW BINARY LOG STATUS"

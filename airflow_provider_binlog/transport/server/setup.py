@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.result_sets import ask
-from airflow_provider_binlog.transport.server.version import LOG_IS_OFF, Server, server, settings
+from airflow_provider_binlog.transport.server.version import (
+    LOG_IS_OFF,
+    ServerVersion,
+    global_variables,
+    server_version,
+)
 
 if TYPE_CHECKING:
     import pymysql
@@ -54,8 +59,8 @@ def check_setup(connection: Connection) -> None:
         ServerSetupError: A variable is not as it must be; the text has the statement that sets it.
         AccessDeniedError: Only privileges are missing; the text has the GRANT.
     """
-    asked = server(connection)
-    wrong = setting_problems(asked, settings(connection))
+    asked = server_version(connection)
+    wrong = setting_problems(asked, global_variables(connection))
     missing = _privilege_problems(connection, asked)
     if not wrong and not missing:
         return
@@ -64,7 +69,7 @@ def check_setup(connection: Connection) -> None:
     raise kind(f"this server cannot be captured yet: {' '.join(numbered)}", server=asked.text)
 
 
-def setting_problems(of: Server, values: dict[str, str]) -> list[str]:
+def setting_problems(of: ServerVersion, values: dict[str, str]) -> list[str]:
     """Return a sentence for each variable that is not as it must be, with what sets it."""
     problems = []
     if values.get("log_bin", "OFF").upper() not in {"ON", "1"}:
@@ -93,7 +98,7 @@ def setting_problems(of: Server, values: dict[str, str]) -> list[str]:
     return problems
 
 
-def _privilege_problems(connection: Connection, asked: Server) -> list[str]:
+def _privilege_problems(connection: Connection, asked: ServerVersion) -> list[str]:
     problems = []
     if not _may(connection, "SHOW BINARY LOGS"):
         problems.append(_lacks(connection, "REPLICATION CLIENT", "asking where the log ends"))
@@ -135,7 +140,7 @@ def _lacks(connection: Connection, privilege: str, purpose: str) -> str:
     return f"the account lacks {privilege} for {purpose}: GRANT {privilege} ON *.* TO {quoted};"
 
 
-def _set(of: Server, name: str, value: str) -> str:
+def _set(of: ServerVersion, name: str, value: str) -> str:
     if of.flavor is Flavor.MYSQL and of.version >= (8,):
         return f"SET PERSIST {name} = {value};"
     return f"SET GLOBAL {name} = {value}; and {name}={value} under [mysqld] in the option file."

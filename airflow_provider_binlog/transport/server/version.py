@@ -1,4 +1,4 @@
-"""What kind of server answers, and its variables."""
+"""The server's flavor and version, and its global variables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
     Connection = pymysql.Connection[Any]
 
-__all__ = ["LOG_IS_OFF", "SETTINGS", "Server", "parse_version", "server", "settings"]
+__all__ = [
+    "GLOBAL_VARIABLES",
+    "LOG_IS_OFF",
+    "ServerVersion",
+    "global_variables",
+    "parse_version",
+    "server_version",
+]
 
 
 @dataclass(frozen=True)
-class Server:
-    """What a server says it is.
+class ServerVersion:
+    """The flavor and version of a server.
 
     Attributes:
         flavor: MySQL's family or MariaDB's.
@@ -32,25 +39,25 @@ class Server:
     text: str
 
 
-def server(connection: Connection) -> Server:
+def server_version(connection: Connection) -> ServerVersion:
     """Return the server's flavor and version."""
     return parse_version(str(ask(connection, "SELECT VERSION() AS version")[0]["version"]))
 
 
-def parse_version(text: str) -> Server:
-    """Return what a server's version says.
+def parse_version(text: str) -> ServerVersion:
+    """Return the flavor and version in the text of `SELECT VERSION()`.
 
-    `8.0.mysql_aurora.3.08.0` counts as the MySQL version it stands for. `5.5.5-`, which MariaDB
-    puts in front for old replicas, and proxies hand on, does not count.
+    `8.0.mysql_aurora.3.08.0` counts as the MySQL version it stands for. The prefix `5.5.5-`, which
+    MariaDB adds for old replicas and proxies pass on, does not count.
     """
     flavor = Flavor.MARIADB if "mariadb" in text.lower() else Flavor.MYSQL
     front = text.removeprefix("5.5.5-") if flavor is Flavor.MARIADB else text
     numbers = re.match(r"\d+(?:\.\d+)*", front, re.ASCII)
     version = tuple(map(int, numbers[0].split("."))) if numbers else ()
-    return Server(flavor, version, text)
+    return ServerVersion(flavor, version, text)
 
 
-SETTINGS = (
+GLOBAL_VARIABLES = (
     "binlog_format",
     "binlog_row_image",
     "binlog_row_metadata",
@@ -67,11 +74,13 @@ SETTINGS = (
     "time_zone",
     "version",
 )
-"""The variables that capture looks at."""
+"""The global variables that capture reads."""
 
 
-def settings(connection: Connection) -> dict[str, str]:
-    """Return the global variables that matter to capture; left out are those it does not have."""
-    marks = ", ".join(["%s"] * len(SETTINGS))
-    rows = ask(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *SETTINGS)
+def global_variables(connection: Connection) -> dict[str, str]:
+    """Return `GLOBAL_VARIABLES` by name, without those that the server does not have."""
+    marks = ", ".join(["%s"] * len(GLOBAL_VARIABLES))
+    rows = ask(
+        connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *GLOBAL_VARIABLES
+    )
     return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}

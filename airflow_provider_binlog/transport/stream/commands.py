@@ -51,19 +51,19 @@ def register_slave(server_id: int, *, host: str = "", port: int = 0) -> bytes:
     )
 
 
-def binlog_dump(file: str, position: int, *, server_id: int, flags: int) -> bytes:
+def binlog_dump(file: str, offset: int, *, server_id: int, flags: int) -> bytes:
     """Return COM_BINLOG_DUMP: the log from a position on; the empty file is the first one.
 
     Raises:
         UnsupportedError: The position is behind 4 GiB, where this command cannot point.
     """
-    if position >= 1 << 32:
+    if offset >= 1 << 32:
         raise UnsupportedError(
             "a position behind 4 GiB: start by GTID, or at a file's beginning",
             file=file,
-            offset=position,
+            offset=offset,
         )
-    return struct.pack("<BIHI", _COM_BINLOG_DUMP, position, flags, server_id) + file.encode()
+    return struct.pack("<BIHI", _COM_BINLOG_DUMP, offset, flags, server_id) + file.encode()
 
 
 def binlog_dump_gtid(
@@ -72,7 +72,7 @@ def binlog_dump_gtid(
     server_id: int,
     flags: int,
     file: str = "",
-    position: int = FIRST_OFFSET,
+    offset: int = FIRST_OFFSET,
 ) -> bytes:
     """Return COM_BINLOG_DUMP_GTID: what is not in `executed`. MySQL with `gtid_mode=ON` only.
 
@@ -84,7 +84,7 @@ def binlog_dump_gtid(
     return (
         struct.pack("<BHII", _COM_BINLOG_DUMP_GTID, flags, server_id, len(name))
         + name
-        + struct.pack("<QI", position, len(gtids))
+        + struct.pack("<QI", offset, len(gtids))
         + gtids
     )
 

@@ -11,7 +11,6 @@ send_format_description_event; mariadb, sql/sql_repl.cc, send_format_descriptor_
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +28,10 @@ from airflow_provider_binlog.binlog.events.format_description import (
     CHECKSUM_SIZE,
     FormatDescription,
 )
-from airflow_provider_binlog.binlog.framing import body_of, checksum_matches, verify_checksum
+from airflow_provider_binlog.binlog.footer import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.framing import checked_block
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import events_from
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
@@ -85,10 +84,10 @@ class Dump:
         self._asked_for = {"file": start.file, "offset": start.offset}
         for packets, first, last in self._segments():
             block = self._block(packets, first, last)
-            self._place.offset = block.next_position
-            if block.file != start.file or block.position[0] >= start.offset:
+            self._place.offset = block.next_offset
+            if block.file != start.file or block.offset[0] >= start.offset:
                 yield block
-            elif block.next_position > start.offset:
+            elif block.next_offset > start.offset:
                 yield events_from(block, start.offset)
 
     def first_transaction(self) -> Position:
@@ -104,7 +103,7 @@ class Dump:
         while True:
             packets = self._read()
             for index in range(len(packets.start)):
-                with self._placed():
+                with error_context(**self._where()):
                     begins = self._pass(packets, index)
                 if begins:
                     return Position(self._place.file, self._place.offset)
@@ -122,8 +121,8 @@ class Dump:
             self._steer(packets, index)
         if type_code == EventType.HEARTBEAT_V2:
             body = body_of(event, self._place.known())
-            position = Heartbeat.parse_v2(body, self._place.known()).position
-            self._place.offset = position or self._place.offset
+            offset = Heartbeat.parse_v2(body, self._place.known()).offset
+            self._place.offset = offset or self._place.offset
         elif log_pos:
             end = log_pos - int(header["size"]) if begins else log_pos
             self._place.offset += (end - self._place.offset) & _OFFSET_MASK
@@ -137,7 +136,7 @@ class Dump:
             for index in np.flatnonzero(_steers(packets.header)).tolist():
                 if index > first:
                     yield packets, first, index
-                with self._placed():
+                with error_context(**self._where()):
                     of_the_log = self._steer(packets, index)
                 first = index if of_the_log else index + 1
             if len(packets.start) > first:
@@ -154,18 +153,8 @@ class Dump:
         raise from_reply(code, text, **self._where())
 
     def _read(self) -> Packets:
-        with self._placed():
+        with error_context(**self._where()):
             return self._packets.read()
-
-    @contextmanager
-    def _placed(self) -> Iterator[None]:
-        """Tell an error from inside where the stream stands."""
-        try:
-            yield
-        except BinlogError as error:
-            for name, value in self._where().items():
-                error.context.setdefault(name, value)
-            raise
 
     def _where(self) -> dict[str, Any]:
         if not self._place.file:
@@ -179,7 +168,7 @@ class Dump:
             packets.header[first:last],
             file=self._place.file,
             description=self._place.known(),
-            position=self._place.offset,
+            offset=self._place.offset,
             neutral_gaps=True,
         )
 
@@ -218,7 +207,7 @@ class Dump:
         elif rotate.file != self._asked_for.get("file", rotate.file):
             raise FormatError("the server sends another file than asked for", sent=rotate.file)
         # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
-        self._place = _Place(rotate.file, rotate.position)
+        self._place = _Place(rotate.file, rotate.offset)
 
 
 def _steers(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:

@@ -40,7 +40,7 @@ _SERVER_ID_COUNT = (1 << 31) - 1
 _DUMP_OFFSET_END = 1 << 32
 
 
-class LiveSource:
+class ServerBlockStream:
     """The log of a server, over connections that `connect` opens.
 
     Every iterator has a connection of its own, and closes it: a server sends the log until its end,
@@ -82,7 +82,7 @@ class LiveSource:
         self._open: set[Connection] = set()
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
-        """Yield the events from `start` on to the log's end; see `BinlogSource`.
+        """Yield the events from `start` on to the log's end; see `BlockStream`.
 
         Raises:
             ConnectionLostError: The connection cannot be opened, or ended before the log did.
@@ -95,10 +95,10 @@ class LiveSource:
         with self._connection() as connection:
             dump = self._dump(connection, self._request(connection, start))
             for block in dump.blocks(start):
-                if stop is not None and reaches(block.file, int(block.position[0]), stop):
+                if stop is not None and reaches(block.file, int(block.offset[0]), stop):
                     return
                 yield block
-                if reaches(block.file, block.next_position, stop):
+                if reaches(block.file, block.next_offset, stop):
                     return
 
     def position_after(self, gtid: str) -> Position:
@@ -143,7 +143,7 @@ class LiveSource:
             return commands.binlog_dump(start.file, start.offset, server_id=server_id, flags=flags)
         if self._flavor is Flavor.MYSQL and _gtid_mode(connection) == "ON":
             return commands.binlog_dump_gtid(
-                GtidSet(), server_id=server_id, flags=flags, file=start.file, position=start.offset
+                GtidSet(), server_id=server_id, flags=flags, file=start.file, offset=start.offset
             )
         # No command can point there: have the file from its beginning, and pass over what is known.
         return commands.binlog_dump(start.file, FIRST_OFFSET, server_id=server_id, flags=flags)

@@ -52,8 +52,8 @@ def columns(
         unsigned=draw(st.booleans()) if signs and kind in NUMERIC else None,
         collation=draw(_COLLATIONS) if has_collation else None,
         name=draw(_NAMES) if full else None,
-        enum_labels=draw(labels) if full and kind == ColumnType.ENUM else None,
-        set_labels=draw(labels) if full and kind == ColumnType.SET else None,
+        enum_values=draw(labels) if full and kind == ColumnType.ENUM else None,
+        set_members=draw(labels) if full and kind == ColumnType.SET else None,
         geometry_type=draw(st.integers(0, 7)) if signs and kind == ColumnType.GEOMETRY else None,
         visible=draw(st.booleans()) if full and flavor is Flavor.MYSQL else None,
         vector_dimension=draw(st.integers(1, 16383))

@@ -92,7 +92,7 @@ def test_integers_are_little_endian_and_signed_on_request() -> None:
 
 def test_a_name_ends_in_a_nul() -> None:
     assert bytes(Buffer(b"shop\x00").terminated(4)) == b"shop"
-    with pytest.raises(FormatError, match="offset=4, byte=0x21"):
+    with pytest.raises(FormatError, match="at=4, byte=0x21"):
         Buffer(b"shop!").terminated(4)
 
 

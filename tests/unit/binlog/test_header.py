@@ -25,7 +25,7 @@ def test_header_writes_what_it_read() -> None:
 
 def test_header_cut_anywhere_is_truncated() -> None:
     for size in range(len(WIRE)):
-        with pytest.raises(TruncatedError, match=f"offset=0, left={size}"):
+        with pytest.raises(TruncatedError, match=f"at=0, left={size}"):
             EventHeader.parse(WIRE[:size])
 
 

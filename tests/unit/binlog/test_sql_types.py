@@ -42,13 +42,13 @@ def typed(code: int, metadata: bytes = b"", **more: object) -> str:
         (
             ColumnType.STRING,
             b"\xf7\x01",
-            {"collation": 8, "enum_labels": (b"it's", b"\xfc")},
+            {"collation": 8, "enum_values": (b"it's", b"\xfc")},
             "enum('it''s','ü')",
         ),
         (
             ColumnType.STRING,
             b"\xf7\x01",
-            {"collation": 63, "enum_labels": (b"a", b"\xff")},
+            {"collation": 63, "enum_values": (b"a", b"\xff")},
             "enum('a','\ufffd')",
         ),
         (ColumnType.DECIMAL, b"\x0a\x02", {}, "decimal"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import FsspecStore
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
 
 COMPRESS = {Flavor.MYSQL: whole_transactions, Flavor.MARIADB: single_events}
 START = Made(EventType.GTID, builder.gtid(1))
@@ -72,9 +72,12 @@ def events_of(blocks: Iterator[EventBlock]) -> list[tuple[Any, ...]]:
     ]
 
 
-def places_of(blocks: Iterator[EventBlock]) -> list[tuple[Any, ...]]:
+def offsets_of(blocks: Iterator[EventBlock]) -> list[tuple[Any, ...]]:
     return [
-        (block.file, *(int(each[index]) for each in (block.position, block.place, block.type)))
+        (
+            block.file,
+            *(int(each[index]) for each in (block.offset, block.expanded_offset, block.type)),
+        )
         for block in blocks
         for index in range(len(block))
     ]
@@ -111,14 +114,14 @@ def test_any_blocks_expand_to_the_events_that_were_compressed(
     found = list(expand(packed, cut, block_bytes=block_bytes))
 
     assert events_of(iter(found)) == events_of(expand(plain))
-    assert places_of(iter(found)) == places_of(expand(packed))
+    assert offsets_of(iter(found)) == offsets_of(expand(packed))
     for name, file in packed.items():
         own = [block for block in found if block.file == name]
-        places = [place for block in own for place in block.place.tolist()]
-        assert all(a < b for a, b in pairwise(places))
+        offsets = [offset for block in own for offset in block.expanded_offset.tolist()]
+        assert all(a < b for a, b in pairwise(offsets))
         ends = {*file.offsets, len(file.data)}
-        assert {block.next_position for block in own} <= ends
-        assert own[-1].next_position == len(file.data)
+        assert {block.next_offset for block in own} <= ends
+        assert own[-1].next_offset == len(file.data)
 
 
 @settings(max_examples=40, deadline=None)
@@ -134,7 +137,7 @@ def test_a_compressed_log_is_captured_as_one_that_is_not(
         with pytest.raises(type(error)):
             capture(CutSource(packed, {}), end_of(packed), flavor=flavor)
         return
-    sources: list[BinlogSource] = [
+    sources: list[BlockStream] = [
         CutSource(packed, {}),
         CutSource(packed, {name: data.draw(cuts(file)) for name, file in packed.items()}),
         file_source(packed, block_bytes=data.draw(st.integers(1, 400))),
@@ -148,12 +151,12 @@ def test_a_compressed_log_is_captured_as_one_that_is_not(
     assert [one.tables for one in found] == [found[0].tables] * 3  # with the parts' checksums
     assert found[0].stop.gtid == expected.stop.gtid
     assert rows(stores[1], found[0]) == rows(stores[0], expected)
-    said = [(each.file, each.kind, each.tables, each.text) for each in found[0].statements]
-    assert said == [(each.file, each.kind, each.tables, each.text) for each in expected.statements]
+    said = [(each.file, each.type, each.text) for each in found[0].statements]
+    assert said == [(each.file, each.type, each.text) for each in expected.statements]
 
 
 def rows(store: FsspecStore, manifest: Manifest) -> list[Any]:
-    """Return the change rows by table in their order, without what tells places."""
+    """Return the change rows by table in their order, without their offsets."""
     found: list[Any] = []
     for table in manifest.tables:
         parts = [
@@ -161,7 +164,7 @@ def rows(store: FsspecStore, manifest: Manifest) -> list[Any]:
             for part in table.parts
         ]
         ordered = sorted(
-            (row[ROW], table.schemas[schema], {key: row[key] for key in row if key not in PLACES})
+            (row[ROW], table.schema(schema), {key: row[key] for key in row if key not in PLACES})
             for part, schema in parts
             for row in part.to_pylist()
         )
@@ -241,12 +244,12 @@ def test_a_large_transaction_makes_many_blocks_which_have_its_position() -> None
     position, end = files[NAME].offsets[3:5]
 
     blocks = [
-        block for block in expand(files, block_bytes=4096) if int(block.position[0]) == position
+        block for block in expand(files, block_bytes=4096) if int(block.offset[0]) == position
     ]
 
     assert len(blocks) >= 10
-    assert {*chain.from_iterable(block.position.tolist() for block in blocks)} == {position}
-    assert [block.next_position for block in blocks] == [position] * (len(blocks) - 1) + [end]
+    assert {*chain.from_iterable(block.offset.tolist() for block in blocks)} == {position}
+    assert [block.next_offset for block in blocks] == [position] * (len(blocks) - 1) + [end]
     assert max(len(block.data) for block in blocks) < 5000
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.framing import frames
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, checked_block
 from airflow_provider_binlog.errors import ChecksumError, FormatError
+from tests.reference.events import frames
 from tests.unit.blocks.wire import BODIES, CHECKED, LOGS, UNCHECKED, event, log
 
 FILE = "binlog.000007"
@@ -25,14 +25,14 @@ def array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
 def read(data: bytes, *, position: int = 4, checksum: bool = True) -> EventBlock:
     """Frame and check all of `data`, as a source does."""
     octets = array(data)
-    found = Framer().frame(octets, 0, len(data), file=FILE, position=position)
+    found = Framer().frame(octets, 0, len(data), file=FILE, offset=position)
     block = checked_block(
         octets,
         found.start,
         found.header,
         file=FILE,
         description=CHECKED if checksum else UNCHECKED,
-        position=position,
+        offset=position,
     )
     if found.error is not None:
         raise found.error
@@ -51,7 +51,7 @@ def position_of(events: list[bytes]) -> int:
 def test_framed_as_one_event_after_another(events: list[bytes]) -> None:
     data = b"".join(events)
     found = Framer().frame(
-        array(data), 0, len(data), file=FILE, position=position_of(events) % (1 << 32)
+        array(data), 0, len(data), file=FILE, offset=position_of(events) % (1 << 32)
     )
 
     plain = list(frames(data))
@@ -69,7 +69,7 @@ def test_data_that_ends_inside_an_event_leaves_that_event(
     cut = draw.draw(st.integers(0, len(data)))
     position = position_of(events) % (1 << 32)
 
-    found = Framer().frame(array(data[:cut]), 0, cut, file=FILE, position=position)
+    found = Framer().frame(array(data[:cut]), 0, cut, file=FILE, offset=position)
 
     bounds = np.cumsum([0, *map(len, events)]).tolist()
     whole = max(index for index, bound in enumerate(bounds) if bound <= cut)
@@ -86,7 +86,7 @@ def test_a_framer_keeps_what_it_learned_for_the_next_block() -> None:
     framer = Framer()
     position = 4
     for data in events:
-        found = framer.frame(array(data), 0, len(data), file=FILE, position=position)
+        found = framer.frame(array(data), 0, len(data), file=FILE, offset=position)
         position += found.end
         assert found.start.tolist() == [0]
 
@@ -110,8 +110,8 @@ def test_columns() -> None:
     assert (block.file, block.format) == (FILE, CHECKED)
     assert block.start.tolist() == [0, 26]
     assert block.size.tolist() == [26, 28]
-    assert block.position.tolist() == [4, 30]
-    assert block.next_position == 58
+    assert block.offset.tolist() == [4, 30]
+    assert block.next_offset == 58
     assert block.type.tolist() == [30, 30]
     assert block.timestamp.tolist() == [1_700_000_000] * 2
     assert block.server_id.tolist() == [1, 300]
@@ -126,15 +126,15 @@ def test_positions_go_on_behind_4_gib_where_the_events_wrap() -> None:
 
     block = read(b"".join(events), position=begin)
 
-    assert block.position.tolist() == [begin, begin + 33, begin + 66]
-    assert block.position[2] > 1 << 32
+    assert block.offset.tolist() == [begin, begin + 33, begin + 66]
+    assert block.offset[2] > 1 << 32
 
 
 def test_events_without_a_position_are_counted() -> None:
     # MariaDB 11.4 and later, inside transactions.
     events = [event(b"gtid"), event(b"rows", position=None), event(b"xid", position=4 + 2 * 27)]
 
-    assert read(b"".join(events)).position.tolist() == [4, 31, 58]
+    assert read(b"".join(events)).offset.tolist() == [4, 31, 58]
 
 
 @given(st.lists(BODIES, min_size=1, max_size=12), st.booleans(), st.data())

@@ -21,9 +21,14 @@ Events = list[tuple[str, bytes, int, int]]
 
 
 def events(*blocks: EventBlock) -> Events:
-    """Return file, bytes, position and place of every event."""
+    """Return file, bytes, offset and expanded offset of every event."""
     return [
-        (block.file, bytes(block.event(index)), int(block.position[index]), int(block.place[index]))
+        (
+            block.file,
+            bytes(block.event(index)),
+            int(block.offset[index]),
+            int(block.expanded_offset[index]),
+        )
         for block in blocks
         for index in range(len(block))
     ]
@@ -44,7 +49,7 @@ def test_joined_blocks_hold_the_same_events(flavor: Flavor, data: st.DataObject)
     assert events(*joined) == events(*blocks)
     assert [block.file for block in joined] == list(files)
     for block, file in zip(joined, files.values(), strict=True):
-        assert block.next_position == len(file.data)
+        assert block.next_offset == len(file.data)
         assert len(block.data) >= block.start[-1] + block.size[-1] + SLACK
 
 
@@ -61,7 +66,7 @@ def test_chosen_and_copied_events_are_the_same(data: st.DataObject) -> None:
     expected = [events(block)[index] for index in chosen]
     assert events(picked) == events(copied) == expected
     last = chosen[-1] + 1
-    follows = int(block.position[last]) if last < len(block) else block.next_position
-    assert picked.next_position == copied.next_position == follows
+    follows = int(block.offset[last]) if last < len(block) else block.next_offset
+    assert picked.next_offset == copied.next_offset == follows
     assert not np.shares_memory(copied.data, block.data)
     assert picking.span(copied) == len(copied.data) - SLACK

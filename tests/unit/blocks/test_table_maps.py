@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
@@ -24,6 +23,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor
+from tests.reference.events import read_file
 from tests.support import builder, logs
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, Made, cuts, insert, maps, query, split_blocks, write_files
@@ -77,7 +77,7 @@ def read(
             ]
             for event, index in zip(rows.tolist(), table.tolist(), strict=True):
                 shape = None if index == NO_TABLE else tables.table_maps[index]
-                at = int(block.position[event])
+                at = int(block.offset[event])
                 found.append((name, at, shape and replace(shape, table_id=0)))
     return found, None
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.framing import read_file
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
+from tests.reference.events import read_file
 from tests.support import builder, logs
 from tests.support.builder import BinlogFile
 from tests.support.logs import Made, cuts, query, split_blocks, write_files
@@ -86,7 +86,7 @@ class Reader(Follower):
                     where = error.context
                     self.error = type(error), (str(where["file"]), int(str(where["offset"])))
                     return
-                places = [(name, at) for at in block.position.tolist()]
+                places = [(name, at) for at in block.offset.tolist()]
                 begins = [begin, *(places[start] for start in read.start[1:].tolist())]
                 for index, kind in enumerate(block.type.tolist()):
                     own = int(read.of_event[index])

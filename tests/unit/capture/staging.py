@@ -12,8 +12,9 @@ from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema_history.tables import Known
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.transport.block_stream import BinlogSource
+    from airflow_provider_binlog.transport.block_stream import BlockStream
     from tests.support.builder import BinlogFile
 
 Files = dict[str, "BinlogFile"]
@@ -71,9 +72,9 @@ class StreamSource(CutSource):
         return Dump(PacketReader(receive, block_bytes=self._block_bytes)).blocks(start)
 
 
-def file_source(files: Files, block_bytes: int = 1 << 22) -> FileSource:
+def file_source(files: Files, block_bytes: int = 1 << 22) -> FileBlockStream:
     """Return a source that reads files, in pieces of so many bytes."""
-    return FileSource(
+    return FileBlockStream(
         list(files),
         open_file=lambda name: io.BytesIO(bytes(files[name])),
         block_bytes=block_bytes,
@@ -92,7 +93,7 @@ def new_store() -> FsspecStore:
 
 
 def capture(
-    source: BinlogSource,
+    source: BlockStream,
     stop: Position,
     *,
     flavor: Flavor = Flavor.MYSQL,
@@ -100,11 +101,17 @@ def capture(
     **arguments: Any,
 ) -> Manifest:
     """Return the manifest of a range; what is not given is what it is by default."""
-    outside = ("read_catalog", "bytes_total", "on_progress")
+    outside = ("read_server_tables", "bytes_total", "on_progress")
     options = {name: arguments.pop(name) for name in outside if name in arguments}
     start = arguments.pop("start", Position("binlog.000001", FIRST_OFFSET))
     log_range = a_range(start, stop, flavor=flavor, **arguments)
     return capture_range(log_range, source, store or new_store(), **options)
+
+
+def known_after(manifest: Manifest) -> Known:
+    """Return what is known of the tables that a manifest names."""
+    states = {table.name: table.state for table in manifest.tables if not table.dropped}
+    return Known(states.get, lambda database: [s for s in states.values() if s.name[0] == database])
 
 
 def a_range(

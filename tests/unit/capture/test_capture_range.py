@@ -12,8 +12,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.extract import extract
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
@@ -24,8 +23,9 @@ from airflow_provider_binlog.errors import (
     FormatError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
@@ -75,7 +75,7 @@ def test_every_boundary_between_transactions_is_a_stop_and_no_other_place_is() -
     for offset in range(FIRST_OFFSET + 1, len(file.data) + 1):
         stop = Position(name, offset)
         if offset in boundaries:
-            assert capture(CutSource(files, {}), stop).stop.place == stop.place
+            assert capture(CutSource(files, {}), stop).stop.coordinates == stop.coordinates
             continue
         where = "inside a transaction" if offset in ends else "no event begins"
         with pytest.raises(ForeignPositionError, match=where):
@@ -94,7 +94,7 @@ def test_a_range_split_at_any_boundary_gives_the_same_rows_and_positions() -> No
 
     at, rows, counts = Position("binlog.000001", FIRST_OFFSET), 0, 0
     for stop in boundaries:
-        if stop.place <= at.place:
+        if stop.coordinates <= at.coordinates:
             continue
         part = capture(file_source(files), stop, start=at)
         assert part.start == at
@@ -227,7 +227,7 @@ def test_places_behind_4_gib_are_counted_on(tmp_path: Path) -> None:
     store = new_store()
     start, stop = Position(path.name, begin), Position(path.name, end)
 
-    manifest = capture(FileSource([path]), stop, start=start, store=store)
+    manifest = capture(FileBlockStream([path]), stop, start=start, store=store)
 
     assert begin < 1 << 32 < end
     assert manifest.stop.offset == end
@@ -368,18 +368,14 @@ def test_a_position_inside_an_event_has_no_gtids() -> None:
 def stage(files: Files, start: Position, stop: Position, store: Any, **arguments: Any) -> Any:
     defaults: dict[str, Any] = {
         "identity": IDENTITY,
-        "next_sequence": 1,
+        "sequence": 1,
         "tables": TableFilter(["*.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
     }
     return extract(
-        file_source(files),
-        checkpoint_position=start,
-        stop=stop,
-        store=store,
-        **(defaults | arguments),
+        ExtractRequest(start=start, stop=stop, **defaults | arguments), file_source(files), store
     )
 
 
@@ -406,7 +402,7 @@ def test_a_repeated_run_adopts_and_goes_on() -> None:
     assert [each.created_by for each in further.manifests] == ["one", "three"]
     assert [each.sequence for each in further.manifests] == [1, 2]
     assert further.manifests[1].start == first.manifests[0].stop
-    assert further.stop.place == end_of(files).place
+    assert further.stop.coordinates == end_of(files).coordinates
 
 
 def test_two_runs_at_once_agree() -> None:
@@ -424,16 +420,18 @@ def test_two_runs_at_once_agree() -> None:
             return file_source(files).blocks(start, stop)
 
     staged = extract(
+        ExtractRequest(
+            identity=IDENTITY,
+            start=start,
+            sequence=1,
+            stop=end_of(files),
+            tables=TableFilter(["*.*"]),
+            source_name="shop",
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="the slower one",
+        ),
         Racing(files, {}),
-        identity=IDENTITY,
-        checkpoint_position=start,
-        next_sequence=1,
-        stop=end_of(files),
-        tables=TableFilter(["*.*"]),
-        store=store,
-        source_name="shop",
-        before_images=BeforeImages.KEY_CHANGES,
-        created_by="the slower one",
+        store,
     )
 
     assert [each.created_by for each in staged.manifests] == ["the faster one", "the slower one"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.known import is_logged, place_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
@@ -106,8 +106,8 @@ def test_a_server_that_took_over_gives_the_rest_once(flavor: Flavor, data: st.Da
     store = new_store()
 
     staged: list[Manifest] = []
-    for stop in sorted({*stops, end_of(files)}, key=lambda each: each.place):
-        if stop.place > start.place:
+    for stop in sorted({*stops, end_of(files)}, key=lambda each: each.coordinates):
+        if stop.coordinates > start.coordinates:
             block_bytes = data.draw(st.integers(1, 600))
             manifest = capture(
                 file_source(files, block_bytes),
@@ -166,16 +166,16 @@ def follow(
     """Stage from another server's checkpoint on; its place is given."""
     defaults: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "replica", "other"),
-        "checkpoint_identity": SourceIdentity(flavor, "a-server", "binlog"),
-        "next_sequence": 2,
+        "issued_by": SourceIdentity(flavor, "a-server", "binlog"),
+        "sequence": 2,
         "stop": end_of(files),
         "tables": TableFilter(["*.*"]),
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
-        "locate": lambda _: at,
+        "find_gtids": lambda _: at,
     }
-    return extract(file_source(files), store=store, **(defaults | arguments)).manifests
+    return extract(ExtractRequest(**defaults | arguments), file_source(files), store).manifests
 
 
 @FLAVORS
@@ -203,13 +203,13 @@ def test_prepared_transactions_are_found_on_the_other_server(flavor: Flavor) -> 
     }
     at = Position("other.000003", there["other.000003"].offsets[2], before.stop.gtid)
 
-    (manifest,) = follow(there, store, flavor, at, checkpoint_position=before.stop)
+    (manifest,) = follow(there, store, flavor, at, start=before.stop)
 
     assert [row["id"] for row in rows_of(store, before, manifest)] == [3, 1, 2]
     assert manifest.start == at
     assert manifest.prepared == ()
     # A second try finds the manifest, whoever asks.
-    again = follow(there, store, flavor, at, checkpoint_position=before.stop)
+    again = follow(there, store, flavor, at, start=before.stop)
     assert again == (manifest,)
 
 
@@ -223,7 +223,7 @@ def test_prepared_transactions_that_the_other_server_lacks_are_refused(flavor: F
     at = Position("other.000007", there["other.000007"].offsets[2], before.stop.gtid)
 
     with pytest.raises(PositionPurgedError, match="prepared and not decided"):
-        follow(there, store, flavor, at, checkpoint_position=before.stop)
+        follow(there, store, flavor, at, start=before.stop)
 
 
 @FLAVORS
@@ -250,7 +250,7 @@ def test_what_was_prepared_behind_the_place_is_met_there(flavor: Flavor) -> None
     one = f"{SERVER_UUID}:1" if flavor is Flavor.MYSQL else "0-1-1"
     at = Position("other.000001", offset, before.stop.gtid, logged=one)
 
-    (manifest,) = follow(there, store, flavor, at, checkpoint_position=before.stop)
+    (manifest,) = follow(there, store, flavor, at, start=before.stop)
 
     assert [row["id"] for row in rows_of(store, before, manifest)] == [1, 3, 2]
     assert manifest.prepared == ()
@@ -261,9 +261,9 @@ def extract_here(files: Files, store: FsspecStore, flavor: Flavor) -> Manifest:
     """Stage a log as its own server's first range."""
     arguments: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "a-server", "binlog"),
-        "checkpoint_identity": None,
-        "checkpoint_position": BEGIN,
-        "next_sequence": 1,
+        "issued_by": None,
+        "start": BEGIN,
+        "sequence": 1,
     }
     (manifest,) = follow(files, store, flavor, BEGIN, **arguments)
     return manifest
@@ -277,5 +277,5 @@ def test_without_gtids_no_server_takes_over() -> None:
         with pytest.raises(ForeignPositionError, match="cannot be found by GTID"):
             follow(
                 files, new_store(), Flavor.MYSQL, BEGIN,
-                checkpoint_position=Position("binlog.000009", 4, gtid),
+                start=Position("binlog.000009", 4, gtid),
             )  # fmt: skip

@@ -22,7 +22,7 @@ def columns(prefix: list[int], number: list[int]) -> RowsColumns:
         table=nothing,
         file=nothing,
         position=nothing,
-        place=nothing,
+        row=nothing,
         prefix=np.array(prefix),
         number=np.array(number),
         commit_ts=nothing,

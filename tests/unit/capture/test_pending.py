@@ -25,9 +25,9 @@ def a_block(events: list[bytes], *, checksum: bool) -> EventBlock:
         timestamp=zeros.astype(np.uint32),
         server_id=zeros.astype(np.uint32),
         flags=zeros.astype(np.uint16),
-        position=start + 4,
-        place=start + 4,
-        next_position=4 + int(size.sum()),
+        offset=start + 4,
+        expanded_offset=start + 4,
+        next_offset=4 + int(size.sum()),
     )
 
 
@@ -38,8 +38,8 @@ def columns_of(block: EventBlock, chosen: list[int]) -> RowsColumns:
         size=block.size[event] - block.format.checksum_size,
         table=event * 0,
         file=event * 0,
-        position=block.position[event],
-        place=block.place[event],
+        position=block.offset[event],
+        row=block.expanded_offset[event],
         prefix=event * 0,
         number=event,
         commit_ts=event,
@@ -109,4 +109,4 @@ def test_columns_are_chosen_and_joined_in_order() -> None:
     joined = RowsColumns.concatenate(pieces)
 
     assert joined.number.tolist() == list(range(10))
-    assert joined.position.tolist() == block.position.tolist()
+    assert joined.position.tolist() == block.offset.tolist()

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.capture.extract import extract
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
@@ -77,7 +77,7 @@ def _rows(manifest: Manifest, store: FsspecStore) -> list[tuple[Any, ...]]:
     (table,) = manifest.tables
     (part,) = table.parts
     read = pq.read_table(io.BytesIO(store.read(part_key("shop", part.path))))
-    columns = [column.name for column in table.schemas[0].columns]
+    columns = [field.name for field in table.schemas[0].fields]
     return list(zip(*(read[name].to_pylist() for name in columns), strict=True))
 
 
@@ -96,8 +96,8 @@ def test_invalid_text(
     assert [note for _, _, note in rows] == notes
     (table,) = manifest.tables
     assert manifest.invalid_text is invalid_text
-    assert table.schemas[0].columns[2].arrow_type == arrow_type
-    assert table.schemas[0].columns[2].charset == "utf8mb4"
+    assert table.schemas[0].fields[2].arrow_type == arrow_type
+    assert table.schemas[0].fields[2].charset == "utf8mb4"
     assert table.invalid_text == counted
     assert table.unrepresentable == {"day": 2}
 
@@ -109,7 +109,7 @@ def test_zero_dates_as_text() -> None:
     assert [day for _, day, _ in rows] == ["2024-02-29", "0000-00-00", None, "2023-02-31"]
     assert manifest.zero_dates is ZeroDates.TEXT
     assert manifest.tables[0].unrepresentable == {}
-    assert manifest.tables[0].schemas[0].columns[1].mysql_type == "date"
+    assert manifest.tables[0].schemas[0].fields[1].mysql_type == "date"
 
 
 @pytest.mark.parametrize(
@@ -148,17 +148,19 @@ def test_what_was_staged_under_another_policy_is_not_adopted() -> None:
 
     def run(policies: Policies) -> Any:
         return extract(
+            ExtractRequest(
+                identity=SourceIdentity(Flavor.MYSQL, "a-server", "binlog"),
+                start=Position("binlog.000001", FIRST_OFFSET),
+                sequence=1,
+                stop=end_of(files),
+                tables=TableFilter(["*.*"]),
+                source_name="shop",
+                before_images=BeforeImages.KEY_CHANGES,
+                created_by="a test",
+                policies=policies,
+            ),
             file_source(files),
-            identity=SourceIdentity(Flavor.MYSQL, "a-server", "binlog"),
-            checkpoint_position=Position("binlog.000001", FIRST_OFFSET),
-            next_sequence=1,
-            stop=end_of(files),
-            tables=TableFilter(["*.*"]),
-            store=store,
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            policies=policies,
+            store,
         )
 
     first = run(Policies(zero_dates=ZeroDates.TEXT))

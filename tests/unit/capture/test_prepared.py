@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
 from airflow_provider_binlog.capture.capture_range import prepared_at
-from airflow_provider_binlog.capture.extract import extract
-from airflow_provider_binlog.capture.limits import Limits
+from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import ROW, BeforeImages
 from airflow_provider_binlog.errors import (
@@ -24,6 +23,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     UnsupportedError,
 )
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from tests.support import builder
@@ -355,16 +355,18 @@ def stage(
     sequence: int = 1,
 ) -> Manifest:
     (manifest,) = extract(
+        ExtractRequest(
+            identity=SourceIdentity(flavor, "a-server", "binlog"),
+            start=start,
+            sequence=sequence,
+            stop=stop,
+            tables=TableFilter(["*.*"]),
+            source_name="shop",
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="a test",
+        ),
         file_source(files),
-        identity=SourceIdentity(flavor, "a-server", "binlog"),
-        checkpoint_position=start,
-        next_sequence=sequence,
-        stop=stop,
-        tables=TableFilter(["*.*"]),
-        store=store,
-        source_name="shop",
-        before_images=BeforeImages.KEY_CHANGES,
-        created_by="a test",
+        store,
     ).manifests
     return manifest
 
@@ -579,8 +581,8 @@ def test_any_log_cut_into_any_ranges_gives_the_same(
     staged: list[Manifest] = []
     at = BEGIN
 
-    for stop in sorted({*chosen, end_of(files)}, key=lambda each: each.place):
-        if stop.place > at.place:
+    for stop in sorted({*chosen, end_of(files)}, key=lambda each: each.coordinates):
+        if stop.coordinates > at.coordinates:
             staged.append(stage(files, store, flavor, stop, start=at, sequence=len(staged) + 1))
             at = staged[-1].stop
 

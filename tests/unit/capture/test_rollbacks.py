@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.capture.rollbacks import Undone
+from airflow_provider_binlog.capture.rollbacks import RowIntervals
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -165,10 +165,12 @@ def test_any_savepoints_in_any_blocks(
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=8))
-def test_stretches_are_joined(stretches: list[tuple[int, int]]) -> None:
-    undone, expected = Undone(), set[int]()
-    for begin, size in stretches:
-        undone.add(begin, begin + size)
-        expected |= set(range(begin, begin + size))
+def test_intervals_that_meet_are_joined(added: list[tuple[int, int]]) -> None:
+    intervals, expected = RowIntervals(), set[int]()
+    for start, size in added:
+        intervals.add(start, start + size)
+        expected |= set(range(start, start + size))
+    again = RowIntervals(intervals)
 
-    assert set(np.flatnonzero(undone.holds(np.arange(50))).tolist()) == expected
+    for each in (intervals, again):
+        assert set(np.flatnonzero(each.contain(np.arange(50))).tolist()) == expected

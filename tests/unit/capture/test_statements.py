@@ -5,45 +5,42 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import TruncateTable, new_table_id
 from tests.support import builder
-from tests.support.logs import Made, query, split_blocks, write_files
+from tests.support.logs import Made, query, write_files
+from tests.unit.capture.staging import CutSource, capture, end_of
 
 T = ("shop", "t")
 
 
-def read(events: list[Made], flavor: Flavor, cut: list[int], *tables: str) -> list[Statement]:
-    transactions, statements = TransactionReader(), StatementReader(TableFilter(tables or ["*.*"]))
-    (name, file), *_ = write_files([events], flavor).items()
-    for block in split_blocks(name, file, cut):
-        statements.read(block, transactions.read(block), 3)
-    return statements.found
+def read(events: list[Made], flavor: Flavor, cut: list[int], *tables: str) -> tuple[Statement, ...]:
+    files = write_files([events], flavor)
+    source = CutSource(files, dict.fromkeys(files, cut))
+    captured = TableFilter(tables or ["*.*"])
+    return capture(source, end_of(files), flavor=flavor, tables=captured).statements
 
 
 def gtid(number: int) -> Made:
     return Made(EventType.GTID, builder.gtid(number))
 
 
-def test_its_place_is_that_of_its_event() -> None:
-    events = [gtid(1), query("TRUNCATE t")]
-    (_, file), *_ = write_files([events], Flavor.MYSQL).items()
-    offset = file.offsets[-1]
+def test_its_row_number_is_that_of_its_event() -> None:
+    files = write_files([[gtid(1)], [gtid(2), query("TRUNCATE t")]], Flavor.MYSQL)
+    offset = files["binlog.000002"].offsets[-1]
 
-    (found,) = read(events, Flavor.MYSQL, [])
+    (found,) = capture(CutSource(files, {}), end_of(files)).statements
 
     assert found == Statement(
-        file="binlog.000001",
+        file="binlog.000002",
         offset=offset,
-        row=(3 << 44) + offset,
-        kind="TRUNCATE TABLE",
-        tables=(T,),
+        row=(1 << 44) + offset,
+        type="TRUNCATE TABLE",
         text="TRUNCATE t",
-        fingerprints=(None,),
+        actions=(TruncateTable(new_table_id("a-server", "binlog.000002", offset, T)),),
     )
 
 
@@ -62,7 +59,7 @@ def test_a_statement_that_failed_half_way_is_refused_on_captured_tables() -> Non
     body[9] = 5  # the error code
     events = [gtid(1), Made(EventType.QUERY, bytes(body))]
 
-    assert read(events, Flavor.MYSQL, [], "crm.*") == []
+    assert read(events, Flavor.MYSQL, [], "crm.*") == ()
     with pytest.raises(UnsupportedError, match=r"half-way.*error=5.*file=binlog.000001, offset="):
         read(events, Flavor.MYSQL, [], "shop.*")
 

@@ -8,9 +8,9 @@ from airflow_provider_binlog.cli.source import ServerLog
 from airflow_provider_binlog.hooks.settings import ConnectionSettings
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.server.information_schema import (
-    Catalog,
-    CatalogColumn,
-    CatalogTable,
+    ServerColumn,
+    ServerTable,
+    ServerTables,
 )
 from tests.support.logs import split_blocks
 
@@ -54,7 +54,7 @@ class Served(ServerLog):
         file: BinlogFile = vars(self)["file"]
         return Position(NAME, self.ends.pop(0) if self.ends else len(file.data))
 
-    def read_catalog(self, wanted: Callable[[str, str], bool]) -> Catalog:
+    def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         vars(self).update(asked=self.asked + 1)
         if self.failure is not None:
             raise self.failure
@@ -63,19 +63,19 @@ class Served(ServerLog):
             for name, columns in self.tables.items()
             if wanted("shop", name)
         }
-        return Catalog(self.end(), found)
+        return ServerTables(self.end(), found)
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         file: BinlogFile = vars(self)["file"]
         for block in split_blocks(NAME, file, range(1, len(file.offsets))):
-            if int(block.position[0]) >= start.offset:
+            if int(block.offset[0]) >= start.offset:
                 yield block
 
 
-def _table(columns: str) -> CatalogTable:
+def _table(columns: str) -> ServerTable:
     first, *_ = names = columns.split()
     described = tuple(
-        CatalogColumn(each, "int", nullable=each != first, unsigned=each.startswith("u"))
+        ServerColumn(each, "int", nullable=each != first, unsigned=each.startswith("u"))
         for each in names
     )
-    return CatalogTable(described, ((first, 0),), primary=True, others=False)
+    return ServerTable(described, ((first, 0),), primary=True, others=False)

@@ -8,10 +8,13 @@ from airflow_provider_binlog.errors import FormatError, UnsupportedError
 
 def test_one_reason_of_one_table_is_one_line() -> None:
     refusals = Refusals()
+    refusals.file = "f.1"
     for offset in (4, 8):
-        refusals.add(UnsupportedError("no", table="a.b", file="f.1", offset=offset), "f.1")
-    refusals.add(UnsupportedError("no", table="a.c"), "f.2", times=3)
-    refusals.add(FormatError("damaged", log_pos=7, wanted=2), "f.3")
+        refusals.add(UnsupportedError("no", table="a.b", file="f.1", offset=offset))
+    refusals.file = "f.2"
+    refusals.add(UnsupportedError("no", table="a.c"), times=3)
+    refusals.file = "f.3"
+    refusals.add(FormatError("damaged", log_pos=7, wanted=2))
 
     assert list(refusals.lines()) == [
         "  f.1:4  no (table=a.b)  (2 times)",

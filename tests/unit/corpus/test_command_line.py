@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 READ = [log for log in recorded() if log.case.refused is None]
 
-# Changes are printed where they stand in the log, also those that are rolled back behind it: id and
+# Changes are printed in the order of the log, also those that are rolled back later: the id and
 # value of their rows, by case.
-UNDONE = {
+ROLLED_BACK = {
     "xa": [("update_preimage", 2, 2), ("update_postimage", 2, 20)],
     "rolled_back": [
         ("insert", 2, 2),
@@ -49,7 +49,7 @@ def printed(log: Recorded, capsys: pytest.CaptureFixture[str]) -> list[dict[str,
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("log", [log for log in READ if log.case.name not in UNDONE], ids=str)
+@pytest.mark.parametrize("log", [log for log in READ if log.case.name not in ROLLED_BACK], ids=str)
 def test_rows_prints_what_is_staged(
     log: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,8 +70,8 @@ def heading(line: dict[str, Any]) -> tuple[Any, ...]:
     return line["table"], line["change"], line["file"], line["row"]
 
 
-@pytest.mark.parametrize("log", [log for log in READ if log.case.name in UNDONE], ids=str)
-def test_rows_prints_what_is_undone_too(
+@pytest.mark.parametrize("log", [log for log in READ if log.case.name in ROLLED_BACK], ids=str)
+def test_rows_prints_what_is_rolled_back_too(
     log: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     staged = Counter(
@@ -83,7 +83,7 @@ def test_rows_prints_what_is_undone_too(
         (each["table"], each["change"], *each["values"].values()) for each in printed(log, capsys)
     )
 
-    assert lines == staged + Counter(("corpus.t", *each) for each in UNDONE[log.case.name])
+    assert lines == staged + Counter(("corpus.t", *each) for each in ROLLED_BACK[log.case.name])
 
 
 @pytest.mark.parametrize("log", recorded(), ids=str)

@@ -10,11 +10,11 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_name
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.information_schema import (
-    Catalog,
-    CatalogColumn,
-    CatalogTable,
+    ServerColumn,
+    ServerTable,
+    ServerTables,
 )
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
@@ -56,10 +56,10 @@ EVENTS = {
 
 def events_of(log: Recorded) -> Iterator[tuple[str, int, int]]:
     """Yield file, position and type of each event."""
-    source = FileSource(log.files)
+    source = FileBlockStream(log.files)
     for block in source.blocks(source.first_position):
-        for place, kind in zip(block.position.tolist(), block.type.tolist(), strict=True):
-            yield block.file, place, kind
+        for offset, kind in zip(block.offset.tolist(), block.type.tolist(), strict=True):
+            yield block.file, offset, kind
 
 
 def rows_of(log: Recorded, folder: Path) -> list[list[str | None]]:
@@ -115,8 +115,8 @@ def test_what_cannot_be_read_is_refused(log: Recorded, tmp_path: Path) -> None:
 @pytest.mark.parametrize("log", recorded(), ids=str)
 def test_the_events_are_those_that_the_server_lists(log: Recorded) -> None:
     found: dict[str, list[list[Any]]] = {file.name: [] for file in log.files}
-    for file, place, kind in events_of(log):
-        found[file].append([place, show_name(kind)])
+    for file, offset, kind in events_of(log):
+        found[file].append([offset, show_name(kind)])
 
     assert found == log.expected["events"]
 
@@ -135,15 +135,13 @@ def test_every_case_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("log", [log for log in READ if log.case.name == "addresses"], ids=str)
-def test_what_the_catalogue_calls_an_address_is_its_text(log: Recorded, tmp_path: Path) -> None:
+def test_an_inet_column_of_information_schema_is_its_text(log: Recorded, tmp_path: Path) -> None:
     kinds = {"id": "int", "a": "uuid", "b": "inet4", "c": "inet6"}
-    columns = tuple(
-        CatalogColumn(name, kind, nullable=name != "id") for name, kind in kinds.items()
-    )
-    table = CatalogTable(columns, key=(("id", 0),), primary=True, others=False)
-    catalog = Catalog(log.end, {("corpus", "t"): table})
+    columns = tuple(ServerColumn(name, kind, nullable=name != "id") for name, kind in kinds.items())
+    table = ServerTable(columns, key=(("id", 0),), primary=True, others=False)
+    catalog = ServerTables(log.end, {("corpus", "t"): table})
 
-    changes = capture(log, tmp_path, read_catalog=lambda _: catalog)
+    changes = capture(log, tmp_path, read_server_tables=lambda _: catalog)
 
     literals = {f"'{change.values[name]}'" for change in changes for name in "abc"} - {"'None'"}
     assert literals == set(re.findall("'[^']*'", " ".join(log.case.statements)))

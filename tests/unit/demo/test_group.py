@@ -1,4 +1,4 @@
-"""The group: whatever a program started ends with it, wherever it has gone."""
+"""The group: every process that a program started ends with it, even a daemon."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.demo import group
 
-# Starts a process in a session of its own, which hears no Ctrl-C; says its number; and waits, or
-# dies and leaves it behind.
+# Starts a process in a session of its own that ignores SIGINT, prints its id, and waits, or exits
+# and leaves it running.
 PROGRAM = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-print(child.pid, flush=True)
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+print(child.pid, flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -29,7 +29,7 @@ def start(seconds: str) -> tuple[subprocess.Popen[str], int]:
         return program, int(program.stdout.readline())
 
 
-def test_all_of_it_ends_when_told() -> None:
+def test_all_of_it_ends_on_a_signal() -> None:
     program, far = start("1000")
     program.terminate()
 
@@ -37,7 +37,7 @@ def test_all_of_it_ends_when_told() -> None:
     assert not Path(f"/proc/{far}").exists()
 
 
-def test_who_is_left_behind_ends_too() -> None:
+def test_an_orphaned_process_ends_too() -> None:
     program, far = start("0")
 
     assert program.wait(30) == 0

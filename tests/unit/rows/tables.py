@@ -98,11 +98,11 @@ def _labelled(kind: ColumnType, count: int) -> Kind:
     labels = tuple(f"l{number}é".encode() for number in range(count))
     texts = [label.decode() for label in labels]
     if kind == ColumnType.ENUM:
-        column = wire.column(kind, b"\x02" if count > 255 else b"\x01", enum_labels=labels)
+        column = wire.column(kind, b"\x02" if count > 255 else b"\x01", enum_values=labels)
         numbers = st.integers(0, count)
         return Kind(column, numbers.map(lambda value: (value, ["", *texts][value])))
     size = (count + 7) // 8
-    column = wire.column(kind, bytes([size if size <= 4 else 8]), set_labels=labels)
+    column = wire.column(kind, bytes([size if size <= 4 else 8]), set_members=labels)
 
     def pair(mask: int) -> tuple[int, str]:
         return mask, ",".join(text for bit, text in enumerate(texts) if mask >> bit & 1)

@@ -21,7 +21,7 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode, decode_piec
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.images import keys, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.tables import kinds
 
@@ -207,7 +207,7 @@ SHAPE = wire.table(
     wire.varchar(300),
     wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02"),
     wire.column(ColumnType.BLOB, b"\x04"),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b")),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"b")),
     key=[0],
 )
 ROW = wire.image_of_bytes([b"\1\0\0\0", b"\2\0hi", b"\x80\0\0\0\7", b"\4\0\0\0text", b"\2"])
@@ -320,8 +320,8 @@ def test_rows_are_placed_in_their_event() -> None:
     decoded = decode(layout, wire.rows_events(event, event))
 
     assert decoded.event.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-    head = len(event) - 4 * len(ROW)
-    assert decoded.offset.tolist() == [head + number * len(ROW) for number in range(4)] * 2
+    header = len(event) - 4 * len(ROW)
+    assert decoded.offset.tolist() == [header + number * len(ROW) for number in range(4)] * 2
 
 
 def test_no_events_give_empty_columns() -> None:
@@ -340,11 +340,11 @@ def test_no_rows_of_every_kind_of_column() -> None:
         *(wire.char(size, collation=wire.BINARY) for size in (0, 1, 8, 255)),
         wire.column(ColumnType.VARCHAR, b"\x28\x00", collation=None),  # text or bytes: who knows
         wire.varchar(40, collation=wire.BINARY),
-        wire.column(ColumnType.SET, b"\x01", set_labels=(b"a",)),
+        wire.column(ColumnType.SET, b"\x01", set_members=(b"a",)),
         wire.column(ColumnType.BIT, b"\x02\x01"),
         wire.column(ColumnType.NEWDECIMAL, b"\x41\x1e"),
     ]
-    layout = compile_layout(wire.table(*columns), unnamed_ok=True)
+    layout = compile_layout(wire.table(*columns), allow_missing_metadata=True)
     nothing = wire.rows_events(wire.event(INSERT, len(columns), b""))
 
     for events in (nothing, nothing.slice(0, 0)):

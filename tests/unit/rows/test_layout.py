@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import pytest
 
-from airflow_provider_binlog import manifest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import InvalidText
@@ -19,6 +18,7 @@ from airflow_provider_binlog.rows import decode as decode_module
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.policies import Policies
+from airflow_provider_binlog.schema import Default, Field
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ NAMED = wire.table(
     wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02", name="total", collation=None),
     wire.column(ColumnType.BLOB, b"\x02", collation=wire.BINARY, name="scan"),
     wire.column(ColumnType.TIMESTAMP2, b"\x03", name="paid_at", collation=None),
-    wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"b"), collation=8, name="state"),
+    wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"b"), collation=8, name="state"),
     key=[1, 0],
 )
 
@@ -51,17 +51,14 @@ def test_a_layout_has_names_types_and_key() -> None:
     ]
 
 
-def test_a_manifest_names_the_same() -> None:
-    assert compile_layout(NAMED).manifest_schema() == manifest.Schema(
-        columns=(
-            manifest.Column("id", "bigint unsigned", "decimal128(20, 0)", nullable=False),
-            manifest.Column("customer", "varchar(40)", "string", nullable=True, charset="utf8mb4"),
-            manifest.Column("total", "decimal(10,2)", "decimal128(10, 2)", nullable=True),
-            manifest.Column("scan", "blob", "binary", nullable=True),
-            manifest.Column("paid_at", "timestamp(3)", "timestamp[us, tz=UTC]", nullable=True),
-            manifest.Column("state", "enum('a','b')", "string", nullable=True, charset="latin1"),
-        ),
-        key=("customer", "id"),
+def test_its_fields_are_numbered_in_the_order_of_the_table() -> None:
+    assert compile_layout(NAMED).fields() == (
+        Field(1, "id", "bigint unsigned", "decimal128(20, 0)", nullable=False),
+        Field(2, "customer", "varchar(40)", "string", nullable=True, charset="utf8mb4"),
+        Field(3, "total", "decimal(10,2)", "decimal128(10, 2)", nullable=True),
+        Field(4, "scan", "blob", "binary", nullable=True),
+        Field(5, "paid_at", "timestamp(3)", "timestamp[us, tz=UTC]", nullable=True),
+        Field(6, "state", "enum('a','b')", "string", nullable=True, charset="latin1"),
     )
 
 
@@ -110,7 +107,7 @@ def test_temporals_from_before_5_6(kind: ColumnType) -> None:
         wire.column(ColumnType.LONG, unsigned=None),
         wire.column(ColumnType.BLOB, b"\x02", collation=None),
         replace(wire.varchar(20), collation=None),
-        wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a",), collation=None),
+        wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a",), collation=None),
     ],
 )
 def test_what_the_log_leaves_out_names_the_setting(column: TableMapColumn) -> None:
@@ -144,7 +141,7 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
         [7, None, b"\xff\x00", 0, 2**63],
         [None, None, None, None, None],
     ]
-    layout = compile_layout(shape, unnamed_ok=True)
+    layout = compile_layout(shape, allow_missing_metadata=True)
     events = [wire.event(EventType.WRITE_ROWS, 5, wire.image(shape, row)) for row in rows]
     with patch.object(decode_module, "GROUP_BYTES", group_bytes):
         decoded = decode(layout, wire.rows_events(*events))
@@ -160,7 +157,7 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
 
 
 def test_defaults_of_a_manifest_go_by_the_staged_type() -> None:
-    default, null = manifest.ColumnDefault("x"), manifest.ColumnDefault(None)
+    default, null = Default("x"), Default(None)
     columns = [
         replace(wire.varchar(160, name="a"), default=default),
         replace(wire.varchar(160, name="b"), default=null),
@@ -168,9 +165,9 @@ def test_defaults_of_a_manifest_go_by_the_staged_type() -> None:
     ]
     binary = Policies(invalid_text=InvalidText.BINARY)
 
-    def defaults(policies: Policies) -> list[manifest.ColumnDefault | None]:
-        schema = compile_layout(wire.table(*columns), policies=policies).manifest_schema()
-        return [column.default for column in schema.columns]
+    def defaults(policies: Policies) -> list[Default | None]:
+        fields = compile_layout(wire.table(*columns), policies=policies).fields()
+        return [field.write_default for field in fields]
 
     assert defaults(Policies()) == [default, null, None]
     assert defaults(binary) == [None, null, None]

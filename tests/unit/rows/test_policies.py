@@ -20,9 +20,9 @@ from airflow_provider_binlog.errors import BinlogError, FormatError, Unsupported
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.policies import Policies
-from airflow_provider_binlog.rows.reference import decode_plainly
 from airflow_provider_binlog.rows.types.text import replace_invalid
 from airflow_provider_binlog.rows.values import Bytes
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column, read
 from tests.unit.rows.tables import kinds
@@ -82,7 +82,7 @@ def test_a_layout_with_policies_goes_to_another_process() -> None:
     shape = wire.table(
         wire.column(ColumnType.DATE),
         wire.varchar(40),
-        wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"\xff", b"b")),
+        wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"\xff", b"b")),
         wire.column(ColumnType.BLOB_COMPRESSED, b"\x02"),
     )
     for policies in (REPLACE, BINARY, NO_ZERO_DATES, Policies(zero_dates=ZeroDates.TEXT)):
@@ -169,8 +169,8 @@ def test_ill_formed_bytes_of_every_character_set(charset: str, values: list[byte
 
 
 def test_labels_that_are_no_text() -> None:
-    enum = wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a", b"\xff"))
-    few = wire.column(ColumnType.SET, b"\x01", set_labels=(b"a", b"\xff", b"c"))
+    enum = wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"\xff"))
+    few = wire.column(ColumnType.SET, b"\x01", set_members=(b"a", b"\xff", b"c"))
 
     for column, values, texts, count in (
         (enum, b"\0\1\2\2", ["", "a", "\ufffd", "\ufffd"], 2),
@@ -187,11 +187,11 @@ def test_labels_that_are_no_text() -> None:
 
 def test_text_as_bytes() -> None:
     char = wire.char(9, collation=wire.LATIN1)
-    enum = wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"\xfc",), collation=wire.LATIN1)
-    few = wire.column(ColumnType.SET, b"\x01", set_labels=(b"\xfc", b"b"), collation=wire.LATIN1)
+    enum = wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"\xfc",), collation=wire.LATIN1)
+    few = wire.column(ColumnType.SET, b"\x01", set_members=(b"\xfc", b"b"), collation=wire.LATIN1)
 
     assert read(char, b"\x02\xfc\x81", b"\x00", None, policies=BINARY) == [b"\xfc\x81", b"", None]
     assert read(enum, b"\x01", policies=BINARY) == [b"\xfc"]
     assert read(few, b"\x03", policies=BINARY) == [b"\xfc,b"]
-    column = compile_layout(wire.table(char), policies=BINARY).manifest_schema().columns[0]
+    column = compile_layout(wire.table(char), policies=BINARY).fields()[0]
     assert (column.arrow_type, column.charset, column.mysql_type) == ("binary", "latin1", "char(9)")

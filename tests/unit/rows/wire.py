@@ -199,11 +199,11 @@ def event(
     bitmap = first.to_bytes(octets, "little")
     if kind in UPDATES:
         bitmap += second.to_bytes(octets, "little")
-    head = bytes(4) + bytes([kind]) + bytes(14) + (7).to_bytes(6, "little") + b"\x01\x00"
+    header = bytes(4) + bytes([kind]) + bytes(14) + (7).to_bytes(6, "little") + b"\x01\x00"
     if kind in VERSION_2:
-        head += (len(extra) + 2).to_bytes(2, "little") + extra
+        header += (len(extra) + 2).to_bytes(2, "little") + extra
     size = bytes([width]) if width < 251 else b"\xfc" + width.to_bytes(2, "little")
-    return head + size + bitmap + images
+    return header + size + bitmap + images
 
 
 def rows_events(*events: bytes, slack: int = 64) -> RowsEvents:

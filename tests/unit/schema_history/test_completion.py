@@ -9,19 +9,19 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.manifest import Column, ColumnDefault, Schema
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import Default, Field, Schema
 from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
     shape_of_catalog,
-    shape_of_manifest,
+    shape_of_schema,
 )
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.transport.server.information_schema import CatalogColumn, CatalogTable
+from airflow_provider_binlog.transport.server.information_schema import ServerColumn, ServerTable
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
@@ -175,18 +175,18 @@ def test_who_needs_more() -> None:
     ],
 )
 def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts) -> None:
-    column = Column("c", mysql_type, "?", nullable=True, charset=charset)
+    field = Field(1, "c", mysql_type, "?", nullable=True, charset=charset)
 
-    found = shape_of_manifest(Schema((column,), ("c",)))
+    found = shape_of_schema(Schema(1, (field,), (1,)))
 
-    assert found.columns == (ShapeColumn("c", facts),)
+    assert found.columns == (ShapeColumn("c", facts, field=1),)
     assert found.key == Key((("c", 0),), primary=False, others=True)
 
 
 def test_what_a_catalogue_says() -> None:
-    columns = (CatalogColumn("id", "int", nullable=False), CatalogColumn("c", "uuid", True))
+    columns = (ServerColumn("id", "int", nullable=False), ServerColumn("c", "uuid", True))
 
-    found = shape_of_catalog(CatalogTable(columns, (("id", 3),), primary=True, others=True))
+    found = shape_of_catalog(ServerTable(columns, (("id", 3),), primary=True, others=True))
 
     assert found.names == ("id", "c")
     assert found.columns[1].facts.data_type == "uuid"
@@ -194,7 +194,7 @@ def test_what_a_catalogue_says() -> None:
 
 
 def test_defaults_are_added_where_they_can_be() -> None:
-    null, seven = ColumnDefault(None), ColumnDefault("7")
+    null, seven = Default(None), Default("7")
     facts = [
         replace(BIG, default=seven),
         replace(BIG, default=null),
@@ -213,11 +213,11 @@ def test_defaults_are_added_where_they_can_be() -> None:
 
 
 def test_defaults_come_from_catalogue_and_manifest() -> None:
-    seven = ColumnDefault("7")
-    table = CatalogTable(
-        (CatalogColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
+    seven = Default("7")
+    table = ServerTable(
+        (ServerColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
     )
-    schema = Schema((Column("n", "int", "int32", True, default=seven),), ())
+    schema = Schema(1, (Field(1, "n", "int", "int32", True, write_default=seven),), ())
 
-    for found in (shape_of_catalog(table), shape_of_manifest(schema)):
+    for found in (shape_of_catalog(table), shape_of_schema(schema)):
         assert [each.facts.default for each in found.columns] == [seven]

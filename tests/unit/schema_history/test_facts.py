@@ -27,7 +27,7 @@ def bare(kind: int, metadata: bytes = b"") -> TableMapColumn:
     """Return a column as MariaDB logs it under NO_LOG."""
     column = wire.column(ColumnType(kind), metadata)
     return replace(
-        column, name=None, unsigned=None, collation=None, enum_labels=None, set_labels=None
+        column, name=None, unsigned=None, collation=None, enum_values=None, set_members=None
     )
 
 
@@ -102,14 +102,14 @@ def test_facts_that_the_log_contradicts(logged: TableMapColumn, facts: Facts) ->
         (
             ENUM,
             Facts("enum", charset="latin1", labels=("ü", "€", "it's")),
-            {"enum_labels": (b"\xfc", b"\x80", b"it's"), "set_labels": None},
+            {"enum_values": (b"\xfc", b"\x80", b"it's"), "set_members": None},
         ),
-        (ENUM, Facts("enum", charset="utf16", labels=("a",)), {"enum_labels": (b"\0a",)}),
-        (ENUM, Facts("enum", charset="sjis", labels=("日",)), {"enum_labels": (b"\x93\xfa",)}),
-        (ENUM, Facts("enum", charset="binary", labels=("a",)), {"enum_labels": (b"a",)}),
+        (ENUM, Facts("enum", charset="utf16", labels=("a",)), {"enum_values": (b"\0a",)}),
+        (ENUM, Facts("enum", charset="sjis", labels=("日",)), {"enum_values": (b"\x93\xfa",)}),
+        (ENUM, Facts("enum", charset="binary", labels=("a",)), {"enum_values": (b"a",)}),
         # A label that the set cannot hold, or that is bytes.
-        (ENUM, Facts("enum", charset="latin1", labels=("日",)), {"enum_labels": None}),
-        (ENUM, Facts("enum", charset="binary", labels=("ü",)), {"enum_labels": None}),
+        (ENUM, Facts("enum", charset="latin1", labels=("日",)), {"enum_values": None}),
+        (ENUM, Facts("enum", charset="binary", labels=("ü",)), {"enum_values": None}),
         (bare(ColumnType.GEOMETRY, b"\x04"), Facts("polygon"), {"geometry_type": 3}),
         (bare(ColumnType.TIME), Facts("time", fsp=3), {"datetime_precision": 3}),
         (INT, Facts(generated=True), {"generated": True}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,16 +16,16 @@ from airflow_provider_binlog.errors import (
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.manifest import ColumnDefault
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.transport.server.information_schema import (
-    Catalog,
-    CatalogColumn,
-    CatalogTable,
+    ServerColumn,
+    ServerTable,
+    ServerTables,
 )
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
-from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source
+from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, known_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,24 +59,26 @@ def a_log(*steps: str | TableMap) -> Files:
     return write_files([events], Flavor.MYSQL)
 
 
-def catalog_of(position: Position, **tables: str) -> Catalog:
+def catalog_of(position: Position, **tables: str) -> ServerTables:
     """Return a catalogue of tables of INT columns, the first of which is their key."""
     described = {}
     for name, columns in tables.items():
         first, *_ = names = columns.split()
-        described["shop", name] = CatalogTable(
-            tuple(CatalogColumn(each, "int", nullable=each != first) for each in names),
+        described["shop", name] = ServerTable(
+            tuple(ServerColumn(each, "int", nullable=each != first) for each in names),
             ((first, 0),),
             primary=True,
             others=False,
         )
-    return Catalog(position, described)
+    return ServerTables(position, described)
 
 
-def reader(position: Position, **tables: str) -> Callable[[Callable[[str, str], bool]], Catalog]:
+def reader(
+    position: Position, **tables: str
+) -> Callable[[Callable[[str, str], bool]], ServerTables]:
     """Return what gives those of the tables that are wanted."""
 
-    def read(wanted: Callable[[str, str], bool]) -> Catalog:
+    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
         whole = catalog_of(position, **tables)
         return replace(
             whole, tables={name: each for name, each in whole.tables.items() if wanted(*name)}
@@ -85,7 +87,7 @@ def reader(position: Position, **tables: str) -> Callable[[Callable[[str, str], 
     return read
 
 
-def never(_: Callable[[str, str], bool]) -> Catalog:
+def never(_: Callable[[str, str], bool]) -> ServerTables:
     raise AssertionError("nothing is to be asked")
 
 
@@ -100,7 +102,7 @@ def boundaries(files: Files) -> list[Position]:
 def shapes(manifest: Manifest) -> list[tuple[str, str, int]]:
     """Return table, columns and place of each change, in order."""
     found = [
-        (table.table, " ".join(column.name for column in table.schemas[part.schema].columns), row)
+        (table.table, " ".join(field.name for field in table.schema(part.schema).fields), row)
         for table in manifest.tables
         for part in table.parts
         for row in range(part.first_row, part.first_row + 1)
@@ -123,11 +125,13 @@ def test_names_change_with_statements_in_the_range(cut: Sequence[int]) -> None:
     files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE)
     end = end_of(files)
 
-    manifest = capture(CutSource(files, {NAME: cut}), end, read_catalog=reader(end, t="id c b a"))
+    manifest = capture(
+        CutSource(files, {NAME: cut}), end, read_server_tables=reader(end, t="id c b a")
+    )
 
     assert names(manifest) == [("t", "id a b"), ("t", "id b a"), ("t", "id c b a")]
     (table,) = manifest.tables
-    assert {schema.key for schema in table.schemas} == {("id",)}
+    assert {schema.key_names for schema in table.schemas} == {("id",)}
 
 
 def test_the_moment_of_asking_makes_no_difference() -> None:
@@ -143,9 +147,11 @@ def test_the_moment_of_asking_makes_no_difference() -> None:
     told: dict[Position, set[str]] = {}
     for stop in list(at)[1:]:
         for asked, columns in at.items():
-            if asked.place < stop.place:
+            if asked.coordinates < stop.coordinates:
                 continue
-            manifest = capture(file_source(files), stop, read_catalog=reader(asked, t=columns))
+            manifest = capture(
+                file_source(files), stop, read_server_tables=reader(asked, t=columns)
+            )
             told.setdefault(stop, set()).add(repr(manifest.tables))
 
     assert {len(each) for each in told.values()} == {1}
@@ -155,7 +161,7 @@ def test_a_log_that_says_all_asks_nothing() -> None:
     full = a_table("t", "id", "a")
     files = a_log(full, SWAP, full, "ALTER TABLE t ADD SYSTEM VERSIONING", full)
 
-    manifest = capture(file_source(files), end_of(files), read_catalog=never)
+    manifest = capture(file_source(files), end_of(files), read_server_tables=never)
 
     assert {columns for _, columns in names(manifest)} == {"id a"}
 
@@ -185,7 +191,7 @@ def test_what_is_not_certain_is_refused_with_its_place(
     (file,) = files.values()
 
     with pytest.raises(ServerSetupError, match="FULL") as raised:
-        capture(file_source(files), stop, read_catalog=reader(end_of(files), **tables))
+        capture(file_source(files), stop, read_server_tables=reader(end_of(files), **tables))
 
     assert raised.value.context["table"] == "shop.t"
     assert raised.value.context["file"] == NAME
@@ -201,7 +207,7 @@ def test_a_catalogue_from_before_the_stop_is_none() -> None:
         capture(
             file_source(files),
             end_of(files),
-            read_catalog=reader(boundaries(files)[1], t="id a b"),
+            read_server_tables=reader(boundaries(files)[1], t="id a b"),
         )
 
 
@@ -213,7 +219,7 @@ def test_tables_that_are_not_captured_are_asked_for_as_well() -> None:
         file_source(files),
         stop,
         tables=TableFilter(["shop.t"]),
-        read_catalog=reader(end, u="id a b c"),
+        read_server_tables=reader(end, u="id a b c"),
     )
 
     assert names(manifest) == [("t", "id a b")]
@@ -223,7 +229,7 @@ def test_the_manifest_before_tells_what_the_catalogue_cannot() -> None:
     files = a_log(T, T, SWAP, T, "DROP TABLE t")
     _, second, _, _, behind, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, second, read_catalog=reader(second, t="id a b"))
+    former = capture(source, second, read_server_tables=reader(second, t="id a b"))
     start = replace(second, gtid=former.stop.gtid)
 
     manifest = capture(
@@ -231,8 +237,8 @@ def test_the_manifest_before_tells_what_the_catalogue_cannot() -> None:
         behind,
         start=start,
         sequence=2,
-        former=former,
-        read_catalog=reader(end),
+        known=known_after(former),
+        read_server_tables=reader(end),
     )
 
     assert names(manifest) == [("t", "id a b"), ("t", "id b a")]
@@ -243,7 +249,7 @@ def test_a_manifest_that_names_other_columns_than_the_catalogue_is_a_contradicti
     files = a_log(T, T)
     _, middle, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, middle, read_catalog=reader(middle, t="id a b"))
+    former = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
 
     with pytest.raises(ServerSetupError, match="do not name the same columns"):
         capture(
@@ -251,8 +257,8 @@ def test_a_manifest_that_names_other_columns_than_the_catalogue_is_a_contradicti
             end,
             start=replace(middle, gtid=former.stop.gtid),
             sequence=2,
-            former=former,
-            read_catalog=reader(end, t="id b a"),
+            known=known_after(former),
+            read_server_tables=reader(end, t="id b a"),
         )
 
 
@@ -260,11 +266,18 @@ def test_what_a_manifest_says_of_a_table_that_was_altered_since_is_not_used() ->
     files = a_log(T, "CREATE UNIQUE INDEX i ON t (a)", T)
     _, _, middle, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, middle, read_catalog=reader(middle, t="id a b"))
+    former = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
     start = replace(middle, gtid=former.stop.gtid)
 
     with pytest.raises(ServerSetupError, match="not in the server's catalogue"):
-        capture(source, end, start=start, sequence=2, former=former, read_catalog=reader(end))
+        capture(
+            source,
+            end,
+            start=start,
+            sequence=2,
+            known=known_after(former),
+            read_server_tables=reader(end),
+        )
 
 
 def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> None:
@@ -272,26 +285,26 @@ def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> No
     stop = boundaries(files)[1]
 
     with pytest.raises(UnsupportedError, match=r"file=binlog.000001, offset="):
-        capture(file_source(files), stop, read_catalog=reader(end_of(files), t="id a b"))
+        capture(file_source(files), stop, read_server_tables=reader(end_of(files), t="id a b"))
 
 
 # ------------------------------------------------------------------- what may be known besides
 
 FULL = a_table("t", "id", "a")
-NULL = ColumnDefault(None)
+NULL = Default(None)
 
 
-def defaults(manifest: Manifest) -> list[ColumnDefault | None]:
+def defaults(manifest: Manifest) -> list[Default | None]:
     """Return the default of the last column in each part, in order."""
-    (table,) = manifest.tables
-    return [table.schemas[part.schema].columns[-1].default for part in table.parts]
+    (table,) = (each for each in manifest.tables if each.parts)
+    return [table.schema(part.schema).fields[-1].write_default for part in table.parts]
 
 
 def telling(position: Position, *tables: str) -> CatalogReader:
     """Return what tells tables of two columns, the last of which is NULL by default."""
     inner = reader(position, **dict.fromkeys(tables, "id a"))
 
-    def read(wanted: Callable[[str, str], bool]) -> Catalog:
+    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
         found = inner(wanted)
         described = {
             name: replace(each, columns=(each.columns[0], replace(each.columns[1], default=NULL)))
@@ -302,7 +315,7 @@ def telling(position: Position, *tables: str) -> CatalogReader:
     return read
 
 
-def locked(_: Callable[[str, str], bool]) -> Catalog:
+def locked(_: Callable[[str, str], bool]) -> ServerTables:
     raise TableLockedError("a table cannot be looked at")
 
 
@@ -310,7 +323,9 @@ def test_defaults_are_asked_for_where_they_are_wanted() -> None:
     files = a_log(FULL, FULL)
     end = end_of(files)
 
-    asked = capture(file_source(files), end, read_catalog=telling(end, "t"), wants_defaults=True)
+    asked = capture(
+        file_source(files), end, read_server_tables=telling(end, "t"), wants_defaults=True
+    )
 
     assert defaults(asked) == [NULL]
     assert defaults(capture(file_source(files), end, wants_defaults=True)) == [None]
@@ -326,7 +341,7 @@ def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
     }
     source = CutSource(files, {NAME: range(60)})
 
-    manifest = capture(source, end, read_catalog=readers[asked], wants_defaults=True)
+    manifest = capture(source, end, read_server_tables=readers[asked], wants_defaults=True)
 
     assert defaults(manifest) == [None]
 
@@ -336,7 +351,7 @@ def test_a_table_that_is_locked_is_asked_for_again() -> None:
     end = end_of(files)
 
     with pytest.raises(TableLockedError) as caught:
-        capture(file_source(files), end, read_catalog=locked, wants_defaults=True)
+        capture(file_source(files), end, read_server_tables=locked, wants_defaults=True)
 
     assert caught.value.retryable
 
@@ -346,15 +361,17 @@ def test_names_are_needed_whatever_becomes_of_defaults() -> None:
     files = a_log(FULL, sparse_u)
     end = end_of(files)
 
-    manifest = capture(file_source(files), end, read_catalog=telling(end, "u"), wants_defaults=True)
+    manifest = capture(
+        file_source(files), end, read_server_tables=telling(end, "u"), wants_defaults=True
+    )
 
     found = {
-        table.table: [(each.name, each.default) for each in table.schemas[0].columns]
+        table.table: [(each.name, each.write_default) for each in table.schemas[0].fields]
         for table in manifest.tables
     }
     assert found == {"t": [("id", None), ("a", None)], "u": [("id", None), ("a", NULL)]}
     with pytest.raises(TableLockedError):
-        capture(file_source(files), end, read_catalog=locked, wants_defaults=True)
+        capture(file_source(files), end, read_server_tables=locked, wants_defaults=True)
 
 
 @pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
@@ -363,7 +380,7 @@ def test_a_default_is_unknown_before_it_was_changed(cut: Sequence[int]) -> None:
     end = end_of(files)
     source = CutSource(files, {NAME: cut})
 
-    manifest = capture(source, end, read_catalog=telling(end, "t"), wants_defaults=True)
+    manifest = capture(source, end, read_server_tables=telling(end, "t"), wants_defaults=True)
 
     assert defaults(manifest) == [None, NULL]
 
@@ -373,46 +390,10 @@ def test_a_statement_behind_the_range_that_cannot_be_made_out_hides_defaults() -
     stop = boundaries(files)[1]
 
     manifest = capture(
-        file_source(files), stop, read_catalog=telling(end_of(files), "t"), wants_defaults=True
+        file_source(files),
+        stop,
+        read_server_tables=telling(end_of(files), "t"),
+        wants_defaults=True,
     )
 
     assert defaults(manifest) == [None]
-
-
-# ------------------------------------------------------------------- fingerprints
-
-
-def test_statements_tell_the_shape_that_comes_next() -> None:
-    t, wide, u = a_table("t", "id", "a"), a_table("t", "id", "a", "b"), a_table("u", "id")
-    files = a_log(
-        t, "ALTER TABLE t ADD c int", "ALTER TABLE t ADD b int, DROP c", u, wide, wide,
-        "RENAME TABLE t TO w, u TO t", u, "TRUNCATE TABLE t",
-    )  # fmt: skip
-
-    for cut in ((), range(120)):
-        manifest = capture(CutSource(files, {NAME: cut}), end_of(files))
-
-        prints = {
-            (table.table, len(schema.columns)): schema.fingerprint
-            for table in manifest.tables
-            for schema in table.schemas
-        }
-        assert len(set(prints.values())) == len(prints) == 3
-        assert [each.fingerprints for each in manifest.statements] == [
-            (None,),
-            (prints["t", 3],),
-            (None, None, prints["u", 1], None),
-            (None,),
-        ]
-
-
-def test_the_fingerprint_is_of_the_shape_alone() -> None:
-    one = capture(*_both(a_log(a_table("t", "id", "a"))))
-    other = capture(*_both(a_log("TRUNCATE x", a_table("u", "id", "a"))))
-
-    assert one.tables[0].schemas[0].fingerprint == other.tables[0].schemas[0].fingerprint
-    assert len(one.tables[0].schemas[0].fingerprint) == 16
-
-
-def _both(files: Files) -> tuple[Any, Position]:
-    return file_source(files), end_of(files)

@@ -328,7 +328,7 @@ class Source:
     def seal(self) -> Manifest:
         """Stage what happened since the last manifest, and make it visible."""
         manifest = self.make_manifest()
-        self.log.seal(manifest)
+        self.log.commit(manifest)
         return manifest
 
     def _write(

@@ -33,11 +33,11 @@ def log(store: FsspecStore) -> ManifestLog:
     return ManifestLog(store, "shop")
 
 
-def sealed(log: ManifestLog, count: int) -> list[Manifest]:
-    """Seal manifests 1 to `count`."""
+def commit_manifests(log: ManifestLog, count: int) -> list[Manifest]:
+    """Commit manifests 1 to `count`."""
     manifests = [manifest(sequence) for sequence in range(1, count + 1)]
     for each in manifests:
-        log.seal(each)
+        log.commit(each)
     return manifests
 
 
@@ -47,8 +47,8 @@ def test_an_empty_log(log: ManifestLog) -> None:
     assert list(log.after(0)) == []
 
 
-def test_sealed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
-    manifests = sealed(log, 3)
+def test_committed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
+    manifests = commit_manifests(log, 3)
 
     assert log.sequences() == [1, 2, 3]
     assert log.latest() == manifests[2]
@@ -59,14 +59,12 @@ def test_sealed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
 
 
 def test_the_key_is_the_sequence_number(log: ManifestLog, store: FsspecStore) -> None:
-    assert log.seal(manifest(1)) == "shop/manifests/0000000000000001.json"
+    assert log.commit(manifest(1)) == "shop/manifests/0000000000000001.json"
     assert Manifest.decode(store.read("shop/manifests/0000000000000001.json")) == manifest(1)
 
 
-def test_other_files_beside_the_manifests_do_not_matter(
-    log: ManifestLog, store: FsspecStore
-) -> None:
-    sealed(log, 1)
+def test_other_files_in_the_folder_are_ignored(log: ManifestLog, store: FsspecStore) -> None:
+    commit_manifests(log, 1)
     store.write("shop/manifests/_SUCCESS", b"")
     store.write("shop/manifests/zzz.json", b"")
 
@@ -93,25 +91,25 @@ def test_the_newest_of_thousands_costs_one_listing_and_one_read() -> None:
     assert counting.reads == 1
 
 
-def test_sealing_again_after_a_lost_answer_changes_nothing(log: ManifestLog) -> None:
-    sealed(log, 2)
+def test_committing_again_after_a_lost_response_changes_nothing(log: ManifestLog) -> None:
+    commit_manifests(log, 2)
 
-    assert log.seal(manifest(2)) == log.key(2)
+    assert log.commit(manifest(2)) == log.key(2)
 
 
-def test_a_number_is_sealed_once(log: ManifestLog) -> None:
-    sealed(log, 2)
+def test_a_sequence_number_is_committed_once(log: ManifestLog) -> None:
+    commit_manifests(log, 2)
 
     with pytest.raises(ConflictError, match=r"0000000000000002\.json"):
-        log.seal(manifest(2, created_by="another run"))
+        log.commit(manifest(2, created_by="another run"))
     assert log.latest() == manifest(2)
 
 
-def test_seal_refuses_a_gap(log: ManifestLog) -> None:
-    sealed(log, 1)
+def test_commit_refuses_a_gap(log: ManifestLog) -> None:
+    commit_manifests(log, 1)
 
     with pytest.raises(ManifestError, match=r"no such manifest.*0000000000000002\.json"):
-        log.seal(manifest(3))
+        log.commit(manifest(3))
 
 
 @pytest.mark.parametrize(
@@ -125,36 +123,36 @@ def test_seal_refuses_a_gap(log: ManifestLog) -> None:
         ({"identity": MARIADB, "start": position(1)}, "different servers"),
     ],
 )
-def test_seal_refuses_a_manifest_that_does_not_continue_the_log(
+def test_commit_refuses_a_manifest_that_does_not_continue_the_log(
     log: ManifestLog, change: dict[str, object], says: str
 ) -> None:
-    sealed(log, 1)
+    commit_manifests(log, 1)
 
     with pytest.raises(ManifestError, match=says):
-        log.seal(dataclasses.replace(manifest(2), **change))  # type: ignore[arg-type]
+        log.commit(dataclasses.replace(manifest(2), **change))  # type: ignore[arg-type]
     assert log.sequences() == [1]
 
 
-def test_another_server_goes_on_at_the_same_gtids(log: ManifestLog) -> None:
-    sealed(log, 1)
+def test_a_promoted_replica_continues_at_the_same_gtids(log: ManifestLog) -> None:
+    commit_manifests(log, 1)
     start = Position("x.000009", 4711, position(1).gtid, logged="")
     there = dataclasses.replace(manifest(2), identity=OTHER, start=start)
 
-    log.seal(there)
+    log.commit(there)
 
     assert list(log.after(0)) == [manifest(1), there]
-    assert log.adopt(2, IDENTITY, position(1)) == there
-    assert log.adopt(2, OTHER, start) == there
+    assert log.reuse(2, IDENTITY, position(1)) == there
+    assert log.reuse(2, OTHER, start) == there
 
 
-def test_positions_are_compared_by_place(log: ManifestLog) -> None:
-    sealed(log, 1)
+def test_positions_are_compared_by_coordinates(log: ManifestLog) -> None:
+    commit_manifests(log, 1)
 
-    log.seal(dataclasses.replace(manifest(2), start=Position("binlog.000001", 1004, None)))
+    log.commit(dataclasses.replace(manifest(2), start=Position("binlog.000001", 1004, None)))
 
 
 def test_after_refuses_a_missing_number(log: ManifestLog, tmp_path: Path) -> None:
-    sealed(log, 4)
+    commit_manifests(log, 4)
     (tmp_path / log.key(3)).unlink()
 
     following = log.after(1)
@@ -166,7 +164,7 @@ def test_after_refuses_a_missing_number(log: ManifestLog, tmp_path: Path) -> Non
 
 
 def test_after_refuses_a_break(log: ManifestLog, store: FsspecStore) -> None:
-    sealed(log, 2)
+    commit_manifests(log, 2)
     broken = dataclasses.replace(manifest(3), start=position(1))
     store.write(log.key(3), broken.encode())
 
@@ -176,8 +174,8 @@ def test_after_refuses_a_break(log: ManifestLog, store: FsspecStore) -> None:
         list(log.after(2))
 
 
-def test_after_does_without_manifests_that_retention_took(log: ManifestLog, tmp_path: Path) -> None:
-    sealed(log, 3)
+def test_after_tolerates_manifests_that_retention_deleted(log: ManifestLog, tmp_path: Path) -> None:
+    commit_manifests(log, 3)
     (tmp_path / log.key(1)).unlink()
     (tmp_path / log.key(2)).unlink()
 
@@ -192,18 +190,18 @@ def test_an_unreadable_manifest_is_named(log: ManifestLog, store: FsspecStore, d
         log.load(1)
 
 
-def test_a_manifest_under_anothers_key_is_refused(log: ManifestLog, store: FsspecStore) -> None:
+def test_a_manifest_under_the_wrong_key_is_refused(log: ManifestLog, store: FsspecStore) -> None:
     store.write(log.key(1), manifest(2).encode())
 
-    with pytest.raises(ManifestError, match="another's key"):
+    with pytest.raises(ManifestError, match="wrong key"):
         log.load(1)
 
 
-def test_adopts_what_covers_the_range(log: ManifestLog) -> None:
-    sealed(log, 2)
+def test_reuses_the_manifest_that_covers_the_range(log: ManifestLog) -> None:
+    commit_manifests(log, 2)
 
-    assert log.adopt(2, IDENTITY, Position("binlog.000001", 1004)) == manifest(2)
-    assert log.adopt(3, IDENTITY, position(2)) is None
+    assert log.reuse(2, IDENTITY, Position("binlog.000001", 1004)) == manifest(2)
+    assert log.reuse(3, IDENTITY, position(2)) is None
 
 
 @pytest.mark.parametrize(
@@ -215,13 +213,13 @@ def test_adopts_what_covers_the_range(log: ManifestLog) -> None:
         (OTHER, Position("x.000001", 4)),
     ],
 )
-def test_does_not_adopt_another_range(
+def test_does_not_reuse_another_range(
     log: ManifestLog, identity: SourceIdentity, start: Position
 ) -> None:
-    sealed(log, 2)
+    commit_manifests(log, 2)
 
     with pytest.raises(ConflictError, match="taken by another range"):
-        log.adopt(2, identity, start)
+        log.reuse(2, identity, start)
 
 
 def test_a_store_that_fails_is_not_an_empty_log() -> None:

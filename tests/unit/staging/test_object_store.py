@@ -105,7 +105,7 @@ class _NoCredentialsError(Exception):
     ],
 )
 @pytest.mark.parametrize("method", ["read", "write", "create", "list", "size"])
-def test_failures_are_told_apart(
+def test_failures_are_classified(
     raised: Exception, expected: type[BinlogError], method: str
 ) -> None:
     class Failing:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import StoreUnavailableError
-from airflow_provider_binlog.manifest import Column, Schema
+from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.part_writer import encode_part, write_part
 
@@ -48,11 +48,12 @@ COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
     ("set('a','b')", pa.string(), ["a,b", "", None]),
 ]
 SCHEMA = Schema(
+    1,
     tuple(
-        Column(f"c {number}.{mysql_type}", mysql_type, str(arrow_type), nullable=True)
+        Field(number, f"c {number}.{mysql_type}", mysql_type, str(arrow_type), nullable=True)
         for number, (mysql_type, arrow_type, _) in enumerate(COLUMNS)
     ),
-    ("c 1.int", "c 12.varchar(20)"),
+    (1, 12),
 )
 ENUM, SET = "c 13.enum('new','paid')", "c 14.set('a','b')"
 
@@ -60,7 +61,7 @@ ENUM, SET = "c 13.enum('new','paid')", "c 14.set('a','b')"
 def table(repeats: int = 1) -> pa.Table:
     """Return three change rows of every type, or several times that."""
     rows = 3 * repeats
-    names = [column.name for column in SCHEMA.columns] + list(CHANGE_COLUMNS)
+    names = [column.name for column in SCHEMA.fields] + list(CHANGE_COLUMNS)
     arrays = [pa.array(values * repeats, arrow_type) for _, arrow_type, values in COLUMNS]
     commit = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
     arrays += [
@@ -113,7 +114,7 @@ def test_encodings_and_statistics_are_chosen_by_column() -> None:
     of_few_values = {name for name, column in columns.items() if column.has_dictionary_page}
     assert of_few_values == {ENUM, SET, "_change_type", "_gtid", "_file", "_image"}
     with_range = {name for name, column in columns.items() if column.is_stats_set}
-    assert with_range == {*SCHEMA.key, "_commit_ts", "_row"}
+    assert with_range == {*SCHEMA.key_names, "_commit_ts", "_row"}
     rising = {name for name, each in columns.items() if "DELTA_BINARY_PACKED" in each.encodings}
     assert rising >= {"c 1.int", "c 9.datetime(6)", "_commit_ts", "_pos", "_row"}
     assert {column.compression for column in columns.values()} == {"ZSTD"}
@@ -123,7 +124,7 @@ def test_a_part_without_rows_is_a_part() -> None:
     assert pq.read_table(pa.BufferReader(encode_part(table().slice(0, 0), SCHEMA))).num_rows == 0
 
 
-def test_a_failed_write_is_told() -> None:
+def test_a_failed_write_is_raised() -> None:
     class Down:
         def write(self, key: str, data: bytes) -> None:
             raise StoreUnavailableError("the store failed", key=key, size=len(data))

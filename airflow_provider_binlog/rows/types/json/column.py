@@ -25,7 +25,7 @@ from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gath
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""
@@ -49,7 +49,7 @@ def _json(values: Values) -> Array:
     return Bytes.join(pieces).array(pa.string(), values.null)
 
 
-def _batches(length: Places) -> Iterator[tuple[int, int]]:
+def _batches(length: Int64Array) -> Iterator[tuple[int, int]]:
     """Yield ranges of documents, each of up to `BATCH_BYTES` or of one document."""
     upto = np.cumsum(length)
     first = 0

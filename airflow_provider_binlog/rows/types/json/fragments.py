@@ -15,7 +15,7 @@ from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 _CELL = 32
 """Bytes that are copied at a time, which takes as long as 8 do."""
@@ -26,7 +26,7 @@ _LONG = 16 * _CELL
 """Fragments of more bytes are copied one by one."""
 
 
-def stretches(begin: Places, length: Places) -> Places:
+def stretches(begin: Int64Array, length: Int64Array) -> Int64Array:
     """Return stretches of bytes as one number each: | 32 begin | 32 bits length |."""
     return (begin << 32) + length
 
@@ -52,16 +52,16 @@ class Fragments:
         self._size += len(piece)
         return at
 
-    def add_values(self, values: Bytes) -> Places:
+    def add_values(self, values: Bytes) -> Int64Array:
         """Return the stretches in which these values come to lie."""
         bounds = values.offsets.astype(np.int64)
         return stretches(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
 
-    def put(self, number: Places, of: Places) -> None:
+    def put(self, number: Int64Array, of: Int64Array) -> None:
         """Say of some fragments what stretches they are."""
         self._stretches[number] = of
 
-    def join(self) -> tuple[npt.NDArray[np.uint8], Places]:
+    def join(self) -> tuple[npt.NDArray[np.uint8], Int64Array]:
         """Return all fragments end to end, and where each one ends.
 
         They are copied in cells. What a cell has too much is written over by the fragments behind
@@ -85,10 +85,10 @@ class Fragments:
 
 def _copy(
     source: npt.NDArray[np.uint8],
-    begin: Places,
-    length: Places,
+    begin: Int64Array,
+    length: Int64Array,
     text: npt.NDArray[np.uint8],
-    place: Places,
+    offset: Int64Array,
 ) -> None:
     """Copy some fragments."""
     from_cells, to_cells = overlapping(source, f"V{_CELL}"), overlapping(text, f"V{_CELL}")
@@ -96,12 +96,12 @@ def _copy(
     if len(longer):
         is_long = length.take(longer) > _LONG
         for number in longer[is_long].tolist():
-            at, to, count = int(begin[number]), int(place[number]), int(length[number])
+            at, to, count = int(begin[number]), int(offset[number]), int(length[number])
             text[to : to + count] = source[at : at + count]
         longer = longer[~is_long]
     done = _CELL
     while len(longer):
-        to_cells[place.take(longer) + done] = from_cells[begin.take(longer) + done]
+        to_cells[offset.take(longer) + done] = from_cells[begin.take(longer) + done]
         done += _CELL
         longer = longer[length.take(longer) > done]
-    to_cells[place] = from_cells[begin]
+    to_cells[offset] = from_cells[begin]

@@ -5,7 +5,7 @@ The text of a key holds what may come before and after it:
     ", "name": "     a quote is left off where no string comes before it, or none after
 
 Most objects of a column have the same keys. So one object is looked into, and all that have the
-same bytes in their heads and keys get its texts; then another one, as long as that pays. The keys
+same bytes in their headers and keys get its texts; then another one, as long as that pays. The keys
 of the others are told apart by Arrow.
 
 Source: mysql-server, sql-common/json_binary.cc, serialize_json_object.
@@ -28,7 +28,7 @@ from airflow_provider_binlog.rows.types.json.strings import escape, find_special
 from airflow_provider_binlog.rows.values import Array, Bytes, Values, gather_bytes
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Places
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
 """What stands before an element of an array is a text like that of a key."""
@@ -36,7 +36,7 @@ NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
 _ROUND_SHARE = 4
 """One object is looked into for others as long as one in so many is like it."""
 _COMPARED_WORDS_MAX = 256
-"""Objects whose heads and keys have more words of 8 bytes are not compared."""
+"""Objects whose headers and keys have more words of 8 bytes are not compared."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Objects:
         width: Bytes of an offset.
         base: Where each one begins.
         count: Its members.
-        size: Its bytes, of which the head has as many as its members take.
+        size: Its bytes, of which the header has as many as its members take.
     """
 
     width: int
-    base: Places
-    count: Places
-    size: Places
+    base: Int64Array
+    count: Int64Array
+    size: Int64Array
 
-    def choose(self, which: Places) -> Objects:
+    def choose(self, which: Int64Array) -> Objects:
         """Return some of them."""
         return Objects(self.width, self.base[which], self.count[which], self.size[which])
 
@@ -71,7 +71,7 @@ class Keys:
         self.texts = [Bytes.of_values([b'", "', b'["'])]
         self._count = 2
 
-    def number_texts(self, memory: Memory, objects: Objects) -> tuple[Places, Places]:
+    def number_texts(self, memory: Memory, objects: Objects) -> tuple[Int64Array, Int64Array]:
         """Return the number of each key's text, object by object, and per object its keys' bytes.
 
         Raises:
@@ -101,12 +101,12 @@ class Keys:
             others = objects.choose(left)
             begin, length = _locate(memory, others)
             upto = np.cumsum(others.count) - others.count
-            place = np.repeat(first[left] - upto, others.count) + np.arange(len(begin))
-            texts[place] = self._add_many(memory, begin, length, upto)
+            offset = np.repeat(first[left] - upto, others.count) + np.arange(len(begin))
+            texts[offset] = self._add_many(memory, begin, length, upto)
             key_bytes[left] = np.add.reduceat(length, upto)
         return texts, key_bytes
 
-    def _add_few(self, memory: Memory, begin: Places, length: Places) -> Places:
+    def _add_few(self, memory: Memory, begin: Int64Array, length: Int64Array) -> Int64Array:
         """Return the numbers of the texts of one object's keys."""
         data = memory.u1.data
         stretches = zip(begin.tolist(), (begin + length).tolist(), strict=True)
@@ -117,7 +117,9 @@ class Keys:
         self._count += len(keys)
         return np.arange(self._count - len(keys), self._count)
 
-    def _add_many(self, memory: Memory, begin: Places, length: Places, first: Places) -> Places:
+    def _add_many(
+        self, memory: Memory, begin: Int64Array, length: Int64Array, first: Int64Array
+    ) -> Int64Array:
         """Return the numbers of the texts of keys, of which `first` are the first of an object."""
         found = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
         distinct = found.dictionary_encode()
@@ -126,7 +128,7 @@ class Keys:
             pieces: list[Any] = [pa.scalar(each, pa.binary()) for each in (before, b'": "', b"")]
             pieces.insert(1, keys)
             self.texts.append(Bytes.of(pc.binary_join_element_wise(*pieces)))
-        numbers: Places = distinct.indices.to_numpy().astype(np.int64)
+        numbers: Int64Array = distinct.indices.to_numpy().astype(np.int64)
         numbers += self._count + len(keys)
         numbers[first] -= len(keys)
         self._count += 2 * len(keys)
@@ -134,21 +136,21 @@ class Keys:
 
 
 def _alike(
-    memory: Memory, objects: Objects, begin: Places, length: Places
+    memory: Memory, objects: Objects, begin: Int64Array, length: Int64Array
 ) -> npt.NDArray[np.bool_]:
     """Return which objects have the same keys as the first, whose keys are here."""
     width, count, base = objects.width, int(objects.count[0]), int(objects.base[0])
     low, high = int(begin.min()) - base, int((begin + length).max()) - base
-    head = range(2 * width, 2 * width + count * (width + 2), 8)
+    header = range(2 * width, 2 * width + count * (width + 2), 8)
     keys = range(low, high, 8)
-    if len(head) + len(keys) > _COMPARED_WORDS_MAX:
+    if len(header) + len(keys) > _COMPARED_WORDS_MAX:
         return np.zeros(len(objects.base), dtype=np.bool_)
-    words = np.array([*head, *keys])
-    left = np.array([*(head.stop - at for at in head), *(high - at for at in keys)])
+    words = np.array([*header, *keys])
+    left = np.array([*(header.stop - at for at in header), *(high - at for at in keys)])
     comparable = (objects.count == count) & (objects.size >= high)
     # Where an object is too small, its own beginning is read instead.
-    places = (objects.base * comparable)[np.newaxis, :] + words[:, np.newaxis]
-    differences = memory.u8[places]
+    offsets = (objects.base * comparable)[np.newaxis, :] + words[:, np.newaxis]
+    differences = memory.u8[offsets]
     differences ^= memory.u8[base + words][:, np.newaxis]
     differences &= WORD_MASK[np.minimum(left, 8)][:, np.newaxis]
     same: npt.NDArray[np.bool_] = np.bitwise_or.reduce(differences, axis=0) == 0
@@ -156,7 +158,7 @@ def _alike(
     return same
 
 
-def _locate(memory: Memory, objects: Objects) -> tuple[Places, Places]:
+def _locate(memory: Memory, objects: Objects) -> tuple[Int64Array, Int64Array]:
     """Return where all keys begin, and their lengths."""
     width, count = objects.width, objects.count
     upto = np.cumsum(count)

@@ -16,7 +16,7 @@ from airflow_provider_binlog.rows.values import Bytes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 _EXTRA_BYTES = np.zeros(256, dtype=np.int64)
 _EXTRA_BYTES[:0x20] = len("\\u0000") - 1
@@ -31,21 +31,21 @@ _LONG = 8 * _BITS
 """Longer strings are looked at one by one."""
 
 
-def find_special(memory: Memory, place: Places, length: Places) -> Places:
+def find_special(memory: Memory, offset: Int64Array, length: Int64Array) -> Int64Array:
     """Return which strings hold a quote, a backslash or a control character."""
     bits = _special_bits(memory.u1)
     words = overlapping(bits, "<u8")
-    found = _some_bit(words, place, length)
+    found = _some_bit(words, offset, length)
     longer = np.flatnonzero(length > _BITS)
     is_long = length.take(longer) > _LONG
     for number in longer[is_long].tolist():
-        at = int(place[number])
+        at = int(offset[number])
         found[number] = _special_bits(memory.u1[at : at + int(length[number])]).any()
     longer = longer[~is_long]
     done = _BITS
     while len(longer):
         left = length.take(longer) - done
-        found[longer] |= _some_bit(words, place.take(longer) + done, left)
+        found[longer] |= _some_bit(words, offset.take(longer) + done, left)
         longer = longer[left > _BITS]
         done += _BITS
     return np.flatnonzero(found)
@@ -65,11 +65,11 @@ def _special_bits(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def _some_bit(
-    words: npt.NDArray[np.uint64], place: Places, length: Places
+    words: npt.NDArray[np.uint64], offset: Int64Array, length: Int64Array
 ) -> npt.NDArray[np.bool_]:
     """Return where one of the first 56 bits is set, of the `length` that count."""
-    bits = words[place >> 3]
-    bits >>= (place & 7).view(np.uint64)
+    bits = words[offset >> 3]
+    bits >>= (offset & 7).view(np.uint64)
     bits &= _BITS_MASK.take(length, mode="clip")
     found: npt.NDArray[np.bool_] = bits != 0
     return found

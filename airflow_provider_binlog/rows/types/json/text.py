@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
     from airflow_provider_binlog.rows.types.json.keys import Keys
     from airflow_provider_binlog.rows.types.json.walk import Level
 
@@ -50,7 +50,7 @@ def render(memory: Memory, levels: list[Level], keys: Keys) -> Bytes:
     return Bytes(offsets, data)
 
 
-def _number_fragments(levels: list[Level]) -> tuple[list[Places], list[Places], Places]:
+def _number_fragments(levels: list[Level]) -> tuple[list[Int64Array], list[Int64Array], Int64Array]:
     """Return how many fragments each value is, level by level, and the number of the first.
 
     A scalar is one fragment. A container is one before each child, those of the child, and one
@@ -81,8 +81,8 @@ def _number_fragments(levels: list[Level]) -> tuple[list[Places], list[Places], 
 def _put_glue(
     fragments: Fragments,
     levels: list[Level],
-    counts: list[Places],
-    numbers: list[Places],
+    counts: list[Int64Array],
+    numbers: list[Int64Array],
     keys: Keys,
 ) -> None:
     """Put what stands before, between and behind the values of containers."""
@@ -113,52 +113,52 @@ def _put_glue(
 
 
 def _put_scalars(
-    fragments: Fragments, memory: Memory, levels: list[Level], numbers: list[Places]
+    fragments: Fragments, memory: Memory, levels: list[Level], numbers: list[Int64Array]
 ) -> None:
     """Put the text of everything that is no container."""
-    integers: list[tuple[Places, Places]] = []
+    integers: list[tuple[Int64Array, Int64Array]] = []
     for kind in JsonType:
         if kind in CONTAINERS or not any(level.present[kind] for level in levels):
             continue
-        of, place, size = _choose(levels, numbers, kind)
+        of, offset, size = _choose(levels, numbers, kind)
         if kind in _INTEGERS:
-            integers.append((of, _INTEGERS[kind](memory, place)))
+            integers.append((of, _INTEGERS[kind](memory, offset)))
         elif kind == JsonType.STRING:
-            _put_strings(fragments, memory, of, place, size)
+            _put_strings(fragments, memory, of, offset, size)
         elif kind == JsonType.LITERAL:
-            _put_literals(fragments, memory, of, place)
+            _put_literals(fragments, memory, of, offset)
         elif kind == JsonType.OPAQUE:
-            fragments.put(of, fragments.add_values(_opaque_texts(memory, place, size)))
+            fragments.put(of, fragments.add_values(_opaque_texts(memory, offset, size)))
         elif kind == JsonType.DOUBLE:
-            _put_doubles(fragments, of, memory.u8[place].view(np.float64))
+            _put_doubles(fragments, of, memory.u8[offset].view(np.float64))
         else:
-            fragments.put(of, fragments.add_values(_printed(memory.u8[place])))
+            fragments.put(of, fragments.add_values(_printed(memory.u8[offset])))
     if integers:
         texts = _printed(np.concatenate([values for _, values in integers]))
         fragments.put(np.concatenate([of for of, _ in integers]), fragments.add_values(texts))
 
 
 def _choose(
-    levels: list[Level], numbers: list[Places], kind: JsonType
-) -> tuple[Places, Places, Places]:
-    """Return number, place and size of all values of one type."""
+    levels: list[Level], numbers: list[Int64Array], kind: JsonType
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return number, offset and size of all values of one type."""
     found = []
     for level, number in zip(levels, numbers, strict=True):
         if level.present[kind]:
             which = np.flatnonzero(level.type == kind)
-            found.append((number.take(which), level.place.take(which), level.size.take(which)))
+            found.append((number.take(which), level.offset.take(which), level.size.take(which)))
     if len(found) == 1:
         return found[0]
-    of, place, size = (np.concatenate(each) for each in zip(*found, strict=True))
-    return of, place, size
+    of, offset, size = (np.concatenate(each) for each in zip(*found, strict=True))
+    return of, offset, size
 
 
-_INTEGERS: dict[int, Callable[[Memory, Places], Places]] = {
-    JsonType.INT16: lambda memory, place: memory.u2[place].view(np.int16).astype(np.int64),
-    JsonType.UINT16: lambda memory, place: memory.u2[place].astype(np.int64),
-    JsonType.INT32: lambda memory, place: memory.u4[place].view(np.int32).astype(np.int64),
-    JsonType.UINT32: lambda memory, place: memory.u4[place].astype(np.int64),
-    JsonType.INT64: lambda memory, place: memory.i8[place],
+_INTEGERS: dict[int, Callable[[Memory, Int64Array], Int64Array]] = {
+    JsonType.INT16: lambda memory, offset: memory.u2[offset].view(np.int16).astype(np.int64),
+    JsonType.UINT16: lambda memory, offset: memory.u2[offset].astype(np.int64),
+    JsonType.INT32: lambda memory, offset: memory.u4[offset].view(np.int32).astype(np.int64),
+    JsonType.UINT32: lambda memory, offset: memory.u4[offset].astype(np.int64),
+    JsonType.INT64: lambda memory, offset: memory.i8[offset],
 }
 
 
@@ -168,32 +168,34 @@ def _printed(values: npt.NDArray[Any]) -> Bytes:
 
 
 def _put_strings(
-    fragments: Fragments, memory: Memory, number: Places, place: Places, length: Places
+    fragments: Fragments, memory: Memory, number: Int64Array, offset: Int64Array, length: Int64Array
 ) -> None:
-    fragments.put(number, stretches(place, length))
-    which = find_special(memory, place, length)
+    fragments.put(number, stretches(offset, length))
+    which = find_special(memory, offset, length)
     if len(which):
-        strings = gather_bytes(Values(memory, place[which], length[which], None))
+        strings = gather_bytes(Values(memory, offset[which], length[which], None))
         fragments.put(number[which], fragments.add_values(escape(strings)))
 
 
-def _put_literals(fragments: Fragments, memory: Memory, number: Places, place: Places) -> None:
-    literal = memory.u1.take(place)
+def _put_literals(
+    fragments: Fragments, memory: Memory, number: Int64Array, offset: Int64Array
+) -> None:
+    literal = memory.u1.take(offset)
     if int(literal.max()) >= len(LITERALS):
         raise FormatError("not a literal of JSON", number=int(literal.max()))
     texts = fragments.add_values(Bytes.of_values(LITERALS))
     fragments.put(number, texts.take(literal))
 
 
-def _opaque_texts(memory: Memory, place: Places, size: Places) -> Bytes:
-    ends = (place + size).tolist()
+def _opaque_texts(memory: Memory, offset: Int64Array, size: Int64Array) -> Bytes:
+    ends = (offset + size).tolist()
     data = memory.u1.data
     return Bytes.of_values(
-        [opaque_text(data[at:end]) for at, end in zip(place.tolist(), ends, strict=True)]
+        [opaque_text(data[at:end]) for at, end in zip(offset.tolist(), ends, strict=True)]
     )
 
 
-def _put_doubles(fragments: Fragments, number: Places, values: npt.NDArray[np.float64]) -> None:
+def _put_doubles(fragments: Fragments, number: Int64Array, values: npt.NDArray[np.float64]) -> None:
     magnitude = np.abs(values)
     whole = (np.rint(values) == values) & (magnitude < _WHOLE_MAX) & (magnitude >= 1)
     easy = ~whole & (magnitude >= _FRACTION_MIN) & (magnitude < _FRACTION_MAX)

@@ -30,7 +30,7 @@ from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types.json.keys import FIRST_ELEMENT, NEXT_ELEMENT, Objects
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
     from airflow_provider_binlog.rows.types.json.keys import Keys
 
 Types = npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ _TYPES = range(max(JsonType) + 1)
 _UNKNOWN = sorted({*_TYPES} - {*JsonType})
 
 
-def _sizes(width: int) -> Places:
+def _sizes(width: int) -> Int64Array:
     """Return what a value of each type takes outside of a slot of `width` bytes, if always that."""
     return np.array(
         [0 if code in INLINED[width] else FIXED_SIZES.get(code, 0) for code in range(256)]
@@ -66,11 +66,11 @@ class Containers:
         room: Bytes each one has for what its slots lead to.
     """
 
-    which: Places
-    children: Places
-    count: Places
+    which: Int64Array
+    children: Int64Array
+    count: Int64Array
     is_object: bool
-    room: Places
+    room: Int64Array
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,19 @@ class Level:
 
     Attributes:
         type: JSON types.
-        place: Where each value begins; a string behind its length.
-        size: Bytes of a string, of an opaque value with its head, of a container.
-        text: Number of the key's text, or of what stands in its place before an element.
+        offset: Where each value begins; a string behind its length.
+        size: Bytes of a string, of an opaque value with its header, of a container.
+        text: Number of the key's text, or of the text before an element.
         containers: Those among the values, by type.
         present: How many values of each type there are.
     """
 
     type: Types
-    place: Places
-    size: Places
-    text: Places
+    offset: Int64Array
+    size: Int64Array
+    text: Int64Array
     containers: list[Containers]
-    present: Places
+    present: Int64Array
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class _Found:
 
     Attributes:
         type, text: As in `Level`.
-        place: Where each value begins.
+        offset: Where each value begins.
         size: Bytes it takes outside of its slot, where its type says it.
         end: Where its container ends.
     """
 
     type: Types
-    place: Places
-    size: Places
-    end: Places
-    text: Places
+    offset: Int64Array
+    size: Int64Array
+    end: Int64Array
+    text: Int64Array
 
 
-def walk(memory: Memory, place: Places, end: Places, keys: Keys) -> list[Level]:
+def walk(memory: Memory, offset: Int64Array, end: Int64Array, keys: Keys) -> list[Level]:
     """Find every value of the documents that begin and end here; none is empty.
 
     The last level has no values.
@@ -121,9 +121,9 @@ def walk(memory: Memory, place: Places, end: Places, keys: Keys) -> list[Level]:
         FormatError: A document breaks the format, or there are more than `VALUES_MAX` values; it is
             left to a plain decoder to say which.
     """
-    types = memory.u1[place]
-    nothing = np.zeros(len(place), dtype=np.int64)
-    found = _Found(types, place + 1, _DOCUMENT_SIZES[types], end, nothing)
+    types = memory.u1[offset]
+    nothing = np.zeros(len(offset), dtype=np.int64)
+    found = _Found(types, offset + 1, _DOCUMENT_SIZES[types], end, nothing)
     levels: list[Level] = []
     left = VALUES_MAX
     while len(found.type):
@@ -137,11 +137,11 @@ def walk(memory: Memory, place: Places, end: Places, keys: Keys) -> list[Level]:
             raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
         levels.append(Level(found.type, begin, size, found.text, containers, present))
         found = _join(parts)
-    levels.append(Level(found.type, found.place, found.size, found.text, [], _present(found.type)))
+    levels.append(Level(found.type, found.offset, found.size, found.text, [], _present(found.type)))
     return levels
 
 
-def _present(types: Types) -> Places:
+def _present(types: Types) -> Int64Array:
     """Return how many values of each type there are.
 
     Raises:
@@ -153,39 +153,39 @@ def _present(types: Types) -> Places:
     return present
 
 
-def _measure(memory: Memory, found: _Found, present: Places) -> tuple[Places, Places]:
+def _measure(memory: Memory, found: _Found, present: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Set the size of every value; return begin and size as a level has them.
 
     Raises:
         FormatError: A value ends behind its container.
     """
     whole = found.size
-    if (found.place > found.end).any():
+    if (found.offset > found.end).any():
         raise FormatError("a JSON value lies outside of its container")
     for kind in CONTAINERS:
         if present[kind]:
             which = np.flatnonzero(found.type == kind)
-            whole[which] = _word(memory, kind)[found.place[which] + _width(kind)]
+            whole[which] = _word(memory, kind)[found.offset[which] + _width(kind)]
     if present[JsonType.OPAQUE]:
         which = np.flatnonzero(found.type == JsonType.OPAQUE)
-        place = found.place[which]
-        begin, length = _variable(memory, place + 1)
-        whole[which] = begin + length - place
-    begin, size = found.place, whole
+        offset = found.offset[which]
+        begin, length = _variable(memory, offset + 1)
+        whole[which] = begin + length - offset
+    begin, size = found.offset, whole
     if present[JsonType.STRING]:
         begin, size = begin.copy(), whole.copy()
         which = np.flatnonzero(found.type == JsonType.STRING)
-        place = begin[which]
-        content, length = _variable(memory, place)
+        offset = begin[which]
+        content, length = _variable(memory, offset)
         begin[which] = content
         size[which] = length
-        whole[which] = content + length - place
-    if (found.place + whole > found.end).any():
+        whole[which] = content + length - offset
+    if (found.offset + whole > found.end).any():
         raise FormatError("a JSON value lies outside of its container")
     return begin, size
 
 
-def _variable(memory: Memory, at: Places) -> tuple[Places, Places]:
+def _variable(memory: Memory, at: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return where what has a length of variable size begins, and that length."""
     octet = memory.u1.take(at)
     length = (octet & 0x7F).astype(np.int64)
@@ -203,7 +203,7 @@ def _variable(memory: Memory, at: Places) -> tuple[Places, Places]:
     return begin, length
 
 
-def _check_room(containers: list[Containers], size: Places) -> None:
+def _check_room(containers: list[Containers], size: Int64Array) -> None:
     """Refuse containers whose values overlap: a short document could be a long text."""
     upto = np.zeros(len(size) + 1, dtype=np.int64)
     np.cumsum(size, out=upto[1:])
@@ -224,7 +224,7 @@ def _word(memory: Memory, kind: int) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _open(
-    memory: Memory, found: _Found, present: Places, keys: Keys, values_max: int
+    memory: Memory, found: _Found, present: Int64Array, keys: Keys, values_max: int
 ) -> tuple[list[Containers], list[_Found]]:
     """Open the containers among values, type by type."""
     containers: list[Containers] = []
@@ -246,13 +246,13 @@ def _open_kind(
 ) -> tuple[Containers, _Found]:
     """Open containers of one type; `done` children of others stand before theirs."""
     which = np.flatnonzero(found.type == kind)
-    base, size = found.place[which], found.size[which]
+    base, size = found.offset[which], found.size[which]
     width = _width(kind)
     key_entry = width + 2 if kind in OBJECTS else 0
     count = _word(memory, kind)[base].astype(np.int64)
     room = size - 2 * width - (key_entry + 1 + width) * count
     if (size < 2 * width).any() or (room < 0).any():
-        raise FormatError("a JSON container smaller than its head")
+        raise FormatError("a JSON container smaller than its header")
     upto = np.zeros(len(base) + 1, dtype=np.int64)
     np.cumsum(count, out=upto[1:])
     if upto[-1] > values_max:
@@ -265,11 +265,11 @@ def _open_kind(
     words = memory.u4[entry] if width == 2 else memory.u8[entry]
     types = words.astype(np.uint8)
     words >>= words.dtype.type(8)
-    place = words.astype(np.int64)
-    place &= (1 << 8 * width) - 1
-    place += np.repeat(base, count)
+    offset = words.astype(np.int64)
+    offset &= (1 << 8 * width) - 1
+    offset += np.repeat(base, count)
     entry += 1
-    np.copyto(place, entry, where=_INLINED[width].take(types))
+    np.copyto(offset, entry, where=_INLINED[width].take(types))
     if kind in OBJECTS:
         text = np.zeros(len(types), dtype=np.int64)
         filled = np.flatnonzero(count)
@@ -282,7 +282,7 @@ def _open_kind(
         text[upto[:-1][count > 0]] = FIRST_ELEMENT
     end = np.repeat(base + size, count)
     containers = Containers(which, upto + done, count, kind in OBJECTS, room)
-    return containers, _Found(types, place, _SIZES[width].take(types), end, text)
+    return containers, _Found(types, offset, _SIZES[width].take(types), end, text)
 
 
 def _join(parts: list[_Found]) -> _Found:
@@ -291,7 +291,7 @@ def _join(parts: list[_Found]) -> _Found:
     nothing = np.zeros(0, dtype=np.int64)
     return _Found(
         np.concatenate([np.zeros(0, dtype=np.uint8), *(each.type for each in parts)]),
-        np.concatenate([nothing, *(each.place for each in parts)]),
+        np.concatenate([nothing, *(each.offset for each in parts)]),
         np.concatenate([nothing, *(each.size for each in parts)]),
         np.concatenate([nothing, *(each.end for each in parts)]),
         np.concatenate([nothing, *(each.text for each in parts)]),

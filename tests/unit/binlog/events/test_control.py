@@ -45,7 +45,7 @@ def test_heartbeat_v2() -> None:
 def test_heartbeat_v2_passes_over_fields_it_does_not_know() -> None:
     body = b"\x09\x02xx" + HEARTBEAT_V2
 
-    assert Heartbeat.parse_v2(body, MYSQL).position == 19_306
+    assert Heartbeat.parse_v2(body, MYSQL).offset == 19_306
 
 
 def test_heartbeat_v2_without_a_file_is_refused() -> None:

@@ -88,7 +88,7 @@ def test_of_mysql() -> None:
     )
     assert [each.nullable for each in parsed.columns] == [False] + [True] * 15
     assert parsed.columns[15].unsigned is True  # YEAR is counted, and unsigned
-    assert parsed.columns[2].enum_labels == (b"a", b"\xfc'")
+    assert parsed.columns[2].enum_values == (b"a", b"\xfc'")
     assert parsed.columns[5].geometry_type == 1
     assert parsed.columns[14].collation is None  # JSON is not counted
     assert all(each.visible for each in parsed.columns)

@@ -17,11 +17,11 @@ from airflow_provider_binlog.binlog.json.document import (
     Value,
     encode,
     open_value,
-    parse,
     read,
     to_text,
 )
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from tests.reference.json import parse
 from tests.support.json_documents import (
     EXAMPLE,
     EXAMPLE_WIRE,
@@ -94,7 +94,7 @@ def test_any_bytes_give_a_text_or_a_documented_error(wire: bytes) -> None:
         ("10", "type"),
         ("04 03", "literal"),
         ("0c 02 c328", "UTF-8"),
-        ("00 0000 0300", "head"),
+        ("00 0000 0300", "header"),
         ("02 0100 0700 0d 0000", "type"),
         ("02 0100 0700 0b 0800", "outside"),
         ("02 0100 0600 04 0100", "overlap"),

@@ -12,7 +12,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

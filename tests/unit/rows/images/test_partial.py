@@ -17,7 +17,7 @@ from airflow_provider_binlog.rows import decode as decode_module
 from airflow_provider_binlog.rows.decode import DecodedRows, decode
 from airflow_provider_binlog.rows.images import walk
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The walk: vectors and one by one find the same places, and no length leads outside."""
+"""The walk: vectors and one by one find the same offsets, and no length leads outside."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def locate(images: bytes, few: int) -> walk.Images:
         return walk.locate(LAYOUT.route, memory, np.array([0]), np.array([len(images)]))
 
 
-def test_places_of_an_image(few: int) -> None:
+def test_offsets_of_an_image(few: int) -> None:
     images = locate(wire.image_of_bytes(FULL), few)
 
-    places = [int(images.values(column).place[0]) for column in range(6)]
-    assert places == [1, 5, 7, 10, 16, 21]
-    assert {c: v.place.tolist() for c, v in images.each_column()} == {
-        column: [place] for column, place in enumerate(places)
+    offsets = [int(images.values(column).offset[0]) for column in range(6)]
+    assert offsets == [1, 5, 7, 10, 16, 21]
+    assert {c: v.offset.tolist() for c, v in images.each_column()} == {
+        column: [offset] for column, offset in enumerate(offsets)
     }
     lengths = [images.values(column).length for column in range(6)]
     assert [None if each is None else each.tolist() for each in lengths] == [

@@ -9,7 +9,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def test_enum() -> None:
-    column = wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"new", b"gr\xc3\xbcn"))
+    column = wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"new", b"gr\xc3\xbcn"))
 
     assert read(column, b"\x00", b"\x01", b"\x02", None) == ["", "new", "grün", None]
 
 
 def test_enum_of_more_than_255_labels_takes_two_bytes() -> None:
     labels = tuple(b"%d" % number for number in range(1, 301))
-    column = wire.column(ColumnType.ENUM, b"\x02", enum_labels=labels)
+    column = wire.column(ColumnType.ENUM, b"\x02", enum_values=labels)
 
     assert read(column, b"\x01\x00", b"\x2c\x01") == ["1", "300"]
 
@@ -32,7 +32,7 @@ def test_enum_of_more_than_255_labels_takes_two_bytes() -> None:
 def test_labels_are_in_the_columns_character_set() -> None:
     # MySQL 9.7: latin1 'ü' is logged as fc.
     column = wire.column(
-        ColumnType.SET, b"\x01", set_labels=(b"\xfc", b"b", b"\xe9"), collation=wire.LATIN1
+        ColumnType.SET, b"\x01", set_members=(b"\xfc", b"b", b"\xe9"), collation=wire.LATIN1
     )
 
     assert read(column, b"\x00", b"\x01", b"\x05", b"\x07", None) == ["", "ü", "ü,é", "ü,b,é", None]
@@ -40,7 +40,7 @@ def test_labels_are_in_the_columns_character_set() -> None:
 
 def test_labels_of_a_binary_column_are_bytes() -> None:
     column = wire.column(
-        ColumnType.ENUM, b"\x01", enum_labels=(b"\xff", b"b"), collation=wire.BINARY
+        ColumnType.ENUM, b"\x01", enum_values=(b"\xff", b"b"), collation=wire.BINARY
     )
 
     assert read(column, b"\x00", b"\x01", None) == [b"", b"\xff", None]
@@ -48,7 +48,7 @@ def test_labels_of_a_binary_column_are_bytes() -> None:
 
 def test_set_of_64_labels() -> None:
     labels = tuple(b"%d" % number for number in range(64))
-    column = wire.column(ColumnType.SET, b"\x08", set_labels=labels)
+    column = wire.column(ColumnType.SET, b"\x08", set_members=labels)
 
     assert read(column, b"\xff" * 8, bytes(7) + b"\x80") == [
         ",".join(map(str, range(64))),
@@ -59,8 +59,8 @@ def test_set_of_64_labels() -> None:
 @pytest.mark.parametrize(
     ("column", "data"),
     [
-        (wire.column(ColumnType.ENUM, b"\x01", enum_labels=(b"a",)), b"\x02"),
-        (wire.column(ColumnType.SET, b"\x01", set_labels=(b"a",)), b"\x02"),
+        (wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a",)), b"\x02"),
+        (wire.column(ColumnType.SET, b"\x01", set_members=(b"a",)), b"\x02"),
     ],
 )
 def test_no_such_label(column: TableMapColumn, data: bytes) -> None:
@@ -71,7 +71,7 @@ def test_no_such_label(column: TableMapColumn, data: bytes) -> None:
 @pytest.mark.parametrize("kind", [ColumnType.ENUM, ColumnType.SET])
 @pytest.mark.parametrize("size", [0, 9])
 def test_no_such_size(kind: ColumnType, size: int) -> None:
-    column = wire.column(kind, bytes([size]), enum_labels=(b"a",), set_labels=(b"a",))
+    column = wire.column(kind, bytes([size]), enum_values=(b"a",), set_members=(b"a",))
 
     with pytest.raises(FormatError, match="not the size"):
         compile_layout(wire.table(column))

@@ -76,7 +76,7 @@ def test_as_text() -> None:
 @pytest.mark.parametrize("kind", [ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP])
 def test_without_a_catalogue_the_error_says_what_to_change(kind: ColumnType) -> None:
     with pytest.raises(UnsupportedError, match=r"FORCE.*mysql56_temporal_format=ON"):
-        compile_layout(wire.table(wire.column(kind)), unnamed_ok=True)
+        compile_layout(wire.table(wire.column(kind)), allow_missing_metadata=True)
 
 
 @pytest.mark.parametrize("digits", [-1, 7])

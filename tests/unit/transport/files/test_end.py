@@ -13,7 +13,7 @@ from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, RELAY_LOG, Ev
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.files.end import find_log_end
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import payload
@@ -25,7 +25,7 @@ NAME = "binlog.000009"
 
 
 def end_of(data: bytes, name: str = NAME, *, block_bytes: int = 128) -> Position:
-    source = FileSource([name], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
+    source = FileBlockStream([name], open_file=lambda _: io.BytesIO(data), block_bytes=block_bytes)
     return find_log_end(source)
 
 

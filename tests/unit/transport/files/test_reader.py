@@ -24,7 +24,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.files.reader import FileSource
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import BinlogFile
 
@@ -53,9 +53,9 @@ def read(
     *,
     block_bytes: int = 256,
 ) -> list[tuple[str, int, bytes]]:
-    source = FileSource(paths, block_bytes=block_bytes)
+    source = FileBlockStream(paths, block_bytes=block_bytes)
     return [
-        (block.file, int(block.position[index]), bytes(block.event(index)))
+        (block.file, int(block.offset[index]), bytes(block.event(index)))
         for block in source.blocks(start or source.first_position, stop)
         for index in range(len(block))
     ]
@@ -85,7 +85,7 @@ def test_every_event_of_every_file(files: list[Path], block_bytes: int) -> None:
 
 
 def test_a_block_never_spans_two_files(files: list[Path]) -> None:
-    blocks = list(FileSource(files).blocks(Position(FIRST, 4)))
+    blocks = list(FileBlockStream(files).blocks(Position(FIRST, 4)))
 
     assert [block.file for block in blocks] == [FIRST, SECOND]
 
@@ -113,7 +113,7 @@ def test_the_block_that_reaches_the_stop_is_the_last(files: list[Path], block_by
         found = read(files, start, stop, block_bytes=block_bytes)
         assert found[-1] >= (file, offset, event)
         assert found == events[: len(found)]
-        assert len(list(FileSource(files, block_bytes=1).blocks(stop, stop))) == 0
+        assert len(list(FileBlockStream(files, block_bytes=1).blocks(stop, stop))) == 0
 
 
 def test_an_event_longer_than_a_block(tmp_path: Path) -> None:
@@ -265,14 +265,14 @@ def test_a_start_inside_an_event_is_refused(files: list[Path]) -> None:
 )
 def test_files_that_are_not_consecutive_are_refused(names: list[str]) -> None:
     with pytest.raises(ConfigurationError):
-        FileSource(names)
+        FileBlockStream(names)
 
 
 def test_numbers_are_counted_not_compared_as_text(tmp_path: Path) -> None:
     names = ["binlog.999999", "binlog.1000000"]
     for name in names:
         (tmp_path / name).write_bytes(bytes(a_file(1)))
-    source = FileSource([tmp_path / name for name in names])
+    source = FileBlockStream([tmp_path / name for name in names])
 
     stop = Position("binlog.1000000", 4)
     assert {block.file for block in source.blocks(source.first_position, stop)} == {names[0]}
@@ -286,7 +286,7 @@ def test_files_may_lie_elsewhere() -> None:
         opened.append(path)
         return io.BytesIO(content)
 
-    source = FileSource([f"s3://bucket/logs/{FIRST}"], open_file=open_file)
+    source = FileBlockStream([f"s3://bucket/logs/{FIRST}"], open_file=open_file)
 
     assert sum(map(len, source.blocks(Position(FIRST, 4)))) == len(a_file().offsets)
     assert opened == [f"s3://bucket/logs/{FIRST}"]
@@ -352,8 +352,8 @@ def test_a_compressed_file_that_was_cut_gives_what_is_whole(tmp_path: Path) -> N
     found: list[int] = []
 
     def read_on() -> None:
-        for block in FileSource([path], block_bytes=256).blocks(Position(FIRST, 4)):
-            found.extend(block.position.tolist())
+        for block in FileBlockStream([path], block_bytes=256).blocks(Position(FIRST, 4)):
+            found.extend(block.offset.tolist())
 
     with pytest.raises(TruncatedError, match="gzip file ends early") as raised:
         read_on()
@@ -413,7 +413,7 @@ def test_events_of_a_relay_log_read_by_the_format_of_their_source(tmp_path: Path
     path.write_bytes(bytes(file))
 
     for start in (4, file.offsets[4]):
-        blocks = list(FileSource([path]).blocks(Position(path.name, start)))
+        blocks = list(FileBlockStream([path]).blocks(Position(path.name, start)))
         assert blocks[-1].format.server_version == "8.0.44"
         assert blocks[-1].format.checksum_size == 0
 
@@ -433,6 +433,6 @@ def test_files_say_by_which_number_replicas_know_their_server(tmp_path: Path) ->
         path = tmp_path / FIRST
         path.write_bytes(bytes(BinlogFile(version, server_id=4711)))
 
-        found = FileSource([path]).identity(FIRST)
+        found = FileBlockStream([path]).identity(FIRST)
 
         assert found == SourceIdentity(flavor, "server_id=4711", "binlog")

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server.information_schema import (
-    Catalog,
-    CatalogColumn,
-    CatalogTable,
+    ServerColumn,
+    ServerTable,
+    ServerTables,
     _column,
 )
 
@@ -35,39 +35,39 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
     [
         (
             row("bigint", "bigint(20) unsigned zerofill", nullable="NO", num_precision=20),
-            CatalogColumn("c", "bigint", nullable=False, unsigned=True, precision=20),
+            ServerColumn("c", "bigint", nullable=False, unsigned=True, precision=20),
         ),
         (
             row("enum", "enum('unsigned')", charset="utf8"),
-            CatalogColumn("c", "enum", True, charset="utf8mb3", labels=("unsigned",)),
+            ServerColumn("c", "enum", True, charset="utf8mb3", labels=("unsigned",)),
         ),
         # MySQL has no character set for a binary ENUM.
         (
             row("enum", "enum('a')"),
-            CatalogColumn("c", "enum", True, charset="binary", labels=("a",)),
+            ServerColumn("c", "enum", True, charset="binary", labels=("a",)),
         ),
-        (row("uuid", "uuid"), CatalogColumn("c", "uuid", True, charset="binary")),
+        (row("uuid", "uuid"), ServerColumn("c", "uuid", True, charset="binary")),
         (
             row("binary", "binary(3)", octets=3, extra="INVISIBLE"),
-            CatalogColumn("c", "binary", True, charset="binary", octets=3, visible=False),
+            ServerColumn("c", "binary", True, charset="binary", octets=3, visible=False),
         ),
         (
             row("int", "int", extra="STORED GENERATED INVISIBLE"),
-            CatalogColumn("c", "int", True, generated=True, visible=False),
+            ServerColumn("c", "int", True, generated=True, visible=False),
         ),
         (
             row("datetime", "datetime(3)", fsp=3, extra="DEFAULT_GENERATED on update"),
-            CatalogColumn("c", "datetime", True, fsp=3),
+            ServerColumn("c", "datetime", True, fsp=3),
         ),
     ],
 )
-def test_a_column(printed: dict[str, object], column: CatalogColumn) -> None:
+def test_a_column(printed: dict[str, object], column: ServerColumn) -> None:
     assert _column(printed) == column
 
 
 def test_it_is_a_plain_value() -> None:
-    column = CatalogColumn("id", "int", nullable=False)
-    table = CatalogTable((column,), (("id", 0),), primary=True, others=False)
-    catalog = Catalog(Position("binlog.000001", 4), {("shop", "t"): table})
+    column = ServerColumn("id", "int", nullable=False)
+    table = ServerTable((column,), (("id", 0),), primary=True, others=False)
+    catalog = ServerTables(Position("binlog.000001", 4), {("shop", "t"): table})
 
     assert pickle.loads(pickle.dumps(catalog)) == catalog

@@ -18,11 +18,11 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.queries import binary_logs
 from airflow_provider_binlog.transport.server.result_sets import ask, translate
 from airflow_provider_binlog.transport.server.setup import setting_problems
-from airflow_provider_binlog.transport.server.version import Server, parse_version
+from airflow_provider_binlog.transport.server.version import ServerVersion, parse_version
 
-MYSQL_97 = Server(Flavor.MYSQL, (9, 7, 4), "9.7.4")
-MYSQL_57 = Server(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
-MARIADB = Server(Flavor.MARIADB, (10, 11, 18), "10.11.18-MariaDB-log")
+MYSQL_97 = ServerVersion(Flavor.MYSQL, (9, 7, 4), "9.7.4")
+MYSQL_57 = ServerVersion(Flavor.MYSQL, (5, 7, 44), "5.7.44-log")
+MARIADB = ServerVersion(Flavor.MARIADB, (10, 11, 18), "10.11.18-MariaDB-log")
 GOOD = {
     "log_bin": "ON",
     "server_id": "1",
@@ -46,7 +46,7 @@ GOOD = {
     ],
 )
 def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
-    assert parse_version(text) == Server(flavor, version, text)
+    assert parse_version(text) == ServerVersion(flavor, version, text)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_closed_connection_is_a_lost_one() -> None:
 
 
 @pytest.mark.parametrize("server", [MYSQL_97, MARIADB])
-def test_good_settings_have_no_problems(server: Server) -> None:
+def test_good_settings_have_no_problems(server: ServerVersion) -> None:
     assert setting_problems(server, GOOD) == []
     assert setting_problems(server, GOOD | {"binlog_row_metadata": "MINIMAL"}) == []
     assert setting_problems(server, GOOD | {"binlog_row_image": "MINIMAL"}) == []
@@ -141,7 +141,9 @@ def test_good_settings_have_no_problems(server: Server) -> None:
         ),
     ],
 )
-def test_a_problem_says_what_mends_it(server: Server, change: dict[str, str], problem: str) -> None:
+def test_a_problem_says_what_mends_it(
+    server: ServerVersion, change: dict[str, str], problem: str
+) -> None:
     assert setting_problems(server, GOOD | change) == [problem]
 
 

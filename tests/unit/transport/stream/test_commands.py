@@ -48,7 +48,7 @@ def test_binlog_dump_gtid_counts_servers_in_eight_bytes() -> None:
 
 def test_binlog_dump_gtid_with_a_place_behind_4_gib() -> None:
     command = binlog_dump_gtid(
-        GtidSet(), server_id=7, flags=3, file="b.000001", position=4_718_599_578
+        GtidSet(), server_id=7, flags=3, file="b.000001", offset=4_718_599_578
     )
 
     assert command == bytes.fromhex(

@@ -66,7 +66,7 @@ def read(
     events: Iterable[bytes], start: Position, end: bytes = EOF
 ) -> list[tuple[str, int, bytes]]:
     return [
-        (block.file, int(block.position[index]), bytes(block.event(index)))
+        (block.file, int(block.offset[index]), bytes(block.event(index)))
         for block in dump(events, end).blocks(start)
         for index in range(len(block))
     ]

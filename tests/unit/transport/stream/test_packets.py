@@ -176,7 +176,7 @@ def test_events_with_neutral_bytes_between_them_are_checked(bodies: list[bytes])
         found.header,
         file="binlog.000001",
         description=CHECKED,
-        position=4,
+        offset=4,
         neutral_gaps=True,
     )
 

@@ -1,4 +1,4 @@
-"""How `rows/reference.py` reads one value: plain code, a case per type.
+"""How `rows.py` beside this module reads one value: plain code, a case per type.
 
 Source: as in the modules of the column families.
 """
@@ -207,7 +207,7 @@ class _Moment:
 
     def datetime(self) -> datetime:
         try:
-            return datetime(  # noqa: DTZ001 - a DATETIME has no zone
+            return datetime(
                 *(self.year, self.month, self.day, self.hour, self.minute, self.second, self.micros)
             )
         except ValueError:
@@ -343,22 +343,22 @@ def _text(data: bytes, collation: int | None, invalid_text: InvalidText) -> tupl
 
 
 def _read_enum(column: TableMapColumn, index: int, invalid_text: InvalidText) -> tuple[Any, bool]:
-    if column.enum_labels is None or column.collation is None:
+    if column.enum_values is None or column.collation is None:
         return index, False
-    labels = (b"", *column.enum_labels)
+    labels = (b"", *column.enum_values)
     if index >= len(labels):
         raise FormatError("no such label")
     return _text(labels[index], column.collation, invalid_text)
 
 
 def _read_set(column: TableMapColumn, mask: int, invalid_text: InvalidText) -> tuple[Any, bool]:
-    if column.set_labels is None or column.collation is None:
+    if column.set_members is None or column.collation is None:
         return mask, False
-    if mask >> len(column.set_labels):
+    if mask >> len(column.set_members):
         raise FormatError("no such label")
     labels = [
         _text(each, column.collation, invalid_text)
-        for bit, each in enumerate(column.set_labels)
+        for bit, each in enumerate(column.set_members)
         if mask >> bit & 1
     ]
     as_bytes = column.collation == BINARY_COLLATION or invalid_text is InvalidText.BINARY

@@ -1,4 +1,4 @@
-"""The heads of rows events."""
+"""The headers of rows events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.reference import decode_plainly
+from tests.reference.rows import decode_plainly
 from tests.unit.rows import wire
 
 
@@ -43,7 +43,7 @@ def test_extra_data_beyond_the_event_is_truncated() -> None:
     event = bytearray(wire.event(EventType.WRITE_ROWS, 2, image(2)))
     event[27:29] = b"\xff\xff"
 
-    with pytest.raises(TruncatedError, match="head"):
+    with pytest.raises(TruncatedError, match="header"):
         decode(layout_of(2), wire.rows_events(bytes(event)))
 
 

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.images.presence import ColumnSets, read_sets
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Memory, Places
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 _POST_HEADER = 19 + 6 + 2
 _TWO_BYTE_WIDTH = 0xFC
@@ -35,8 +36,7 @@ INSERT, UPDATE_PREIMAGE, UPDATE_POSTIMAGE, DELETE = range(4)
 
 # By type code: the change that an event's first image is, and the one that its second is.
 _NO_ROWS = 255
-_HAS_EXTRA = np.zeros(256, dtype=np.bool_)
-_HAS_EXTRA[[*_VERSION_2, _PARTIAL]] = True
+_HAS_EXTRA = type_mask([*_VERSION_2, _PARTIAL])
 _CHANGES = np.full((256, 2), _NO_ROWS, dtype=np.uint8)
 for _insert, _update, _delete in (_VERSION_1, _VERSION_2):
     _CHANGES[_insert] = INSERT
@@ -46,8 +46,8 @@ _CHANGES[_PARTIAL] = UPDATE_PREIMAGE, UPDATE_POSTIMAGE
 
 
 @dataclass(frozen=True)
-class Heads:
-    """What the heads of some rows events say, one entry per event.
+class RowsHeaders:
+    """The headers of some rows events, one entry per event.
 
     Attributes:
         images: Where the first row image begins.
@@ -60,17 +60,17 @@ class Heads:
             under log_bin_use_v1_row_events.
     """
 
-    images: Places
+    images: Int64Array
     changes: npt.NDArray[np.uint8]
     sets: ColumnSets | None
     partial: npt.NDArray[np.bool_] | None
     nothing: npt.NDArray[np.bool_]
     version_1: npt.NDArray[np.bool_]
 
-    def slice(self, first: int, last: int) -> Heads:
-        """Return the heads of the events from `first` up to `last`, exclusive."""
+    def slice(self, first: int, last: int) -> RowsHeaders:
+        """Return the headers of the events from `first` up to `last`, exclusive."""
         part = slice(first, last)
-        return Heads(
+        return RowsHeaders(
             self.images[part],
             self.changes[part],
             None if self.sets is None else ColumnSets(self.sets.sets, self.sets.number[:, part]),
@@ -86,18 +86,18 @@ class Heads:
         return paired
 
 
-def parse_heads(
-    memory: Memory, start: Places, end: Places, types: npt.NDArray[np.uint8], width: int
-) -> Heads:
-    """Read the heads of rows events of a table of `width` columns.
+def parse_headers(
+    memory: Memory, start: Int64Array, end: Int64Array, types: npt.NDArray[np.uint8], width: int
+) -> RowsHeaders:
+    """Read the headers of rows events of a table of `width` columns.
 
     Raises:
-        TruncatedError: An event ends inside its head.
+        TruncatedError: An event ends inside its header.
         FormatError: An event is no rows event, or of a table of another width.
     """
     changes = _CHANGES[types]
     _refuse(changes[:, 0] == _NO_ROWS, FormatError("not a rows event that is decoded"))
-    truncated = TruncatedError("a rows event ends inside its head")
+    truncated = TruncatedError("a rows event ends inside its header")
     at = start + _POST_HEADER
     _refuse(at + 2 > end, truncated)
     has_extra = _HAS_EXTRA[types]
@@ -122,7 +122,7 @@ def parse_heads(
         empty = np.array([not each for each in sets.sets])[sets.number].any(axis=0)
         nothing = empty & (images == end) & (changes[:, 0] == INSERT)
         _refuse(empty & ~nothing, FormatError("row images without any column"))
-    return Heads(
+    return RowsHeaders(
         images, changes, sets, partial if partial.any() else None, nothing, version_1=~has_extra
     )
 
@@ -133,8 +133,8 @@ def _refuse(wrong: npt.NDArray[np.bool_], error: Exception) -> None:
         raise type(error)(*error.args, event=int(wrong.argmax()))  # type: ignore[call-arg]
 
 
-def _behind_width(memory: Memory, at: Places, width: int) -> Places:
-    """Return the places behind the number of columns, which must be `width`."""
+def _behind_width(memory: Memory, at: Int64Array, width: int) -> Int64Array:
+    """Return the offsets behind the number of columns, which must be `width`."""
     first = memory.u1.take(at)
     long = first == _TWO_BYTE_WIDTH
     _refuse((first > _ONE_BYTE_WIDTH_MAX) & ~long, FormatError("not a number of columns"))
@@ -146,7 +146,7 @@ def _behind_width(memory: Memory, at: Places, width: int) -> Places:
     return at + np.where(long, 3, 1)
 
 
-def _all_present(memory: Memory, at: Places, width: int) -> npt.NDArray[np.bool_]:
+def _all_present(memory: Memory, at: Int64Array, width: int) -> npt.NDArray[np.bool_]:
     """Return where all bits of the bitmap are set; those above `width` may be either."""
     present = np.ones(len(at), dtype=np.bool_)
     for first in range(0, width, 64):

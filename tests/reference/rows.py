@@ -1,7 +1,7 @@
-"""The same result as `rows/decode.py`, one value at a time: slow, plain, not for production.
+"""The result of `rows/decode.py`, one value at a time: slow and plain.
 
 It shares with the vectorised decoder what a column is, and no line of how its bytes are read. Tests
-hold the one against the other.
+compare the two.
 
 Source: as in the modules of the column families.
 """
@@ -16,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.decode import DecodedRows
-from airflow_provider_binlog.rows.images.generated import shows_generated
-from airflow_provider_binlog.rows.reference_values import Unrepresentable, read_value, value_size
+from tests.reference.values import Unrepresentable, read_value, value_size
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.events import RowsEvents
@@ -44,6 +43,7 @@ _VERSION_2 = (
     EventType.DELETE_ROWS,
     EventType.PARTIAL_UPDATE_ROWS,
 )
+_LARGE = BLOBS | {ColumnType.JSON, ColumnType.GEOMETRY}
 
 
 class _Absent:
@@ -97,7 +97,7 @@ def decode_plainly(
     )
 
 
-def _decode_event(  # noqa: C901, PLR0917 - from an event's head to its last row
+def _decode_event(  # noqa: C901, PLR0917 - from an event's header to its last row
     layout: RowLayout,
     event: bytes,
     type_code: int,
@@ -151,8 +151,18 @@ def _refuse_unlogged(layout: RowLayout, changes: tuple[int, ...], held: list[lis
         column.logged.generated and not is_held
         for column, is_held in zip(layout.columns, held[-1], strict=True)
     )
-    if lacks or (len(held) == 2 and layout.key and shows_generated(layout, *held)):
+    if lacks or (len(held) == 2 and layout.key and _shows_generated(layout, *held)):
         raise UnsupportedError("the values of generated columns are not in the log")
+
+
+def _shows_generated(layout: RowLayout, before: list[bool], after: list[bool]) -> bool:
+    """Whether the before-image holds more than the key, and neither image some small column."""
+    small = [column.logged.real_type not in _LARGE for column in layout.columns]
+    more = any(is_held and c not in layout.key for c, is_held in enumerate(before))
+    return more and any(
+        is_small and not (one or other)
+        for is_small, one, other in zip(small, before, after, strict=True)
+    )
 
 
 def _spans(layout: RowLayout, buffer: Buffer, held: list[bool]) -> _Spans:

@@ -133,7 +133,7 @@ def test_the_log_ends_where_its_last_file_ends(connection: Connection, own_serve
     size = (own_server.data / "binlog.000002").stat().st_size
     assert end == Position("binlog.000002", size, None)
     fill(connection, 1)
-    assert questions.log_end(connection).place > end.place
+    assert questions.log_end(connection).coordinates > end.coordinates
 
 
 def test_the_files_of_the_log(connection: Connection, own_server: Server) -> None:
@@ -145,8 +145,8 @@ def test_the_files_of_the_log(connection: Connection, own_server: Server) -> Non
     assert questions.first_position(connection) == Position("binlog.000001", FIRST_OFFSET)
 
 
-def test_settings(connection: Connection) -> None:
-    found = questions.settings(connection)
+def test_global_variables(connection: Connection) -> None:
+    found = questions.global_variables(connection)
 
     assert found["binlog_row_metadata"] == "FULL"
     assert found["log_bin"] == "ON"

@@ -1,4 +1,4 @@
-"""Framing: a file is read to its end, or refused at the place where it breaks."""
+"""The reference reader of binlog files: to the end, or to the offset where a file breaks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import IN_USE, EventType
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.framing import (
-    body_of,
-    checksum_matches,
-    frames,
-    read_file,
-    verify_checksum,
-)
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -25,6 +17,7 @@ from airflow_provider_binlog.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from tests.reference.events import frames, read_file
 from tests.support import builder
 
 
@@ -69,17 +62,6 @@ def test_a_damaged_event_is_named_by_its_place() -> None:
         list(read_file(bytes(data)))
 
 
-def test_every_flipped_bit_is_found() -> None:
-    event = builder.event(EventType.XID, builder.xid(7))
-    described = next(read_file(bytes(small_file()))).format
-
-    for bit in range(8 * len(event)):
-        damaged = bytearray(event)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        with pytest.raises(FormatError):
-            verify_checksum(bytes(damaged), described)
-
-
 def test_the_file_in_use_has_the_checksum_of_the_closed_file() -> None:
     data = bytearray(bytes(builder.BinlogFile()))
     data[4 + 17] |= IN_USE
@@ -97,13 +79,6 @@ def test_without_checksums_only_the_format_description_is_checked() -> None:
         list(read_file(bytes(data)))
 
 
-def test_an_artificial_rotate_tells_by_itself_whether_it_has_a_checksum() -> None:
-    body = builder.rotate("binlog.000001")
-
-    assert checksum_matches(builder.event(EventType.ROTATE, body, flags=0x20))
-    assert not checksum_matches(builder.event(EventType.ROTATE, body, flags=0x20, checksum=False))
-
-
 def test_encrypted_files_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="encrypted"):
         list(read_file(b"\xfdbin" + bytes(600)))
@@ -119,16 +94,6 @@ def test_other_files_are_refused() -> None:
     event = builder.event(EventType.XID, builder.xid(1))
     with pytest.raises(FormatError, match="begins with FORMAT_DESCRIPTION"):
         list(read_file(b"\xfebin" + event))
-
-
-def test_a_body_is_what_stands_between() -> None:
-    described = FormatDescription.parse(
-        builder.event(EventType.FORMAT_DESCRIPTION, builder.format_description())
-    )
-
-    assert bytes(body_of(builder.event(EventType.XID, b"12345678"), described)) == b"12345678"
-    with pytest.raises(TruncatedError):
-        body_of(bytes(22), described)
 
 
 @given(st.binary(max_size=300))

@@ -1,0 +1,128 @@
+"""Which changes of a log were committed, and where each of them becomes visible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.capture.prepared import PreparedTransactions
+from airflow_provider_binlog.capture.rollbacks import RollbackReader
+from airflow_provider_binlog.errors import UnsupportedError, raise_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.errors import Refuse
+    from airflow_provider_binlog.manifest import Prepared
+    from airflow_provider_binlog.position import Position
+
+_IN_DOUBT = {
+    # `PreparedTransactions` takes their changes out.
+    GroupEnd.PREPARED: "an XA transaction was prepared in a form that is not known here: report it",
+    GroupEnd.CUT: (
+        "the file ends inside a transaction: its server crashed, and rolled it back; "
+        "take a new snapshot, and begin behind it"
+    ),
+}
+"""Ends of transactions whose changes may not have been committed."""
+
+
+class CommitReader:
+    """Keeps the changes that were committed, and puts them where they become visible.
+
+    Feed it a log from a transaction boundary on: every expanded block to `arrange`, and what is
+    captured of each arranged block to `committed`.
+    """
+
+    def __init__(
+        self,
+        read_again: Callable[[Position], Iterator[EventBlock]],
+        *,
+        wanted: Callable[[str, str], bool],
+        prepared: Iterable[Prepared],
+        held_bytes_max: int,
+        rolled_back: Iterable[tuple[int, int]],
+        refuse: Refuse = raise_error,
+    ) -> None:
+        """Begin a range.
+
+        Args:
+            read_again: Yields the log's events, expanded, from a transaction's beginning on.
+            wanted: Whether a table, named by database and name, is captured.
+            prepared: The XA transactions that are in doubt at the start.
+            held_bytes_max: Changes of prepared transactions that are kept in memory, all together.
+            rolled_back: What an earlier reading of the range found to be rolled back, by row.
+            refuse: Takes the error of changes of which it is not certain that they were committed.
+                Where it returns, they are taken for committed.
+        """
+
+        def follow(prepared: Iterable[Prepared]) -> PreparedTransactions:
+            return PreparedTransactions(
+                read_again,
+                wanted=wanted,
+                undecided=prepared,
+                refuse=refuse,
+                held_bytes_max=held_bytes_max,
+            )
+
+        self._follow = follow
+        self._prepared = follow(prepared)
+        self._rollbacks = RollbackReader(rolled_back, refuse=refuse)
+        self._refuse = refuse
+        self._open_has_rows = False
+
+    @property
+    def in_doubt(self) -> tuple[Prepared, ...]:
+        """The XA transactions that are prepared, and neither committed nor rolled back by now."""
+        return self._prepared.undecided
+
+    @property
+    def rolled_back(self) -> tuple[tuple[int, int], ...]:
+        """Row numbers of what was rolled back: pairs of start and stop."""
+        return tuple(self._rollbacks.rolled_back)
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether changes were let through that a later event rolled back."""
+        return self._rollbacks.needs_restart
+
+    def resume(self) -> None:
+        """Continue after a gap in the log."""
+        self._prepared = self._follow(())
+        self._open_has_rows = False
+
+    def arrange(self, block: EventBlock) -> Iterator[EventBlock]:
+        """Yield the next block's events, with the changes of prepared transactions at their commit.
+
+        Raises:
+            BinlogError: As `PreparedTransactions.arrange`.
+        """
+        return self._prepared.arrange(block)
+
+    def committed(self, captured: CapturedBlock) -> CapturedBlock:
+        """Return the next arranged block without changes that were rolled back.
+
+        Raises:
+            UnsupportedError: It is not certain which of its changes were committed; says what to
+                change.
+        """
+        self._check_ends(captured)
+        return self._rollbacks.committed(captured)
+
+    def _check_ends(self, captured: CapturedBlock) -> None:
+        """Refuse captured changes of transactions that may have been rolled back."""
+        read, transaction = captured.transactions, captured.transaction
+        for event, seen in read.scanned.items():
+            reason = None if seen.end is None else _IN_DOUBT.get(seen.end)
+            if reason is None:
+                continue
+            own = int(read.of_event[event])
+            carried = own == 0 and self._open_has_rows
+            if carried or (transaction[captured.events < event] == own).any():
+                error = UnsupportedError(reason, **captured.location(event), xid=seen.xid)
+                self._refuse(error)
+        last = int(read.of_event[-1])
+        has_rows = bool((transaction == last).any()) or (last == 0 and self._open_has_rows)
+        self._open_has_rows = read.ends_open and has_rows

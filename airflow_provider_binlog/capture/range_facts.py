@@ -1,0 +1,49 @@
+"""What has to be known of a range before its rows are decoded, and is only found while reading it.
+
+A statement late in a range may say how the rows before it were logged, and a rollback may take back
+changes of earlier blocks. A range is first read as if neither happened. Where one did, it is read
+to its end for its facts, and then once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_binlog.schema_history.history import LoggedChange
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RangeFacts:
+    """What the first reading of a range found out.
+
+    Attributes:
+        changes: What the statements of the range did, in log order; None where it is not known yet.
+        rolled_back: Row numbers of what was rolled back: pairs of start and stop, in order.
+    """
+
+    changes: tuple[LoggedChange, ...] | None = None
+    rolled_back: tuple[tuple[int, int], ...] = ()
+
+
+class RestartRange(Exception):  # noqa: N818  nothing went wrong
+    """A range must be read again, given what is known of it now."""
+
+    def __init__(self, facts: RangeFacts) -> None:
+        super().__init__(facts)
+        self.facts = facts
+
+
+def read_with_facts(read: Callable[[RangeFacts], Result]) -> Result:
+    """Return what reading a range results in, read again where its facts were needed earlier."""
+    facts = RangeFacts()
+    while True:
+        try:
+            return read(facts)
+        except RestartRange as restart:
+            facts = restart.facts

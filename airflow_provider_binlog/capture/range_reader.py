@@ -1,0 +1,242 @@
+"""The way from the log to captured rows events, for whatever is then made of them.
+
+source ─blocks─▶ new ─▶ expanded ─▶ committed ─▶ transactions, tables ─▶ CapturedBlock ─▶ a sink
+
+Capture writes their rows to Parquet, `rows` prints them, and `rows --verify` counts them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.picking import choose
+from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
+from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.capture.range_facts import RangeFacts, RestartRange
+from airflow_provider_binlog.errors import BinlogError, raise_error
+from airflow_provider_binlog.schema_history.ddl_reader import DdlReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.capture.commits import CommitReader
+    from airflow_provider_binlog.capture.gtids import ExecutedGtids
+    from airflow_provider_binlog.capture.known import KnownTransactions
+    from airflow_provider_binlog.errors import Refuse
+    from airflow_provider_binlog.manifest import Prepared
+    from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema_history.schemas import SchemaReader
+
+_ROWS = [int(each) for each in ROWS]
+_CHANGES = [*_ROWS, int(EventType.TABLE_MAP)]
+
+
+class RangeReader:
+    """Reads the blocks of a range, in log order, from a transaction boundary on.
+
+        reader = RangeReader(captured=..., schemas=...)
+        for block in blocks:
+            for captured in reader.read(block):
+                ...
+        reader.finish()
+
+    Nothing is yielded once the range has to be read again: it is then read for its facts alone,
+    which `finish` raises.
+
+    Attributes:
+        files: The range's files in order; `CapturedBlock.file_index` counts them.
+        transactions: Which GTIDs begin with which prefix, and what was skipped.
+        schemas: Completes the captured tables.
+        undecoded: Rows events whose tables could not be found, by type code.
+    """
+
+    def __init__(
+        self,
+        *,
+        captured: Callable[[str, str], bool],
+        schemas: SchemaReader,
+        commits: CommitReader | None = None,
+        gtids: ExecutedGtids | None = None,
+        known: KnownTransactions | None = None,
+        refuse: Refuse = raise_error,
+    ) -> None:
+        """Begin a range.
+
+        Args:
+            captured: Whether a table, named by database and name, is captured.
+            schemas: Completes the captured tables.
+            commits: Keeps the changes that were committed; without it, all are yielded where they
+                are logged.
+            gtids: Follows the executed GTIDs, and refuses gaps; without it, nobody does.
+            known: Leaves out the transactions that are already staged, where there are any.
+            refuse: Takes what is refused. Where it returns, reading continues after it.
+        """
+        self.files: list[str] = []
+        self.transactions = TransactionReader(refuse=refuse)
+        self.schemas = schemas
+        self.undecoded: Counter[int] = Counter()
+        self._captured = captured
+        self._commits = commits
+        self._gtids = gtids
+        self._gtids_refused = False
+        self._known = known
+        self._refuse = refuse
+        self._expander = Expander()
+        self._table_maps = TableMapReader()
+        self._ddl = DdlReader()
+        # Of the TABLE_MAPs so far: whether their tables are captured.
+        self._wanted = np.empty(0, dtype=bool)
+
+    @property
+    def events(self) -> Counter[int]:
+        """How many events were read so far, by type code; see `Expander`."""
+        return self._expander.events
+
+    @property
+    def in_doubt(self) -> tuple[Prepared, ...]:
+        """The XA transactions that are prepared, and neither committed nor rolled back by now."""
+        return () if self._commits is None else self._commits.in_doubt
+
+    @property
+    def executed(self) -> str | None:
+        """The GTIDs executed by now; None where that is not known."""
+        return None if self._gtids is None or self._gtids_refused else self._gtids.text
+
+    def executed_at(self, stop: Position) -> Position:
+        """Return the place that was read up to with the GTIDs executed before it."""
+        if self._known is not None:
+            return self._known.at(stop)
+        return replace(stop, gtid=self.executed)
+
+    def read(self, logged: EventBlock) -> Iterator[CapturedBlock]:
+        """Yield what is captured of the next block of the log, which may be several blocks.
+
+        Raises:
+            BinlogError: It is damaged, holds what is not decoded, or does not follow what was read.
+        """
+        try:
+            new = [logged] if self._known is None else self._known.fresh(logged)
+            for block in self._arranged(chain.from_iterable(map(self._expander.expand, new))):
+                captured = self._capture(block)
+                if not self._needs_restart:
+                    yield captured
+        except BinlogError as error:
+            self._refuse(error)
+            self._lose()
+
+    def resume(self) -> None:
+        """Continue after a gap in the log, at the beginning of a file."""
+        if self._gtids is not None:
+            self._gtids.reset()
+            self._gtids_refused = False
+        self._lose()
+
+    def _lose(self) -> None:
+        """Go on with the next transaction."""
+        self.transactions.lose()
+        if self._commits is not None:
+            self._commits.resume()
+
+    def finish(self) -> None:
+        """End the range.
+
+        Raises:
+            RestartRange: It has to be read again.
+        """
+        if self._needs_restart:
+            rolled_back = () if self._commits is None else self._commits.rolled_back
+            raise RestartRange(RangeFacts(tuple(self.schemas.changes), rolled_back))
+
+    @property
+    def _needs_restart(self) -> bool:
+        late = self._commits is not None and self._commits.needs_restart
+        return late or self.schemas.needs_restart
+
+    def _arranged(self, blocks: Iterable[EventBlock]) -> Iterable[EventBlock]:
+        if self._commits is None:
+            return blocks
+        return chain.from_iterable(map(self._commits.arrange, blocks))
+
+    def _capture(self, block: EventBlock) -> CapturedBlock:
+        if block.file not in self.files:
+            self.files.append(block.file)
+        read = self.transactions.read(block)
+        self._read_gtids(block, read)
+        events, table = self._find_tables(block, read)
+        chosen = self._are_captured(table)
+        captured = CapturedBlock(
+            block=block,
+            file_index=len(self.files) - 1,
+            transactions=read,
+            statements=(),
+            events=events[chosen],
+            table=table[chosen],
+            table_maps=self._table_maps.table_maps,
+        )
+        if self._commits is not None:
+            captured = self._commits.committed(captured)
+        statements = tuple(
+            LoggedStatement(captured.row_of(event), block.file, int(block.offset[event]), query)
+            for event, query in self._ddl.read(read)
+        )
+        return self.schemas.read(replace(captured, statements=statements))
+
+    def _read_gtids(self, block: EventBlock, read: Transactions) -> None:
+        if self._gtids is None or self._gtids_refused:
+            return
+        try:
+            # The first entry began in an earlier block.
+            prefixes = self.transactions.prefixes
+            self._gtids.read(block, read.prefix[1:], read.number[1:], prefixes)
+        except BinlogError as error:
+            self._refuse(error)
+            self._gtids_refused = True  # what follows would be refused for the same reason
+
+    def _find_tables(
+        self, block: EventBlock, read: Transactions
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the rows events of a block, and the table of each.
+
+        Where one is refused, the changes of its transaction are left out.
+        """
+        left, events = block, np.arange(len(block))
+        while True:
+            try:
+                rows, table = self._table_maps.read(
+                    left, read.of_event[events], ends_open=read.ends_open
+                )
+                return events[rows], table
+            except BinlogError as error:
+                self._refuse(error)
+                at = np.flatnonzero(left.offset == error.context.get("offset", -1))
+                own = read.of_event[events]
+                lost = np.isin(left.type, _CHANGES)
+                if len(at):
+                    lost &= own == own[at[0]]
+                self.undecoded.update(left.type[lost & np.isin(left.type, _ROWS)].tolist())
+                if lost.all() or not lost.any():
+                    return events[:0], events[:0]
+                left, events = choose(left, np.flatnonzero(~lost)), events[~lost]
+
+    def _are_captured(self, table: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of these rows events are of captured tables."""
+        new = self._table_maps.table_maps[len(self._wanted) :]
+        if new:
+            found = [self._captured(each.database, each.table) for each in new]
+            self._wanted = np.append(self._wanted, np.array(found, dtype=bool))
+        if not len(self._wanted):
+            return np.zeros(len(table), dtype=bool)
+        wanted: npt.NDArray[np.bool_] = self._wanted[table] & (table != NO_TABLE)
+        return wanted

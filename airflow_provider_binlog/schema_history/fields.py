@@ -1,0 +1,265 @@
+"""The fields of a table after a statement, and the actions that lead there.
+
+Source: as shapes.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import (
+    AddField,
+    AlterField,
+    Default,
+    DropField,
+    Field,
+    RenameField,
+    RewriteRows,
+)
+from airflow_provider_binlog.sql.alterations import (
+    AddColumn,
+    AddPrimaryKey,
+    ChangeColumn,
+    ConvertCharset,
+    DropPrimaryKey,
+    SetDefault,
+)
+from airflow_provider_binlog.sql.column_types import ENUMS, SqlType, parse_type
+from airflow_provider_binlog.sql.defaults import read_default
+from airflow_provider_binlog.sql.definitions import initial_default
+from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_provider_binlog.schema import Action, TableState, UnknownDefault
+    from airflow_provider_binlog.schema_history.shapes import Shape
+    from airflow_provider_binlog.sql.alterations import Alteration
+    from airflow_provider_binlog.sql.definitions import Definition
+    from airflow_provider_binlog.sql.session import Session
+
+# With rows between two statements it would be known, and each be compared with the one before it.
+_CHARSET_BEFORE = "its character set before is not known, and no row was logged since it changed"
+
+
+def fields_after(
+    shape: Shape,
+    before: Iterable[Field],
+    alterations: Sequence[Alteration],
+    session: Session,
+    *,
+    last_field_id: int,
+) -> tuple[Field, ...]:
+    """Return the fields of a table after a statement.
+
+    Args:
+        shape: Of the table after the statement, with the field ids from before.
+        before: Its fields before.
+        alterations: What the statement does.
+        session: That ran it.
+        last_field_id: The ids of new fields follow this one.
+    """
+    old = {field.id: field for field in before}
+    added = {each.name.casefold(): each for each in alterations if isinstance(each, AddColumn)}
+    keyed = {
+        name.casefold()
+        for each in alterations
+        if isinstance(each, AddPrimaryKey)
+        for name, _ in each.columns
+    }
+    fields = []
+    for column in shape.columns:
+        known = old.get(column.field)
+        if known is None:
+            last_field_id += 1
+            field = _added(last_field_id, added[column.name.casefold()], session)
+        else:
+            field = _altered(known, column.name, alterations, session)
+        if column.name.casefold() in keyed:
+            field = replace(field, nullable=False)
+        fields.append(field)
+    return tuple(fields)
+
+
+def _added(number: int, column: AddColumn, session: Session) -> Field:
+    of, initial = _written(column.definition, session), column.initial_default
+    return Field(
+        id=number,
+        name=column.name,
+        mysql_type=None if of is None else str(of),
+        arrow_type=None,
+        nullable=column.definition.nullable is not False,
+        charset=None if of is None else of.charset,
+        initial_default=initial,
+        write_default=_known(initial),
+        charset_assumed=of is not None and _has_charset(of) and of.charset is None,
+    )
+
+
+def _written(definition: Definition, session: Session) -> SqlType | None:
+    """Return the type that a definition writes, as the log shows it."""
+    of = definition.type
+    if of is not None and of.name == "json" and session.flavor is Flavor.MARIADB:
+        return SqlType("longtext", charset="utf8mb4")
+    return of
+
+
+def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
+    """Return a field that was there before, under the name that it has after the statement."""
+    names = {field.name.casefold(), name.casefold()}
+    for each in alterations:
+        if isinstance(each, ChangeColumn) and each.old.casefold() == field.name.casefold():
+            field = _changed(field, each, session)
+        elif isinstance(each, ConvertCharset):
+            field = _converted(field, each.charset)
+        elif isinstance(each, SetDefault) and each.name.casefold() in names:
+            field = replace(field, write_default=_set_default(field, each, session))
+    return replace(field, name=name)
+
+
+def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
+    definition, of = change.definition, _written(change.definition, session)
+    changed = replace(
+        field,
+        mysql_type=None if of is None else str(of),
+        nullable=definition.nullable is not False,
+        charset=None if of is None else of.charset,
+        write_default=_known(initial_default(definition, session)),
+        charset_assumed=False,
+    )
+    if of is not None and _has_charset(of) and of.charset is None:
+        # It is the table's default, most often the one from before: rows will show it.
+        changed = replace(changed, charset=field.charset, charset_assumed=True)
+    same = of is not None and _typed(changed) == _typed(field) and not changed.charset_assumed
+    return changed if same else replace(changed, arrow_type=None)
+
+
+def _converted(field: Field, charset: str | None) -> Field:
+    of = sql_type(field)
+    if of is not None and not _has_charset(of):
+        return field
+    # TEXT becomes MEDIUMTEXT where its characters take more bytes.
+    return replace(
+        field,
+        arrow_type=None,
+        charset=charset or field.charset,
+        charset_assumed=charset is None,
+    )
+
+
+def _set_default(field: Field, change: SetDefault, session: Session) -> Default | None:
+    of = sql_type(field)
+    if change.default is None or of is None:
+        return None
+    return _known(read_default(of, change.default, session))
+
+
+def _known(default: Default | UnknownDefault) -> Default | None:
+    return default if isinstance(default, Default) else None
+
+
+def _has_charset(of: SqlType) -> bool:
+    return of.is_text or of.name in ENUMS
+
+
+def sql_type(field: Field) -> SqlType | None:
+    """Return a field's type; None where it is not known."""
+    return parse_type(field.mysql_type or "", charset=field.charset)
+
+
+def _typed(field: Field) -> tuple[str | None, str | None, bool]:
+    return field.mysql_type, field.charset, field.charset_assumed
+
+
+def key_after(
+    fields: Sequence[Field], before: Sequence[int], alterations: Sequence[Alteration]
+) -> tuple[int, ...]:
+    """Return the primary key after a statement: of a unique key in its place rows will say."""
+    ids = {field.name.casefold(): field.id for field in fields}
+    added = [each for each in alterations if isinstance(each, AddPrimaryKey)]
+    if added:
+        return tuple(ids[name.casefold()] for name, _ in added[0].columns if name.casefold() in ids)
+    if any(isinstance(each, DropPrimaryKey) for each in alterations):
+        return ()
+    kept = set(ids.values())
+    return tuple(each for each in before if each in kept)
+
+
+# ------------------------------------------------------------------- actions
+
+
+def actions_of(
+    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
+) -> Iterator[Action]:
+    """Yield what a statement does to a table's fields.
+
+    Args:
+        state: The table before the statement.
+        fields: Its fields after it.
+        alterations: What the statement says.
+        session: That ran it.
+    """
+    before = () if state.schema is None else state.schema.fields
+    now = {field.id: field for field in fields}
+    changes = {each.old.casefold(): each for each in alterations if isinstance(each, ChangeColumn)}
+    for field in before:
+        if field.id not in now:
+            yield DropField(state.id, field.id, field.name)
+    for field in before:
+        after = now.get(field.id)
+        if after is not None:
+            yield from _actions_of_field(state, field, after, changes.get(field.name.casefold()))
+    old = {field.id for field in before}
+    for field in fields:
+        if field.id not in old:
+            yield AddField(state.id, field.id, field.name)
+    # A table that was created without rows, and got none since, has no values to change.
+    if state.created is None or state.logged is not None:
+        yield from _rewrites(state, fields, alterations, session)
+
+
+def _actions_of_field(
+    state: TableState, before: Field, after: Field, change: ChangeColumn | None
+) -> Iterator[Action]:
+    if after.name != before.name:
+        yield RenameField(state.id, before.id, before.name, after.name)
+    moved = change is not None and change.after is not None
+    retyped = _typed(after) != _typed(before) or after.nullable != before.nullable
+    if retyped or moved:
+        yield AlterField(state.id, after.id, after.name, before.mysql_type, after.mysql_type)
+
+
+def _rewrites(
+    state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
+) -> Iterator[Action]:
+    """Yield which fields may have other values after a statement."""
+    now = {field.id for field in fields}
+    for field in () if state.schema is None else state.schema.fields:
+        reason = _reason(field, alterations, session) if field.id in now else None
+        if reason is not None:
+            yield RewriteRows(state.id, f"changed column {field.name}: {reason}", field.id)
+
+
+def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
+    of, name = sql_type(field), field.name.casefold()
+    nullable = None if field.mysql_type is None else field.nullable
+    for each in alterations:
+        reason = None
+        if isinstance(each, ChangeColumn) and each.old.casefold() == name:
+            definition = each.definition
+            reason = rewrites_column(of, definition, session, nullable=nullable)
+            named = definition.type is not None and definition.type.charset is not None
+            if field.charset_assumed and named:
+                reason = reason or _CHARSET_BEFORE
+        elif isinstance(each, ConvertCharset):
+            reason = rewrites_charset(of, each.charset)
+            if field.charset_assumed and of is not None and _has_charset(of):
+                reason = reason or _CHARSET_BEFORE
+        elif isinstance(each, AddPrimaryKey) and nullable is not False and not session.is_strict:
+            in_key = name in (column.casefold() for column, _ in each.columns)
+            reason = "NULL became another value" if in_key else None
+        if reason is not None:
+            return reason
+    return None
