@@ -6,7 +6,6 @@ is the oracle. A statement that fails changes nothing.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -206,16 +205,12 @@ def groups_of(database: Database) -> list[Types]:
     return [*GROUPS, known]
 
 
-def plain(value: Any, of: str, to: str) -> Any:
-    """Return a value as the one that it is compared as: a FLOAT keeps 24 bits in a DOUBLE."""
-    single = of.startswith("float") and to.startswith("double") and isinstance(value, float)
-    return struct.pack("<f", value) if single else value
-
-
-def read(cursor: pymysql.cursors.Cursor, number: int) -> list[Any]:
+def read(cursor: pymysql.cursors.Cursor, number: int, of: str) -> list[Any]:
     """Return the values of a column; none if they are no text any more."""
+    # A FLOAT is shown with six digits, and has more.
+    value = f"c{number} + 0e0" if of.startswith("float") else f"c{number}"
     try:
-        cursor.execute(f"SELECT id, c{number} FROM t")
+        cursor.execute(f"SELECT id, {value} FROM t")
         return [value for _, value in sorted(cursor.fetchall(), key=lambda row: row[0])]
     except UnicodeDecodeError:
         return []
@@ -235,16 +230,14 @@ def altered(
         for number, value in enumerate(("NULL", *values)):
             row = ", ".join([value] * len(others))
             cursor.execute(f"INSERT INTO t VALUES ({number}, {row})")
-        before = read(cursor, 0)
+        before = read(cursor, 0, of)
         cursor.execute(f"SET sql_mode = '{sql_mode}'")
         for number, other in enumerate(others):
             try:
                 cursor.execute(f"ALTER TABLE t MODIFY c{number} {other} NULL")
             except pymysql.MySQLError:
                 continue
-            after = read(cursor, number)
-            old, new = ([plain(value, of, other) for value in values] for values in (before, after))
-            same[other] = old == new
+            same[other] = before == read(cursor, number, other)
     return same
 
 
@@ -265,7 +258,7 @@ def test_what_a_server_changes_is_said_to_be(database: Database, sql_mode: str) 
                     if reason is None and not same:
                         wrong.append((of, other))
 
-    print(count)
+    print(count, wrong)
     assert wrong == []
 
 

@@ -32,6 +32,7 @@ from airflow_provider_binlog.sql.alterations import (
     RenameColumn,
     SetDefault,
 )
+from airflow_provider_binlog.sql.column_types import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
 
 NO_KEY = Key((), primary=False, others=False)
@@ -238,7 +239,7 @@ def test_too_many_pasts_are_not_even_looked_at() -> None:
 def test_a_change_that_found_its_column_was_carried_out() -> None:
     uuid = Facts(data_type="uuid")
     after = Shape((ShapeColumn("a"), ShapeColumn("b", uuid)), NO_KEY)
-    modify = ChangeColumn("b", "b", uuid, optional=True)
+    modify = ChangeColumn("b", "b", Definition(SqlType("uuid")), optional=True)
 
     (past,) = pasts(after, [modify], Flavor.MARIADB) or []
 
