@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import Default, UnknownDefault
+from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.sql.alterations import AddColumn
 from airflow_provider_binlog.sql.ddl import Altered, read_ddl
 from airflow_provider_binlog.sql.session import (
@@ -19,6 +21,7 @@ from airflow_provider_binlog.sql.session import (
     Session,
 )
 from tests.fixtures.mysql import connect
+from tests.reference.events import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,6 +129,15 @@ def database(
     return create_database(request.getfixturevalue(request.param))
 
 
+def added(sql: str, session: Session) -> list[AddColumn]:
+    """Return the columns that a statement adds."""
+    ddl = read_ddl(sql, session)
+    assert ddl is not None
+    (altered,) = ddl.changes
+    assert isinstance(altered, Altered)
+    return [each for each in altered.alterations if isinstance(each, AddColumn)]
+
+
 def compared(
     database: Database, definitions: Sequence[str], sql_mode: str, *, charset: str = "utf8mb4"
 ) -> list[tuple[str, str | None, Default | UnknownDefault]]:
@@ -153,12 +165,7 @@ def compared(
             except pymysql.MySQLError:
                 cursor.execute("DROP TEMPORARY TABLE t")
                 continue
-            ddl = read_ddl(statement, session)
-            assert ddl is not None
-            (altered,) = ddl.changes
-            assert isinstance(altered, Altered)
-            column = altered.alterations[0]
-            assert isinstance(column, AddColumn)
+            column = added(statement, session)[0]
             of = column.definition.type
             is_bytes = of is not None and (
                 of.name in ("binary", "varbinary", "bit") or of.name.endswith("blob")
@@ -209,3 +216,51 @@ def test_a_connection_that_does_not_hold_a_text_leaves_it_unknown(
     assert {definition for definition, _, _ in found} >= {"VARCHAR(9) DEFAULT 'x'"}
     for _, shown, known in found:
         assert isinstance(known, UnknownDefault) or known.value == shown
+
+
+def logged(database: Database) -> list[tuple[str, Session]]:
+    """Return the ALTER statements of a database in the log, each with what the log says of it."""
+    found = []
+    for path in sorted(database.server.data.glob(f"binlog.{'[0-9]' * 6}")):
+        for event in read_file(path.read_bytes()):
+            if event.header.type == EventType.QUERY:
+                query = Query.parse(event.body, event.format)
+                if query.database == database.name and query.sql.startswith("ALTER"):
+                    found.append((query.sql, query.session(event.format.flavor)))
+    return found
+
+
+def test_the_log_says_which_session_it_was(database: Database) -> None:
+    database.execute("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    with closing(database.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute(
+            "SET sql_mode = 'NO_BACKSLASH_ESCAPES', explicit_defaults_for_timestamp = ON"
+        )
+        cursor.execute(r"ALTER TABLE t ADD a VARCHAR(9) DEFAULT 'é\n', ADD b TIMESTAMP")
+        cursor.execute("SET sql_mode = 'STRICT_ALL_TABLES', explicit_defaults_for_timestamp = OFF")
+        cursor.execute(r"ALTER TABLE t ADD c VARCHAR(9) DEFAULT '\n', ADD d TIMESTAMP")
+        cursor.execute("SET character_set_connection = latin1")
+        cursor.execute("ALTER TABLE t ADD e VARCHAR(9) DEFAULT '日'")
+        cursor.execute("SELECT a, b, c, e FROM t")
+        ((a, b, c, e),) = cursor.fetchall()
+
+    (first, ons), (second, off), (third, latin1) = logged(database)
+    mysql = ons.flavor is Flavor.MYSQL
+    known = [
+        each.initial_default
+        for sql, session in ((first, ons), (second, off), (third, latin1))
+        for each in added(sql, session)
+    ]
+
+    assert (a, b, c, e) == (r"é\n", None, "\n", "?")
+    # MariaDB does not log whether TIMESTAMP is explicit.
+    assert [ons.explicit_timestamps, off.explicit_timestamps] == (
+        [True, False] if mysql else [None] * 2
+    )
+    assert known[0] == Default(a)
+    assert known[1] == NULL if mysql else isinstance(known[1], UnknownDefault)
+    assert known[2] == Default(c)
+    assert isinstance(known[3], UnknownDefault)
+    assert isinstance(known[4], UnknownDefault)
+    assert (off.is_strict, ons.is_strict, latin1.connection_charset) == (True, False, "latin1")
