@@ -125,7 +125,9 @@ def _agrees_bytes(printed: bytes, value: str | bytes, column: Field) -> bool:
         charset = column.charset or ""
         return printed == value.encode(_CODECS.get(charset, charset))
     # Of a BINARY the zeros at its end are not logged.
-    return printed == (value.rstrip(b"\0") if (column.mysql_type or "").startswith("binary") else value)
+    return printed == (
+        value.rstrip(b"\0") if (column.mysql_type or "").startswith("binary") else value
+    )
 
 
 def _agrees_compressed(printed: str, value: str | bytes, column: Field) -> bool:
@@ -171,7 +173,7 @@ def _agrees_vector(printed: str, value: list[float], _: Field) -> bool:
 
 
 def _labels(column: Field) -> list[str]:
-    return [each.replace("''", "'") for each in _LABEL.findall((column.mysql_type or ""))]
+    return [each.replace("''", "'") for each in _LABEL.findall(column.mysql_type or "")]
 
 
 def _unquoted(printed: str) -> bytes:

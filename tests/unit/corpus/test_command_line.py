@@ -103,9 +103,10 @@ def read(value: Any, column: Field) -> Any:
         return None
     if column.arrow_type == "int64" and isinstance(value, str):
         return microseconds(value)
-    if (column.mysql_type or "").startswith("bit") and column.arrow_type == "binary":
-        return int(value).to_bytes((int((column.mysql_type or "")[4:-1]) + 7) // 8, "big")
-    return READERS.get(column.arrow_type.partition("(")[0], lambda each: each)(value)
+    mysql_type, arrow_type = column.mysql_type or "", column.arrow_type or ""
+    if mysql_type.startswith("bit") and arrow_type == "binary":
+        return int(value).to_bytes((int(mysql_type[4:-1]) + 7) // 8, "big")
+    return READERS.get(arrow_type.partition("(")[0], lambda each: each)(value)
 
 
 def read_bytes(value: dict[str, Any]) -> bytes:
