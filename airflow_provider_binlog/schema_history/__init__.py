@@ -5,6 +5,5 @@ today back to the row, and from what was staged last forward to it; `completion.
 out into the TABLE_MAP, if exactly one table fits.
 
 `shapes.py` does and undoes a statement on a table's shape, of columns with their `facts.py`. What a
-statement does is read by `words.py`, `ddl.py` (which tables), `table_changes.py`, `alterations.py`
-and `definitions.py`; `later_statements.py` finds those behind the range.
+statement does is read in `sql/`; `later_statements.py` finds those after the range.
 """

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.alteration_reader import (
+    drop_index,
+    read_alterations,
+    read_elements,
+)
 from airflow_provider_binlog.sql.alterations import (
     Alteration,
     ChangeIndexes,
     Opaque,
     RewriteRows,
-    drop_index,
-    read_alterations,
-    read_elements,
 )
 from airflow_provider_binlog.sql.lexer import (
     STATEMENT_SHOWN,

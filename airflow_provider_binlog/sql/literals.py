@@ -7,7 +7,7 @@ Source: mysql-server, sql/sql_yacc.yy, now_or_signed_literal; mariadb, column_de
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -66,14 +66,13 @@ _SHOWN = 40
 
 def read_literal(words: Sequence[Word]) -> Literal:
     """Return what the words of a DEFAULT clause are, all of them."""
-    if len(words) > 1 and words[0] == Word("(") and words[-1] == Word(")"):
-        inside = read_literal(words[1:-1])
-        return Literal(inside.kind, inside.text, True, inside.introducer)  # noqa: FBT003
-    reader = Reader(words)
+    in_brackets = len(words) > 1 and words[0] == Word("(") and words[-1] == Word(")")
+    reader = Reader(words[1:-1] if in_brackets else words)
     found = _read(reader)
-    if found is None or reader.rest():
-        return Literal(LiteralKind.EXPRESSION, " ".join(word.text for word in words)[:_SHOWN])
-    return found
+    if found is None or reader.peek() != Word(""):
+        text = " ".join(word.text for word in words)[:_SHOWN]
+        return Literal(LiteralKind.EXPRESSION, text, in_brackets)
+    return replace(found, in_brackets=in_brackets)
 
 
 def _read(reader: Reader) -> Literal | None:
@@ -136,15 +135,19 @@ def _number(reader: Reader) -> Literal | None:
     if not sign:
         reader.take("+")
     whole, fraction = reader.peek(), ""
-    if not whole.quote and _NUMBER.fullmatch(whole.text):
+    if _is_digits(whole):
         reader.next()
-    elif whole == Word("."):
+    elif whole == Word(".") and _is_digits(reader.peek(1)):
         whole = Word("0")
     else:
         return None
     if reader.take("."):
         digits = reader.peek()
-        if not digits.quote and _NUMBER.fullmatch(digits.text):
+        if _is_digits(digits):
             reader.next()
             fraction = "." + digits.text
     return Literal(LiteralKind.NUMBER, sign + whole.text + fraction)
+
+
+def _is_digits(word: Word) -> bool:
+    return not word.quote and _NUMBER.fullmatch(word.text) is not None

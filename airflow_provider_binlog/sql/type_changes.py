@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sql.definitions import Definition
     from airflow_provider_binlog.sql.session import Session
 
-_UNICODE = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32"})
-# Character sets whose every text is one of utf8mb4.
-_IN_UTF8MB4 = _UNICODE | {"ascii", "latin1"}
+# All of Unicode, and character sets without characters beyond its first plane. UCS2 is not among
+# them: it holds halves of surrogate pairs.
+_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32"})
+_FIRST_PLANE = frozenset({"ascii", "latin1", "utf8mb3"})
 # Character sets whose first 128 characters are not those of ASCII.
 _NOT_ASCII = frozenset({"swe7", "binary"})
 _CHARACTER_MAX = 4
@@ -148,7 +149,9 @@ def _keeps_charset(before: str | None, after: str | None) -> bool:
         return before == "ascii"
     if before == after or (before == "ascii" and after not in _NOT_ASCII):
         return True
-    return after == "utf8mb4" and before in _IN_UTF8MB4
+    return (after in _UNICODE and before in _UNICODE | _FIRST_PLANE) or (
+        after == "utf8mb3" and before in _FIRST_PLANE
+    )
 
 
 def _charset(name: str | None) -> str | None:
@@ -198,11 +201,8 @@ def _whole_digits(of: SqlType) -> int:
 def _float(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
     if after.name not in FLOATS:
         return _OTHER_FORM
-    if after.scale is not None and (after.length, after.scale) != (before.length, before.scale):
-        return "numbers were rounded"
-    if (before.name, after.name) == ("double", "float"):
-        return "numbers were rounded"
-    if before.scale is not None and before.name != after.name:
+    same_digits = (before.length, before.scale) == (after.length, after.scale)
+    if not same_digits or (before.name, after.name) == ("double", "float"):
         return "numbers were rounded"
     keeps = before.unsigned or not after.unsigned
     return None if keeps or strict else _NARROWER

@@ -158,6 +158,10 @@ class _MemoryStore:
             raise StagingError("taken", key=key)
         self.objects[key] = data
 
+    def folders(self, folder: str) -> list[str]:
+        keys = (key for key in self.objects if key.startswith(f"{folder}/"))
+        return sorted({key[len(folder) + 1 :].partition("/")[0] for key in keys})
+
     def list(self, folder: str) -> list[str]:
         return sorted(key for key in self.objects if key.rpartition("/")[0] == folder)
 

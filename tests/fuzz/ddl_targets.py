@@ -8,28 +8,32 @@ from dataclasses import fields
 from functools import cache
 from random import Random
 
-from airflow_provider_binlog.schema_history.ddl import STATEMENT_SHOWN
-from airflow_provider_binlog.schema_history.table_changes import (
-    Altered,
-    Created,
-    TableChange,
-    TableName,
-    read_changes,
-)
-
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
+from airflow_provider_binlog.schema_history.later_statements import changes_of
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, alter, pasts
+from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, ChangeColumn, SetDefault
+from airflow_provider_binlog.sql.column_types import SqlType, parse_type
+from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
+from airflow_provider_binlog.sql.defaults import read_default
+from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
+from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
+from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fuzz import seeds
+from tests.fuzz.identity_target import run_identity
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, told
 
-_NO_BACKSLASH_ESCAPES = 1 << 20
-_MODES = (0, _NO_BACKSLASH_ESCAPES, None)
+_MODES = (0, NO_BACKSLASH_ESCAPES, ANSI_QUOTES, None)
+_TYPES = (
+    *(SqlType("int"), SqlType("decimal", 10, 2), SqlType("varchar", 9, charset="latin1")),
+    *(SqlType("enum", values=("a", "b")), SqlType("datetime", fsp=3), SqlType("bit", 8)),
+)
 _DATABASE = "shop"
 
 _CHARACTERS_MAX = 3000
@@ -61,7 +65,7 @@ def _text(data: bytes) -> str:
 def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]:
     """Return what a statement changes; nothing if it is refused, as it may be."""
     try:
-        return read_changes(Query(7, _DATABASE, 0, 255, sql, mode), flavor)
+        return changes_of(Query(7, _DATABASE, 0, 255, sql, mode), flavor)
     except UnsupportedError as error:
         told(error)
         if error.context.get("statement") != sql[:STATEMENT_SHOWN]:
@@ -70,6 +74,36 @@ def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]
 
 
 # ------------------------------------------------------------------------------ statements
+
+
+def run_alterations(data: bytes) -> None:
+    """Read a statement, and what it says of values: their types, defaults and changes."""
+    sql = _text(data)
+    for flavor in Flavor:
+        for mode in _MODES:
+            session = Session(flavor, _DATABASE, mode, True, "utf8mb4", "utf8mb4")
+            try:
+                ddl = read_ddl(sql, session)
+            except UnsupportedError as error:
+                told(error)
+                continue
+            for change in ddl.changes if ddl else ():
+                if isinstance(change, Altered):
+                    for each in change.alterations:
+                        _read_values(each, session)
+
+
+def _read_values(alteration: Alteration, session: Session) -> None:
+    if isinstance(alteration, SetDefault) and alteration.default is not None:
+        for of in _TYPES:
+            read_default(of, alteration.default, session)
+    elif isinstance(alteration, AddColumn | ChangeColumn):
+        own = alteration.definition.type
+        for of in _TYPES:
+            rewrites_column(of, alteration.definition, session, nullable=True)
+            rewrites(own, of, session)
+        if own is not None and parse_type(str(own), charset=own.charset) != own:
+            raise Wrong(f"a type that does not survive being printed: {own!r}")
 
 
 def run_ddl(data: bytes) -> None:
@@ -126,6 +160,7 @@ def _names(shape: Shape) -> list[str]:
 def run_history(data: bytes) -> None:
     """Follow tables through some statements, from both ends: the two must be able to agree."""
     statements = _text(data).split(_END)[:_STATEMENTS_MAX]
+    run_identity(statements, 0)
     for flavor in Flavor:
         changes = [
             LoggedChange(row, "binlog.000001", 4 + row, change)
@@ -232,6 +267,11 @@ _ALTERATIONS = (
     "ADD SYSTEM VERSIONING, ADD PERIOD FOR SYSTEM_TIME (a, b)",
     "ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES u (id) ON DELETE CASCADE, DROP FOREIGN KEY g",
     "WAIT 5 DROP b",
+    "ADD e VARCHAR(9) CHARSET latin1 DEFAULT _latin1 x'41', ADD f BIT(9) DEFAULT b'101' NOT NULL",
+    "ADD e DATETIME(3) DEFAULT '2024-01-01 00:00:00.5', ADD f TIME DEFAULT '-1:2:3', ADD g YEAR",
+    "ADD e DECIMAL(5,2) DEFAULT -.5, ALTER a SET DEFAULT (1 + 1), ADD f FLOAT(7,3) DEFAULT 1e5",
+    "DROP /*!50100 PARTITION */ p, q",
+    "ENGINE=BLACKHOLE, UNION=(u, v)",
 )
 _STATEMENTS = (
     *(f"ALTER TABLE t {each}" for each in _ALTERATIONS),
@@ -291,6 +331,7 @@ def _runs() -> Sequence[bytes]:
 
 
 DDL_TARGETS = (
+    Target("alterations", run_alterations, ddl, mutate_sql),
     Target("ddl", run_ddl, ddl, mutate_sql),
     Target("history", run_history, _runs, mutate_statements),
 )

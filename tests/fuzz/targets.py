@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from airflow_provider_binlog.binlog import statements
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events import control as control_events
 from airflow_provider_binlog.binlog.events import gtid as gtid_events
@@ -23,12 +22,18 @@ from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import split_file_name
+from airflow_provider_binlog.position import Flavor, split_file_name
+from airflow_provider_binlog.sql.column_types import parse_type
+from airflow_provider_binlog.sql.savepoints import read_savepoint
+from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
+from airflow_provider_binlog.sql.statement_types import classify, xid_of
+from airflow_provider_binlog.staging.schema_files import SchemaFile, files_of
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
 from tests.support import builder
+from tests.unit.staging.manifests import manifest
 
 Mutate = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
@@ -107,7 +112,8 @@ def _each_type(types: Sequence[EventType], parse: Callable[..., Any]) -> Parse:
 
 def _query(data: bytes, file_format: FormatDescription) -> None:
     query = statement.Query.parse(data, file_format)
-    statements.classify(query.sql)
+    for flavor in Flavor:
+        classify(query.sql, query.session(flavor))
 
 
 def _xa_prepare(data: bytes, file_format: FormatDescription) -> None:
@@ -163,15 +169,31 @@ def _mariadb_gtid_text(data: bytes) -> None:
 
 def _statement(data: bytes) -> None:
     sql = _text(data)
-    list(statements.tokens(sql))
-    statements.classify(sql)
-    statements.xid_of(sql)
+    xid_of(sql)
+    for flavor in Flavor:
+        for mode in (0, NO_BACKSLASH_ESCAPES, ANSI_QUOTES, None):
+            session = Session(flavor, sql_mode=mode)
+            classify(sql, session)
+            read_savepoint(sql, session)
+
+
+def _sql_type(data: bytes) -> None:
+    for escapes in (True, False):
+        found = parse_type(_text(data), escapes=escapes)
+        if found is not None and not escapes and parse_type(str(found)) != found:
+            raise Wrong(f"a type that does not survive being printed: {found}")
 
 
 def _manifest(data: bytes) -> None:
-    manifest = Manifest.decode(data)
-    if Manifest.decode(manifest.encode()) != manifest:
+    found = Manifest.decode(data)
+    if Manifest.decode(found.encode()) != found:
         raise Wrong("a manifest that does not survive being written")
+
+
+def _schema_file(data: bytes) -> None:
+    found = SchemaFile.decode(data)
+    if SchemaFile.decode(found.encode()) != found:
+        raise Wrong("a schema file that does not survive being written")
 
 
 def _checkpoint(data: bytes) -> None:
@@ -214,17 +236,7 @@ def _server_error(data: bytes) -> None:
     told(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
 
 
-_MANIFEST = b"""{"format": "airflow-provider-binlog/manifest", "version": 1, "sequence": 1,
-"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
-"start": {"file": "binlog.000001", "offset": 4, "gtid": null},
-"stop": {"file": "binlog.000002", "offset": 99, "gtid": ""}, "before_images": "all",
-"tables": [{"database": "d", "table": "t", "schemas": [{"columns": [{"name": "a",
-"mysql_type": "int", "arrow_type": "int32", "nullable": true, "charset": null}], "key": ["a"]}],
-"images": [["a"]], "parts": [{"path": "d/t/1.parquet", "schema": 0, "rows": 1, "bytes": 9,
-"sha256": "00", "first_row": 1, "last_row": 1, "first_commit": 1, "last_commit": 1,
-"changes": {"insert": 1}}], "unrepresentable": {}}], "statements": [{"file": "binlog.000001",
-"offset": 7, "row": 1, "kind": "DROP TABLE", "tables": [["d", "t"]], "text": "DROP TABLE t"}],
-"events": {"XID": 1}, "skipped_events": {}, "created_at": "x", "created_by": "y"}"""
+_MANIFEST = manifest(42)
 
 _CHECKPOINTS = (
     b"""{"format": "airflow-provider-binlog/checkpoint", "version": 1,
@@ -259,6 +271,16 @@ def _whole_events() -> Sequence[bytes]:
     return tuple(bytes(event.data) for event in seeds.events())
 
 
+_SQL_TYPES = (
+    *(b"decimal(10,2) unsigned", b"varchar(40) compressed", b"datetime(6)", b"bit(9)"),
+    *(
+        b"enum('a','it''s','b,c')",
+        rb"set('x\\y','')",
+        b"double precision (7, 3)",
+        b"long varbinary",
+    ),
+)
+
 EVENT_TARGETS = (
     Target("header", EventHeader.parse, _whole_events),
     Target(
@@ -286,7 +308,9 @@ EVENT_TARGETS = (
     _event("table_map", _table_map, EventType.TABLE_MAP),
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
-    Target("manifest", _manifest, lambda: [_MANIFEST]),
+    Target("sql_type", _sql_type, lambda: _SQL_TYPES),
+    Target("manifest", _manifest, lambda: [_MANIFEST.encode()]),
+    Target("schema_file", _schema_file, lambda: [each.encode() for each in files_of(_MANIFEST)]),
     Target("checkpoint", _checkpoint, lambda: _CHECKPOINTS),
     Target("file_name", _file_name, lambda: (b"binlog.000001", b"a/b.c.000123.zst", b".1.gz")),
     Target("server_error", _server_error, lambda: [b"\xff\xd4\x04#HY000Could not find first log"]),

@@ -17,7 +17,7 @@ from tests.support.ranges import happen, live, stage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.manifest import Schema
+    from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
@@ -78,7 +78,9 @@ def schema(staged: Staged) -> Schema:
 
 
 def defaults(staged: Staged) -> dict[str, Default | None]:
-    return {column.name: column.default for column in schema(staged).columns if column.name != "id"}
+    return {
+        field.name: field.write_default for field in schema(staged).fields if field.name != "id"
+    }
 
 
 def test_known_defaults_are_those_that_select_shows(database: Database) -> None:
@@ -88,7 +90,7 @@ def test_known_defaults_are_those_that_select_shows(database: Database) -> None:
 
     (table,) = staged.manifest.tables
     (row,) = staged.rows(table)
-    assert table.images[row["_image"]] == ("id",)
+    assert table.images[row["_image"]] == (1,)
     found = defaults(staged)
     texts = ", ".join(f"CAST(`{name}` AS CHAR)" for name in found)
     (shown,) = database.query(f"SELECT {texts} FROM t")
@@ -116,7 +118,8 @@ def test_a_default_is_that_of_the_moment(database: Database) -> None:
     (table,) = capture(happened).manifest.tables
 
     assert [
-        [column.default for column in table.schema(part.schema).fields[1:]] for part in table.parts
+        [field.write_default for field in table.schema(part.schema).fields[1:]]
+        for part in table.parts
     ] == [[None, NULL], [Default("8"), NULL]]
 
 

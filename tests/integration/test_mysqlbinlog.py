@@ -65,7 +65,7 @@ def positions(log: Recorded) -> dict[str, list[int]]:
 
 def check_values(log: Recorded, image: Image, change: Change, *, before: Change) -> None:
     """Fail unless a staged row has what is printed of it, and nothing else."""
-    columns = change.schema.columns
+    columns = change.schema.fields
     shown = {columns[number - 1].name for number in image.values}
     assert shown <= change.values.keys()
     for number, text in image.values.items():

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.errors import UnsupportedError
 from tests.support.ranges import files, happen, live, plain, stage
+from tests.support.staged import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +32,10 @@ def apply(staged: Staged, defaults: dict[str, Row]) -> dict[str, list[Row]]:
     tables: dict[str, list[Row]] = {}
     for table in staged.manifest.tables:
         rows = tables.setdefault(table.table, [])
-        key = table.schemas[-1].key
+        key = table.schemas[-1].key_names
         moved: Row | None = None
         for change in staged.rows(table):
-            held = table.images[change["_image"]]
+            held = held_by(table, table.schemas[-1], change["_image"])
             assert all(change[name] is None for name in change.keys() - {*held, *CHANGE_COLUMNS})
             values = {name: plain(change[name]) for name in held}
             match change["_change_type"]:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, IMAGE, ROW, ChangeType
+from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.sql.session import Session
 from airflow_provider_binlog.staging.paths import part_key
 from tests.oracle.kinds import as_shown
+from tests.support.staged import held_by, named_in
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
@@ -68,6 +71,7 @@ class Replay:
             for statement in manifest.statements
             if not statement.type.endswith("DATABASE")
         ]
+        self._session = Session(manifest.identity.flavor)
         for step in sorted(steps, key=lambda step: step[0]):
             try:
                 if len(step) == 2:
@@ -93,7 +97,9 @@ class Replay:
             raise DifferenceError(f"not staged: {effect}")
 
     def _alter(self, statement: Statement) -> None:
-        staged = statement.type, tuple(name for _, name in statement.tables)
+        ddl = read_ddl(statement.text, self._session)
+        tables = () if ddl is None else tuple(name for _, name in ddl.tables)
+        staged = statement.type, tables
         for effect in self._effects:
             if staged == (effect.kind, effect.tables):
                 break
@@ -165,4 +171,5 @@ def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[_
         if len(rows) != part.rows:
             raise DifferenceError(f"{part.path} has {len(rows)} rows, not {part.rows}")
         for row in rows:
-            yield row[ROW], table.table, row, table.images[row[IMAGE]]
+            held = held_by(table, table.schema(part.schema), row[IMAGE])
+            yield row[ROW], named_in(part), row, held

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW, ChangeType
-from airflow_provider_binlog.manifest import Manifest, Schema, TableChanges
+from airflow_provider_binlog.manifest import Manifest, TableChanges
+from airflow_provider_binlog.schema import Schema, TruncateTable
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
@@ -116,9 +117,9 @@ def replay(folder: Path, source: str) -> Replayed:
                 table.clear()
                 continue
             change, row, schema = step
-            table.add_columns([column.name for column in schema.columns])
+            table.add_columns([field.name for field in schema.fields])
             try:
-                table.apply(change, row, schema.key)
+                table.apply(change, row, schema.key_names)
             except DifferenceError as error:
                 raise DifferenceError(
                     f"{name}, manifest {manifest.sequence}, _row {place}: {error}"
@@ -133,9 +134,11 @@ _Step = tuple[int, str, tuple[ChangeType, Row, Schema] | None]
 
 def _steps(folder: Path, source: str, manifest: Manifest) -> Iterator[_Step]:
     """Yield every change of a manifest, and None in its place for a table that is emptied."""
+    names = {table.id: table.table for table in manifest.tables}
     for statement in manifest.statements:
-        if statement.type == "TRUNCATE TABLE":
-            yield statement.row, statement.tables[0][1], None
+        for action in statement.actions:
+            if isinstance(action, TruncateTable):
+                yield statement.row, names[action.table], None
     for table in manifest.tables:
         yield from _changes(folder, source, table)
 

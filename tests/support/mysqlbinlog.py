@@ -17,9 +17,9 @@ from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Column
+    from airflow_provider_binlog.schema import Field
 
-Compare: TypeAlias = Callable[[str, Any, "Column"], bool]
+Compare: TypeAlias = Callable[[str, Any, "Field"], bool]
 
 _VERBS = {"INSERT INTO": ChangeType.INSERT, "DELETE FROM": ChangeType.DELETE, "UPDATE": None}
 _AT = re.compile(r"# at (\d+)")
@@ -94,7 +94,7 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
 
 
-def agrees(printed: str, type_: str, value: Any, column: Column) -> bool | None:
+def agrees(printed: str, type_: str, value: Any, column: Field) -> bool | None:
     """Whether a staged value is the printed one; None where print and value cannot be compared.
 
     Those are dates that are none, and changes of JSON documents, which are printed as functions.
@@ -120,15 +120,17 @@ def microseconds(printed: str) -> int:
     return sign * (whole + int(Decimal(seconds) * 1_000_000))
 
 
-def _agrees_bytes(printed: bytes, value: str | bytes, column: Column) -> bool:
+def _agrees_bytes(printed: bytes, value: str | bytes, column: Field) -> bool:
     if isinstance(value, str):
         charset = column.charset or ""
         return printed == value.encode(_CODECS.get(charset, charset))
     # Of a BINARY the zeros at its end are not logged.
-    return printed == (value.rstrip(b"\0") if column.mysql_type.startswith("binary") else value)
+    return printed == (
+        value.rstrip(b"\0") if (column.mysql_type or "").startswith("binary") else value
+    )
 
 
-def _agrees_compressed(printed: str, value: str | bytes, column: Column) -> bool:
+def _agrees_compressed(printed: str, value: str | bytes, column: Field) -> bool:
     """Compare what MariaDB compressed: behind a byte of 0 as it is, behind its size deflated."""
     data = _unquoted(printed)
     if data[:1] > b"\0":
@@ -138,27 +140,27 @@ def _agrees_compressed(printed: str, value: str | bytes, column: Column) -> bool
     return _agrees_bytes(data, value, column)
 
 
-def _agrees_json(printed: str, value: str, _: Column) -> bool:
+def _agrees_json(printed: str, value: str, _: Field) -> bool:
     """Compare a document, printed as SELECT does, or a text in one, without what JSON adds."""
     text = _unquoted(printed).decode()
     return bool(text == (json.loads(value) if value.startswith('"') else value))
 
 
-def _agrees_bits(printed: str, value: bytes | bool, _: Column) -> bool:
+def _agrees_bits(printed: str, value: bytes | bool, _: Field) -> bool:
     number = int.from_bytes(value, "big") if isinstance(value, bytes) else int(value)
     return int(printed[2:-1], 2) == number
 
 
-def _agrees_decimal(printed: str, value: Decimal | str, _: Column) -> bool:
+def _agrees_decimal(printed: str, value: Decimal | str, _: Field) -> bool:
     return printed == (value if isinstance(value, str) else f"{value:f}")
 
 
-def _agrees_enum(printed: str, value: str, column: Column) -> bool:
+def _agrees_enum(printed: str, value: str, column: Field) -> bool:
     # The number 0 is the invalid value.
     return ["", *_labels(column)][int(printed)] == value
 
 
-def _agrees_set(printed: str, value: str, column: Column) -> bool:
+def _agrees_set(printed: str, value: str, column: Field) -> bool:
     """Compare the labels of a SET, which is printed byte after byte, the lowest byte first."""
     bits = printed[2:-1]
     lowest_first = "".join(bits[at : at + 8][::-1] for at in range(0, len(bits), 8))
@@ -166,12 +168,12 @@ def _agrees_set(printed: str, value: str, column: Column) -> bool:
     return ",".join(label for label, bit in named if bit == "1") == value
 
 
-def _agrees_vector(printed: str, value: list[float], _: Column) -> bool:
+def _agrees_vector(printed: str, value: list[float], _: Field) -> bool:
     return printed == "[" + ",".join(f"{each:.5e}" for each in value) + "]"
 
 
-def _labels(column: Column) -> list[str]:
-    return [each.replace("''", "'") for each in _LABEL.findall(column.mysql_type)]
+def _labels(column: Field) -> list[str]:
+    return [each.replace("''", "'") for each in _LABEL.findall(column.mysql_type or "")]
 
 
 def _unquoted(printed: str) -> bytes:

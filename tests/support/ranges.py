@@ -16,6 +16,7 @@ from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.schema import DropTable, TruncateTable
 from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
@@ -106,23 +107,23 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
 
 
 def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Return the tables after all changes, one after another; statements in their places."""
+    """Return the tables after all changes, one after another; actions in their places."""
     changes: list[tuple[int, int, TableChanges | None, Any]] = [
         (int(row["_row"]), 1, table, row)
         for table in staged.manifest.tables
         for row in staged.rows(table)
     ]
-    # A statement applies behind the rows with a smaller place.
+    # A statement applies after the rows with a smaller number.
     changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
     tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
     for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
         if table is None:
-            if change.kind.startswith(("TRUNCATE", "DROP TABLE", "CREATE OR REPLACE")):
-                for _, name in change.tables:
-                    tables.pop(name, None)
+            for action in change.actions:
+                if isinstance(action, TruncateTable | DropTable):
+                    tables.pop(action.table, None)
             continue
-        content = tables.setdefault(table.table, {})
-        key = table.schemas[-1].key
+        content = tables.setdefault(table.id, {})
+        key = table.schemas[-1].key_names
         values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
         row = Counter([values])
         place = tuple(change[name] for name in key)
@@ -136,8 +137,11 @@ def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
         else:
             assert content[place][values] > 0
             content[place] = content[place] - row
+    names = {table.id: table.table for table in staged.manifest.tables}
     return {
-        name: sum(content.values(), start=Counter()) for name, content in tables.items() if content
+        names[table]: sum(content.values(), start=Counter())
+        for table, content in tables.items()
+        if content
     }
 
 

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.staging.paths import decode_name, part_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
+    from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 Row = dict[str, Any]
@@ -39,9 +40,20 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
             assert places == sorted(set(places))
             before: Row | None = None
             for change in changes:
-                _apply(rows, change, before, table.schemas[0].key)
+                _apply(rows, change, before, table.schemas[0].key_names)
                 before = change
     return manifests, tables
+
+
+def named_in(part: Part) -> str:
+    """Return the name that a part's table had when its rows were logged."""
+    return decode_name(part.path.split("/")[1])
+
+
+def held_by(table: TableChanges, schema: Schema, image: int) -> tuple[str, ...]:
+    """Return the columns that a row image holds, by their names in a schema."""
+    names = {field.id: field.name for field in schema.fields}
+    return tuple(names[each] for each in table.images[image])
 
 
 def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[Row]:

@@ -280,7 +280,7 @@ def test_sets_of_columns_are_numbered_as_their_rows_come() -> None:
             (None, None, 16),
             (20, None, None),
         ]
-        assert changes.images == (("id", "y"), ("id", "x"), ("id", "x", "y"), ("id", "z"))
+        assert changes.images == ((1, 3), (1, 2), (1, 2, 3), (1, 4))
 
 
 def test_short_images_of_wide_rows_become_several_parts() -> None:

@@ -22,7 +22,7 @@ from tests.support.mysqlbinlog import microseconds
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_provider_binlog.manifest import Column
+    from airflow_provider_binlog.schema import Field
 
 READ = [log for log in recorded() if log.case.refused is None]
 
@@ -61,7 +61,7 @@ def test_rows_prints_what_is_staged(
         (each.table, each.row[CHANGE_TYPE], each.row[FILE], each.row[ROW]) for each in staged
     ]
     for line, change in zip(lines, staged, strict=True):
-        columns = {column.name: column for column in change.schema.columns}
+        columns = {field.name: field for field in change.schema.fields}
         values = {name: read(value, columns[name]) for name, value in line["values"].items()}
         assert values == change.values
 
@@ -97,15 +97,16 @@ def test_verify_refuses_what_capture_refuses(
     assert (log.case.refused or "refused   0\n") in report
 
 
-def read(value: Any, column: Column) -> Any:
+def read(value: Any, column: Field) -> Any:
     """Return a printed value as it is staged."""
     if value is None:
         return None
     if column.arrow_type == "int64" and isinstance(value, str):
         return microseconds(value)
-    if column.mysql_type.startswith("bit") and column.arrow_type == "binary":
-        return int(value).to_bytes((int(column.mysql_type[4:-1]) + 7) // 8, "big")
-    return READERS.get(column.arrow_type.partition("(")[0], lambda each: each)(value)
+    mysql_type, arrow_type = column.mysql_type or "", column.arrow_type or ""
+    if mysql_type.startswith("bit") and arrow_type == "binary":
+        return int(value).to_bytes((int(mysql_type[4:-1]) + 7) // 8, "big")
+    return READERS.get(arrow_type.partition("(")[0], lambda each: each)(value)
 
 
 def read_bytes(value: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.facts import Facts, facts_of
 from airflow_provider_binlog.schema_history.shapes import (
     CANDIDATES_MAX,
     Key,
@@ -32,6 +32,7 @@ from airflow_provider_binlog.sql.alterations import (
     RenameColumn,
     SetDefault,
 )
+from airflow_provider_binlog.sql.column_types import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
 
 NO_KEY = Key((), primary=False, others=False)
@@ -236,8 +237,8 @@ def test_too_many_pasts_are_not_even_looked_at() -> None:
 
 
 def test_a_change_that_found_its_column_was_carried_out() -> None:
-    uuid = Facts(data_type="uuid")
-    after = Shape((ShapeColumn("a"), ShapeColumn("b", uuid)), NO_KEY)
+    uuid = Definition(SqlType("uuid"))
+    after = Shape((ShapeColumn("a"), ShapeColumn("b", facts_of(uuid))), NO_KEY)
     modify = ChangeColumn("b", "b", uuid, optional=True)
 
     (past,) = pasts(after, [modify], Flavor.MARIADB) or []

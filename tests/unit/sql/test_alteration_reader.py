@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.sql.alteration_reader import read_alterations, read_elements
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -22,8 +23,6 @@ from airflow_provider_binlog.sql.alterations import (
     RenameColumn,
     RewriteRows,
     SetDefault,
-    read_alterations,
-    read_elements,
 )
 from airflow_provider_binlog.sql.column_types import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
@@ -144,7 +143,7 @@ CASES: list[tuple[str, list[Alteration]]] = [
         "ALTER COLUMN IF EXISTS a SET DEFAULT (1, 2)",
         [
             SetDefault(
-                "a", Literal(LiteralKind.EXPRESSION, "1 , 2", in_brackets=True), optional=True
+                "a", Literal(LiteralKind.EXPRESSION, "( 1 , 2 )", in_brackets=True), optional=True
             )
         ],
     ),

@@ -1,0 +1,358 @@
+"""Reads what ALTER TABLE and CREATE TABLE do to a table's columns, its key and its rows.
+
+Every word counts here: a parser for many dialects passes over what it does not know, and over what
+is in version comments, and each of these may move a column. What is not understood is `Opaque`.
+
+Source: mysql-server, sql/sql_yacc.yy, alter_list_item and table_element; mariadb, the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.alterations import (
+    FIRST,
+    AddColumn,
+    AddPrimaryKey,
+    Alteration,
+    ChangeColumn,
+    ChangeIndexes,
+    ConvertCharset,
+    DropColumn,
+    DropPrimaryKey,
+    Opaque,
+    RenameColumn,
+    RewriteRows,
+    SetDefault,
+)
+from airflow_provider_binlog.sql.definitions import Definition, initial_default, read_definition
+from airflow_provider_binlog.sql.lexer import (
+    Reader,
+    Word,
+    chunks,
+    closing,
+    keyword,
+    outer_texts,
+)
+from airflow_provider_binlog.sql.literals import read_literal
+from airflow_provider_binlog.sql.table_options import TABLE_OPTIONS, ends_list, row_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_provider_binlog.sql.session import Session
+
+_PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
+# After a column of ORDER BY and a comma, these continue the list of alterations.
+_REPEATED = frozenset({"ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "MODIFY", "RENAME"})
+_ORDER_ITEM = 2
+_SHOWN = 60
+# Alterations that neither remove a row nor change a value under IGNORE.
+_HARMLESS = (AddColumn, RenameColumn, SetDefault)
+
+
+def read_alterations(
+    words: Sequence[Word], session: Session, *, ignore: bool = False
+) -> tuple[Alteration, ...]:
+    """Return what the words after `ALTER TABLE t` do, in their order.
+
+    New names of the table itself are no alteration: they are in `ddl.Renamed`.
+
+    Args:
+        words: Up to the end of the statement.
+        session: That ran it.
+        ignore: ALTER IGNORE TABLE: rows that do not fit are changed or removed.
+    """
+    found = tuple(_alterations(words, session))
+    if ignore and not _is_harmless(words, found):
+        found = (RewriteRows("ran under ALTER IGNORE TABLE"), *found)
+    return _with_key(found, session)
+
+
+def read_elements(words: Sequence[Word], session: Session) -> tuple[Alteration, ...]:
+    """Return what is in the brackets of CREATE TABLE or ADD: columns and keys."""
+    found = (each for chunk in chunks(words) for each in _element(chunk, session))
+    return _with_key(tuple(found), session)
+
+
+def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alteration, ...]:
+    """Return alterations whose new columns of the primary key are NOT NULL."""
+    keyed = {
+        name.casefold()
+        for each in found
+        if isinstance(each, AddPrimaryKey)
+        for name, _ in each.columns
+    }
+    return tuple(
+        replace(each, initial_default=initial_default(each.definition, session, nullable=False))
+        if isinstance(each, AddColumn) and each.name.casefold() in keyed
+        else each
+        for each in found
+    )
+
+
+def _is_harmless(words: Sequence[Word], found: Iterable[Alteration]) -> bool:
+    parts = [keyword(chunk[0]) for chunk in chunks(words) if chunk]
+    plain = all(isinstance(each, _HARMLESS) for each in found)
+    unlike = any(
+        isinstance(each, AddColumn) and (each.definition.unique or each.definition.primary)
+        for each in found
+    )
+    return plain and not unlike and len(parts) == len(tuple(found))
+
+
+def _alterations(words: Sequence[Word], session: Session) -> Iterator[Alteration]:
+    in_order = False
+    for chunk in chunks(_without_partitioning(words)):
+        first = keyword(chunk[0]) if chunk else ""
+        if in_order and len(chunk) <= _ORDER_ITEM and first not in _REPEATED:
+            continue  # the further columns of ORDER BY
+        in_order = first == "ORDER"
+        if in_order:
+            continue
+        reason = row_loss(chunk)
+        if reason is not None:
+            yield RewriteRows(reason)
+        if ends_list(chunk):
+            return
+        try:
+            yield from _alteration(Reader(chunk), first, chunk, session)
+        except UnsupportedError:
+            yield _opaque(chunk)
+
+
+def _without_partitioning(words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words before `PARTITION BY` and `REMOVE PARTITIONING`: no comma parts them."""
+    depth = 0
+    for index, word in enumerate(words[:-1]):
+        depth += (word == Word("(")) - (word == Word(")"))
+        pair = (keyword(word), keyword(words[index + 1]))
+        if depth == 0 and index and pair in (("PARTITION", "BY"), ("REMOVE", "PARTITIONING")):
+            return words[:index]
+    return words
+
+
+def _alteration(
+    reader: Reader, first: str, chunk: Sequence[Word], session: Session
+) -> Iterator[Alteration]:
+    if first == "ADD":
+        reader.take("ADD")
+        yield from _add(reader, chunk, session)
+    elif first == "DROP":
+        reader.take("DROP")
+        yield from _drop(reader, chunk)
+    elif first in ("CHANGE", "MODIFY"):
+        yield from _change(reader, session)
+    elif first == "RENAME":
+        yield from _rename(reader)
+    elif first == "CONVERT":
+        yield from _convert(chunk)
+    elif first == "ALTER":
+        yield from _set_default(reader)
+    elif first not in TABLE_OPTIONS or _hides_alteration(chunk):
+        yield _opaque(chunk)
+
+
+def _hides_alteration(chunk: Sequence[Word]) -> bool:
+    """Whether words are in it that change columns, where none are expected."""
+    hidden = {"ADD", "CHANGE", "DROP", "MODIFY", "RENAME", "VERSIONING"}
+    return not hidden.isdisjoint(outer_texts(chunk)[1:])
+
+
+def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
+    texts = outer_texts(chunk)[1:3]
+    if texts[:1] == ["PARTITION"]:
+        return
+    if texts in (["SYSTEM", "VERSIONING"], ["PERIOD", "FOR"]):
+        yield _opaque(chunk)
+        return
+    column = reader.take("COLUMN")
+    optional = _condition(reader)
+    rest = reader.rest()
+    if rest and rest[0] == Word("("):
+        if rest[-1] != Word(")") or optional:
+            yield _opaque(chunk)
+            return
+        yield from read_elements(rest[1:-1], session)
+    elif column:
+        yield from _column(Reader(rest), session, optional=optional)
+    else:
+        yield from _element(rest, session, optional=optional)
+
+
+def _element(
+    chunk: Sequence[Word], session: Session, *, optional: bool = False
+) -> Iterator[Alteration]:
+    """Read a column or a key."""
+    try:
+        yield from _key_or_column(chunk, session, optional=optional)
+    except UnsupportedError:
+        yield _opaque(chunk)
+
+
+def _key_or_column(
+    chunk: Sequence[Word], session: Session, *, optional: bool
+) -> Iterator[Alteration]:
+    texts = outer_texts(chunk)
+    first, second = (*texts, "", "")[:2]
+    if first == "CONSTRAINT":
+        texts = [each for each in texts[1:3] if each in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")]
+        first = texts[0] if texts else "?"
+    if "IF" in texts[:4]:
+        yield _opaque(chunk)
+    elif first == "PRIMARY":
+        yield AddPrimaryKey(_key_columns(chunk))
+    elif first == "UNIQUE":
+        yield ChangeIndexes()
+    elif first in _PLAIN_KEYS or (first == "VECTOR" and second in ("INDEX", "KEY")):
+        return
+    elif first == "?" or (first == "PERIOD" and second == "FOR"):
+        yield _opaque(chunk)
+    else:
+        yield from _column(Reader(chunk), session, optional=optional)
+
+
+def _column(reader: Reader, session: Session, *, optional: bool = False) -> Iterator[Alteration]:
+    name = reader.name()
+    definition, after = _definition(reader.rest(), session)
+    if optional and definition.primary:
+        raise UnsupportedError("a key that may be there already")
+    yield AddColumn(name, definition, initial_default(definition, session), after, optional)
+    yield from _own_keys(name, definition)
+
+
+def _change(reader: Reader, session: Session) -> Iterator[Alteration]:
+    modify = reader.take("CHANGE", "MODIFY") == "MODIFY"
+    reader.take("COLUMN")
+    optional = _condition(reader)
+    old = reader.name()
+    name = old if modify else reader.name()
+    definition, after = _definition(reader.rest(), session)
+    yield ChangeColumn(old, name, definition, after, optional)
+    yield from _own_keys(name, definition)
+
+
+def _own_keys(name: str, definition: Definition) -> Iterator[Alteration]:
+    if definition.primary:
+        yield AddPrimaryKey(((name, 0),))
+    if definition.unique:
+        yield ChangeIndexes()
+
+
+def _definition(words: Sequence[Word], session: Session) -> tuple[Definition, str | None]:
+    """Return what a definition says, and the column it puts its own after."""
+    after = None
+    # After the other words it names a table or a sequence.
+    before = keyword(words[-2]) if len(words) > 1 else ""
+    if before == "AFTER":
+        after, words = Reader(words[-1:]).name(), words[:-2]
+    elif words and keyword(words[-1]) == "FIRST" and before not in ("REFERENCES", "FOR", "."):
+        after, words = FIRST, words[:-1]
+    texts = outer_texts(words)
+    if not texts or "AFTER" in texts or "FIRST" in texts:
+        raise UnsupportedError("a column whose place is not clear")
+    return read_definition(words, session), after
+
+
+def _drop(reader: Reader, chunk: Sequence[Word]) -> Iterator[Alteration]:
+    what = reader.take(
+        *("PRIMARY", "INDEX", "KEY", "FOREIGN", "CHECK", "CONSTRAINT", "PARTITION", "COLUMN")
+    )
+    if what is None and outer_texts(chunk)[1:3] in (["SYSTEM", "VERSIONING"], ["PERIOD", "FOR"]):
+        yield _opaque(chunk)
+        return
+    if what == "PRIMARY":
+        yield DropPrimaryKey()
+        return
+    if what in ("FOREIGN", "CHECK", "PARTITION"):
+        return
+    optional = _condition(reader)
+    name = reader.name()
+    reader.take("RESTRICT", "CASCADE")
+    if reader.rest():
+        yield _opaque(chunk)
+    elif what in ("INDEX", "KEY", "CONSTRAINT"):
+        yield drop_index(name)
+    else:
+        yield DropColumn(name, optional)
+
+
+def drop_index(name: str) -> Alteration:
+    """Return what dropping the index of this name does."""
+    return DropPrimaryKey() if name.upper() == "PRIMARY" else ChangeIndexes()
+
+
+def _rename(reader: Reader) -> Iterator[Alteration]:
+    reader.take("RENAME")
+    if reader.take("COLUMN"):
+        if _condition(reader):
+            raise UnsupportedError("a column that may not be there")
+        old = reader.name()
+        if not reader.take("TO"):
+            raise UnsupportedError("a column without a new name")
+        yield RenameColumn(old, reader.name())
+
+
+def _convert(chunk: Sequence[Word]) -> Iterator[Alteration]:
+    texts = outer_texts(chunk)
+    if texts[1:2] != ["TO"]:
+        return  # a partition, or a table that becomes one
+    named = texts[4:5] if texts[2:4] == ["CHARACTER", "SET"] else texts[3:4]
+    charset = named[0].lower() if named else ""
+    known = charset and charset not in ("default", "utf8")
+    yield ConvertCharset(charset if known else None)
+
+
+def _set_default(reader: Reader) -> Iterator[Alteration]:
+    reader.take("ALTER")
+    if reader.take("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        return  # whether it is visible, or enforced
+    reader.take("COLUMN")
+    optional = _condition(reader)
+    name = reader.name()
+    literal = None
+    if reader.take("SET"):
+        if not reader.take("DEFAULT"):
+            yield SetDefault(name, None, optional)  # VISIBLE and INVISIBLE
+            return
+        literal = read_literal(reader.rest())
+    yield SetDefault(name, literal, optional)
+
+
+def _condition(reader: Reader) -> bool:
+    """Move past IF EXISTS and IF NOT EXISTS."""
+    if not reader.take("IF"):
+        return False
+    reader.take("NOT")
+    if not reader.take("EXISTS"):
+        raise UnsupportedError("IF without EXISTS")
+    return True
+
+
+def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
+    """Return the columns between the first brackets: `(a, b(10) DESC)`."""
+    start = next((i for i, word in enumerate(chunk) if word == Word("(")), len(chunk))
+    end = closing(chunk, start)
+    columns = []
+    for part in chunks(chunk[start + 1 : end]):
+        reader = Reader(part)
+        name, prefix = reader.name(), 0
+        if reader.take("("):
+            prefix = _number(reader.name())
+        columns.append((name, prefix))
+    if not columns:
+        raise UnsupportedError("a key without columns")
+    return tuple(columns)
+
+
+def _number(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError as error:
+        raise UnsupportedError("a prefix of a key that is no number") from error
+
+
+def _opaque(chunk: Sequence[Word]) -> Opaque:
+    return Opaque(" ".join(word.text for word in chunk)[:_SHOWN])
