@@ -88,6 +88,7 @@ REPLACED = [
         (
             r"(?:add |strict[- ]|pytest\W+|_)markers?|markers? = \[",  # pytest calls them so.
             r"(?:quotation|question|exclamation) marks?",  # Punctuation.
+            r"</?marker|marker-end",  # An arrow's tip in SVG.
         ),
     ),
     Replaced("seal", r"seal(?:s|ed|ing)?"),
