@@ -89,7 +89,8 @@ def test_a_source_is_serialised_as_its_fields() -> None:
     assert first == second
     dag = DagSerialization.from_dict(json.loads(first))
     for task_id in ("changes", "stage"):
-        assert dag.get_task(task_id).source == SHOP.serialize()
+        task: Any = dag.get_task(task_id)
+        assert task.source == SHOP.serialize()
     assert dag.get_task("mapped").is_mapped
     assert dag.get_task("stage").upstream_task_ids == {"changes"}
 

@@ -19,7 +19,7 @@ from airflow_provider_binlog.position import Flavor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.transport.server.information_schema import ServerColumn
+    from airflow_provider_binlog.transport.server.server_column import ServerColumn
     from airflow_provider_binlog.transport.server.version import ServerVersion
 
 NULL = ColumnDefault(None)

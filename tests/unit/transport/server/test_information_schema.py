@@ -8,12 +8,12 @@ import pytest
 
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server.information_schema import (
-    ServerColumn,
     ServerTable,
     ServerTables,
     _column,
     _labels,
 )
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 
 # As MySQL 9.7 and MariaDB 10.11 and 11.8 print the same ENUM.
 PRINTED = r"""enum('a\\b','it''s','new\nline','c,d','tab	','dq"','%','é','z\0y','\r')"""
