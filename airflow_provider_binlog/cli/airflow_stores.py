@@ -61,7 +61,7 @@ class MetastoreVariableStore:
 
 
 def let_hooks_read_the_database() -> None:
-    """Let the Task SDK find connections where no task is: as `airflow connections test` does."""
+    """Let the Task SDK find connections outside of a task, as `airflow connections test` does."""
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
 
 

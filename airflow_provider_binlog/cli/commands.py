@@ -90,7 +90,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     ),
     Command(
         "status",
-        "Say where a server's log stands and what it lacks for capture",
+        "Show where a server's log ends and what it lacks for capture",
         f"{PACKAGE}.status:run",
         (
             Argument(
@@ -101,7 +101,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     ),
     Group(
         "checkpoint",
-        "Show or set where capture stands",
+        "Show or set a source's checkpoint",
         (
             Command("show", "Print the checkpoint", f"{PACKAGE}.checkpoint:show", (_NAME,)),
             Command(
@@ -114,7 +114,7 @@ COMMANDS: tuple[Command | Group, ...] = (
                         ("--from-manifests",),
                         {
                             "metavar": "STAGING_PATH",
-                            "help": "behind the newest manifest that is staged there",
+                            "help": "after the newest manifest that is staged there",
                         },
                     ),
                     Argument(

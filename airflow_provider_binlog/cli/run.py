@@ -1,4 +1,4 @@
-"""Run a command: parse, call, and turn what went wrong into one line."""
+"""Run a command: parse, call, and turn an error into one line."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the command that was parsed; return the exit code.
 
-    A reader that goes away (`| head`) is no error. What we raise ourselves, and what the system
-    says of files, is one line on standard error. Anything else is a mistake of ours, and shows.
+    A reader that closes the pipe (`| head`) is no error. A `BinlogError` or an error of the file
+    system is printed as one line on standard error. Any other exception is a bug, and is raised.
     """
     try:
         _function(arguments.command_path)(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output once more as it ends: give it a place that takes it.
+        # Python flushes standard output once more as it ends: give it a file that accepts it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except BinlogError as error:
         return _fail(str(error))
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{place}{error.strerror or error}")
+        file = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{file}{error.strerror or error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
     return 0

@@ -1,4 +1,4 @@
-"""`status`: where a server's log stands, and what it lacks for capture."""
+"""`status`: where a server's log ends, and what it lacks for capture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ def run(arguments: argparse.Namespace) -> None:
     """
     settings = read_settings(arguments.source)
     with closing(settings.connect()) as connection:
-        values = questions.global_variables(connection)
+        values = queries.global_variables(connection)
         _print("server", f"{settings.address}, {values.get('version', '')}")
         # Before what a server without a log, or an account without privileges, cannot answer.
-        questions.check_setup(connection)
-        identity = questions.identify(connection)
-        logs = questions.binary_logs(connection)
+        queries.check_setup(connection)
+        identity = queries.identify(connection)
+        logs = queries.binary_logs(connection)
         _print("identity", f"{identity.flavor.value} {identity.server}")
         _print("log", f"{len(logs)} files, {sum(log.size for log in logs)} bytes")
-        _print("oldest", str(questions.first_position(connection)))
-        _print("end", str(questions.log_end(connection)))
-        _print("executed", questions.gtid_executed(connection) or "-")
+        _print("oldest", str(queries.first_position(connection)))
+        _print("end", str(queries.log_end(connection)))
+        _print("executed", queries.gtid_executed(connection) or "-")
     found = unlogged_foreign_keys(settings.connect, lambda name, _: name not in _OWN_DATABASES)
     for key in found.unlogged:
         _print("unlogged", str(key))

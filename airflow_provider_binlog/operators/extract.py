@@ -202,7 +202,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         if found := str(log.unlogged_foreign_keys(request.tables.matches, logged)):
             self.log.warning(
                 "%s: foreign keys that change captured rows without an event in the log, so that "
-                "the lake keeps their former values: %s",
+                "the lake keeps their previous values: %s",
                 request.source_name,
                 found,
             )

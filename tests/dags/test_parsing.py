@@ -70,9 +70,12 @@ def test_the_example_is_wired_by_its_arguments() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["sensors", "triggers", "hooks"])
-def test_the_triggerer_loads_no_numpy(kind: str) -> None:
-    load = f"import sys, airflow_provider_binlog.{kind}.binlog"
-    check = "sys.exit(bool({'numpy', 'pyarrow', 'pyspark'} & sys.modules.keys()))"
+def test_the_triggerer_loads_no_numpy() -> None:
+    load = "import sys; from importlib import import_module"
+    check = """
+for kind in ["triggers", "hooks", "sensors"]:
+    import_module(f"airflow_provider_binlog.{kind}.binlog")
+    assert not {"numpy", "pyarrow", "pyspark"} & sys.modules.keys(), kind
+"""
 
-    subprocess.run([sys.executable, "-c", f"{load}; {check}"], check=True)
+    subprocess.run([sys.executable, "-c", f"{load}\n{check}"], check=True)

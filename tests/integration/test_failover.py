@@ -1,4 +1,4 @@
-"""GTID sets as a start, as a stop, and as the place where another server takes over."""
+"""GTID sets as a start, as a stop, and as the position of a failover."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Capture(Ranges):
         if store is not None:
             self.store, self.log = store, ManifestLog(store, "shop")
 
-    def look(self, server: Server, **options: Any) -> SourceState:
+    def state(self, server: Server, **options: Any) -> SourceState:
         """Return the state of the source on a server."""
         log = ServerLog(settings_of(server), **options)
         start = Position("binlog.000001", FIRST_OFFSET).to_json()
@@ -158,7 +158,7 @@ class Capture(Ranges):
     def run(self, server: Server, *, moves: bool = True, **options: Any) -> Manifest:
         """Stage up to the end of a server's log, and move the checkpoint."""
         log = ServerLog(settings_of(server), **options)
-        state = self.look(server, **options)
+        state = self.state(server, **options)
         assert state.has_work
         saved = state.checkpoint
         start = saved.position if saved else state.start
@@ -214,7 +214,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     pair.replica.execute(own_domain, "INSERT INTO visits VALUES ('by itself')")
     pair.replicate("START")
     pair.catch_up()
-    assert not capture.look(source).has_work
+    assert not capture.state(source).has_work
     pair.source.execute("INSERT INTO visits VALUES ('not captured')", "XA COMMIT 'x'")
     pair.catch_up()
     pair.replicate("STOP")
@@ -232,7 +232,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     assert again.stop.logged is None
     assert again.identity.log_name == "other"
     assert again.start.gtid == capture.staged[1].stop.gtid
-    assert not capture.look(replica).has_work
+    assert not capture.state(replica).has_work
 
     execute(replica, "FLUSH BINARY LOGS")
     pair.replica.execute("DELETE FROM t WHERE id = 2", "INSERT INTO visits VALUES ('z')")
@@ -324,11 +324,11 @@ def test_a_table_without_changes_during_failovers(quick_workplace: Workplace) ->
     assert recorded(workplace, idle) == "C"
 
 
-@pytest.mark.parametrize("step", ["behind", "before"])
+@pytest.mark.parametrize("step", ["after", "before"])
 def test_a_merge_that_is_killed_during_a_failover(
     step: str, quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind the table's commit, or between its properties and the commit."""
+    """After the table's commit, or between its properties and the commit."""
     source, table = a_table(quick_workplace)
     table.insert(id=1)
     seal(source, "A")
@@ -339,7 +339,7 @@ def test_a_merge_that_is_killed_during_a_failover(
     merge = lake.merge
 
     def die(*arguments: Any) -> None:
-        if step == "behind":
+        if step == "after":
             merge(*arguments)
         raise RuntimeError("killed")
 
@@ -430,7 +430,7 @@ def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
     # Of `t`, then of `visits`.
     assert stage(gtids(4, 4)) == ["9"]
     assert stage(gtids(4, 2)) == ["9", *"34"]
-    # What is in the set stands behind the place where the first one begins that is not.
+    # Transactions of the set are logged after the first one that is not in it.
     assert stage(gtids(1, 3)) == [*"2349", "4"]
     assert stage(gtids(1, 1), gtids(3, 3)) == [*"23", *"23"]
 

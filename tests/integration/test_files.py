@@ -56,8 +56,8 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     held: Variables = {}
     store = SimpleNamespace(get=held.get, set=held.__setitem__)
     for module in (extract, "airflow_provider_binlog.operators.checkpoint"):
-        place = module if isinstance(module, str) else module.__name__
-        monkeypatch.setattr(f"{place}.AirflowVariableStore", lambda: store)
+        name = module if isinstance(module, str) else module.__name__
+        monkeypatch.setattr(f"{name}.AirflowVariableStore", lambda: store)
     return held
 
 
@@ -246,7 +246,7 @@ def test_a_file_that_was_not_copied_is_missed(
     with pytest.raises(AirflowFailException, match=f"ends inside an event.*{second.name}"):
         stage(**arguments)
 
-    # Cut between two transactions, it is the next file that tells.
+    # Cut between two transactions, only the next file shows it.
     second.write_bytes(whole)
     second.write_bytes(whole[: group_starts(second)[-1]])
     with pytest.raises(AirflowFailException, match="transactions are missing in front"):

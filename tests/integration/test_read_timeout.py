@@ -1,4 +1,4 @@
-"""A connection's `read_timeout` holds for the stream of the log, as for questions."""
+"""A connection's `read_timeout` applies to the stream of the log, as to queries."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def test_every_stream_has_it(mysql97: Server, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("silence", "period"), [(3, 1), (60, 10), (600, 10)])
-def test_signs_of_life_come_before_the_connection_counts_as_lost(
+def test_heartbeats_arrive_before_the_connection_counts_as_lost(
     silence: int, period: int, mysql97: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    sent: list[str] = []
 
-    def ask(connection: Any, statement: str) -> list[sql.Row]:
-        asked.append(statement)
+    def query(connection: Any, statement: str) -> list[sql.Row]:
+        sent.append(statement)
         return sql.ask(connection, statement)
 
-    monkeypatch.setattr(live, "ask", ask)
+    monkeypatch.setattr(live, "ask", query)
     with closing(ConnectionSettings(mysql97.host, mysql97.port, "root").connect()) as connection:
         end = log_end(connection)
 
     list(source_of(mysql97, silence_seconds_max=silence).blocks(end))
 
-    (beats,) = (each for each in asked if "@source_heartbeat_period" in each)
+    (beats,) = (each for each in sent if "@source_heartbeat_period" in each)
     assert beats.startswith(f"SET @source_heartbeat_period = {period * 10**9},")

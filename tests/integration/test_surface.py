@@ -19,7 +19,7 @@ from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 from tests.fixtures import mysql
 from tests.services.servers import Server
@@ -43,12 +43,12 @@ def database(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
 
 def log_end() -> Position:
     with closing(BinlogHook().get_conn()) as connection:
-        return questions.log_end(connection)
+        return queries.log_end(connection)
 
 
 def checkpoint_at(position: Position, **changed: str) -> str:
     with closing(BinlogHook().get_conn()) as connection:
-        identity = questions.identify(connection)
+        identity = queries.identify(connection)
     fields = {**identity.to_json(), **changed}
     checkpoint = Checkpoint(type(identity).from_json(fields), position, 1, "2026-11-21", "a test")
     return checkpoint.encode()
@@ -132,7 +132,7 @@ def test_a_start_is_resolved(database: Database) -> None:
 def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> None:
     database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     with closing(BinlogHook().get_conn()) as connection:
-        applied = questions.gtid_executed(connection)
+        applied = queries.gtid_executed(connection)
     at = log_end()
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
 
@@ -189,7 +189,7 @@ def test_an_unreachable_server_is_tried_again(
         sensor().poke({})
 
 
-def test_it_defers_and_looks_again_when_woken(
+def test_it_defers_and_queries_again_when_resumed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = log_end()

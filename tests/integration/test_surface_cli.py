@@ -131,7 +131,7 @@ def test_events_are_those_of_show_binlog_events(
 
 
 def _known(line: str) -> str:
-    """Leave out what only the server can tell: the name that MariaDB 11 gives a collation."""
+    """Leave out what only the server knows: the name that MariaDB 11 gives a collation."""
     before, collate, after = line.partition(" COLLATE ")
     return before if collate and ("uca1400" in after or after.isdigit()) else line
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from tests.support.lake import Lake
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ MORE_CHANGES = (
     "DELETE FROM orders WHERE id = 3",
     "INSERT INTO orders (id, note) VALUES (3, 'again'), (5, 'short-lived')",
     "DELETE FROM orders WHERE id = 5",
-    # The key of one row goes to the other, and back comes what it was.
+    # Two rows exchange their keys.
     "BEGIN",
     "UPDATE orders SET id = 4 WHERE id = 1",
     "UPDATE orders SET id = 1 WHERE id = 2",
@@ -120,8 +120,8 @@ def create_shop_airflow(
     server = database.server
     binlog = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
     with closing(database.connect()) as connection:
-        # The log of a server that tests share holds what no capture may pass over.
-        start = questions.log_end(connection)
+        # The log of a server that tests share holds events that capture refuses.
+        start = queries.log_end(connection)
     return create_airflow(
         **environment.variables,
         **lake.connections,

@@ -120,28 +120,38 @@ def query(sql: str) -> Made:
     return Made(EventType.QUERY, builder.query(sql))
 
 
-@st.composite
-def statements(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
+# Made once: a strategy that is made for every draw takes more time than the draw.
+_NAMED_TABLES = st.lists(
+    # Servers reuse an id after a while, for another table.
+    st.tuples(st.sampled_from(TABLES), st.sampled_from([1, 2, 7, 1 << 40])),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda pair: pair[1],
+)
+_IDS = st.lists(st.integers(0, 99), min_size=1, max_size=3)
+_COUNTS = [st.integers(0, count) for count in range(10)]
+_AFTER = {
+    width: st.none() | st.sets(st.integers(0, width - 1), min_size=1).map(sorted)
+    for width in {len(table.columns) for table in TABLES}
+}
+
+
+def _draw_statement(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
     """Return what one statement logs: a note, the TABLE_MAPs, rows events of any of the tables."""
     version = 1 if flavor is Flavor.MARIADB else 2
     note = EventType.ANNOTATE_ROWS if flavor is Flavor.MARIADB else EventType.ROWS_QUERY
-    # Servers use an id anew after a while, for another table.
-    named = st.tuples(st.sampled_from(TABLES), st.sampled_from([1, 2, 7, 1 << 40]))
-    chosen = draw(st.lists(named, min_size=1, max_size=3, unique_by=lambda pair: pair[1]))
-    tables = [replace(table, table_id=table_id) for table, table_id in chosen]
+    tables = [replace(table, table_id=table_id) for table, table_id in draw(_NAMED_TABLES)]
     events = [Made(note, b"\x05hello")] if draw(st.booleans()) else []
     events += [maps(table, flavor) for table in tables]
-    rows = draw(st.lists(st.sampled_from(tables), min_size=1, max_size=4))
-    ids = st.lists(st.integers(0, 99), min_size=1, max_size=3)
-    for index, table in enumerate(rows):
-        ends = index == len(rows) - 1
-        columns = st.sets(st.integers(0, len(table.columns) - 1), min_size=1)
-        after = draw(st.none() | columns.map(sorted))
+    last = draw(_COUNTS[3])
+    for index in range(last + 1):
+        table = tables[draw(_COUNTS[len(tables) - 1])]
+        after = draw(_AFTER[len(table.columns)])
         if after is None:
-            events.append(insert(table, draw(ids), version=version, ends=ends))
+            events.append(insert(table, draw(_IDS), version=version, ends=index == last))
         else:
-            events.append(update(table, draw(ids), after, version=version, ends=ends))
-    if draw(st.integers(0, 5)) == 0:
+            events.append(update(table, draw(_IDS), after, version=version, ends=index == last))
+    if draw(_COUNTS[5]) == 0:
         dummy = replace(TABLES[0], table_id=DUMMY_TABLE_ID)
         events.append(insert(dummy, [], version=version))
     return events
@@ -150,15 +160,20 @@ def statements(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
 _XA_NAME = "X'61',X'62',1"
 _INSIDE = ("SAVEPOINT `s`", "ROLLBACK TO `s`", "CREATE TABLE t (a int) START TRANSACTION")
 _ALONE = ("DROP TABLE `a`", "TRUNCATE shop.a", "GRANT SELECT ON a TO b", "CREATE TABLE a (id int)")
+_SAMPLED_INSIDE = st.sampled_from(_INSIDE)
+_SAMPLED_ALONE = st.sampled_from(_ALONE)
 
 
-@st.composite
-def _changes(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
-    """Return what stands between the beginning and the end of a transaction."""
-    part = statements(flavor) | st.sampled_from(_INSIDE).map(lambda sql: [query(sql)])
-    usual = st.lists(statements(flavor), max_size=3)
-    parts = draw(usual | usual | st.lists(part, max_size=4))
-    return list(itertools.chain.from_iterable(parts))
+def _draw_changes(draw: st.DrawFn, flavor: Flavor) -> list[Made]:
+    """Return the events between the start and the end of a transaction."""
+    mixed = draw(_COUNTS[2]) == 2
+    events = []
+    for _ in range(draw(_COUNTS[4 if mixed else 3])):
+        if mixed and draw(st.booleans()):
+            events.append(query(draw(_SAMPLED_INSIDE)))
+        else:
+            events += _draw_statement(draw, flavor)
+    return events
 
 
 _ENDS = (
@@ -166,9 +181,19 @@ _ENDS = (
     query("COMMIT"),
     query("ROLLBACK"),
 )
+_SAMPLED_ENDS = st.sampled_from(_ENDS)
 
 
-@st.composite
+_MYSQL_STARTS = st.sampled_from(
+    [*["gtid"] * 4, "gtid", "other", "original", "old", "tagged", "anonymous"]
+)
+_MYSQL_FORMS = st.sampled_from([*["transaction"] * 6, "alone", "xa", "xa end", "cut"])
+_MARIADB_FORMS = st.sampled_from([*["transaction"] * 6, "alone", "alter", "xa", "xa end", "cut"])
+_FILE_ENDS: st.SearchStrategy[list[Made]] = st.sampled_from(
+    [[], [Made(EventType.STOP)], [Made(EventType.ROTATE)]]
+)
+
+
 def _mysql_group(draw: st.DrawFn, number: int) -> list[Made]:
     micros = 1_700_000_000_000_000 + number * 7
     starts = {
@@ -180,53 +205,52 @@ def _mysql_group(draw: st.DrawFn, number: int) -> list[Made]:
         "tagged": builder.gtid_tagged(number, "t", commit_timestamp_us=micros),
         "anonymous": builder.gtid(0, server=None, commit_timestamp_us=micros),
     }
-    kind = draw(st.sampled_from(["gtid"] * 4 + list(starts)))
+    kind = draw(_MYSQL_STARTS)
     code = {"tagged": EventType.GTID_TAGGED, "anonymous": EventType.ANONYMOUS_GTID}.get(
         kind, EventType.GTID
     )
     timestamp = 1_600_000_000 + number
     start = Made(code, starts[kind], timestamp=timestamp)
-    shape = draw(st.sampled_from(["transaction"] * 6 + ["alone", "xa", "xa end", "cut"]))
-    if shape == "alone":
-        return [start, query(draw(st.sampled_from(_ALONE)))]
-    if shape == "xa end":
+    form = draw(_MYSQL_FORMS)
+    if form == "alone":
+        return [start, query(draw(_SAMPLED_ALONE))]
+    if form == "xa end":
         return [start, query(f"XA {draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {_XA_NAME}")]
-    inner = draw(_changes(Flavor.MYSQL))
-    if shape == "xa":
+    inner = _draw_changes(draw, Flavor.MYSQL)
+    if form == "xa":
         prepare = builder.xa_prepare(b"a", b"b", one_phase=draw(st.booleans()))
         xa_end = [query(f"XA END {_XA_NAME}"), Made(EventType.XA_PREPARE, prepare)]
         return [start, query(f"XA START {_XA_NAME}"), *inner, *xa_end]
-    end = [] if shape == "cut" else [draw(st.sampled_from(_ENDS))]
+    end = [] if form == "cut" else [draw(_SAMPLED_ENDS)]
     return [start, query("BEGIN"), *inner, *end]
 
 
-@st.composite
 def _mariadb_group(draw: st.DrawFn, number: int) -> list[Made]:
-    shape = draw(st.sampled_from(["transaction"] * 6 + ["alone", "alter", "xa", "xa end", "cut"]))
-    flags = {"alone": 0x29, "alter": 0x29, "xa": 0x4C, "xa end": 0x8D}.get(shape, 0x0C)
-    xa = (1, b"a", b"b") if shape.startswith("xa") else None
-    extra = bytes([draw(st.sampled_from([0, 2]))]) if shape == "alter" else b""
+    form = draw(_MARIADB_FORMS)
+    flags = {"alone": 0x29, "alter": 0x29, "xa": 0x4C, "xa end": 0x8D}.get(form, 0x0C)
+    xa = (1, b"a", b"b") if form.startswith("xa") else None
+    extra = bytes([draw(st.sampled_from([0, 2]))]) if form == "alter" else b""
     domain = draw(st.sampled_from([0, 0, 7]))
     body = builder.mariadb_gtid(number, domain=domain, flags=flags, xa=xa, extra=extra)
     server_id = draw(st.sampled_from([1, 1, 300]))
     start = Made(
         EventType.MARIADB_GTID, body, timestamp=1_600_000_000 + number, server_id=server_id
     )
-    if shape == "alter":
+    if form == "alter":
         return [start, query("ALTER TABLE a ADD z int")]
-    if shape == "alone":
-        return [start, query(draw(st.sampled_from(_ALONE)))]
-    if shape == "xa end":
+    if form == "alone":
+        return [start, query(draw(_SAMPLED_ALONE))]
+    if form == "xa end":
         return [start, query(f"XA ROLLBACK {_XA_NAME}")]
-    inner = draw(_changes(Flavor.MARIADB))
-    if shape == "xa":
+    inner = _draw_changes(draw, Flavor.MARIADB)
+    if form == "xa":
         prepare = Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b"))
         return [start, *inner, query(f"XA END {_XA_NAME}"), prepare]
-    end = [] if shape == "cut" else [draw(st.sampled_from(_ENDS))]
+    end = [] if form == "cut" else [draw(_SAMPLED_ENDS)]
     return [start, *inner, *end]
 
 
-_GROUPS: dict[Flavor, Callable[[int], st.SearchStrategy[list[Made]]]] = {
+_GROUPS: dict[Flavor, Callable[[st.DrawFn, int], list[Made]]] = {
     Flavor.MYSQL: _mysql_group,
     Flavor.MARIADB: _mariadb_group,
 }
@@ -244,19 +268,19 @@ _IGNORED = Made(200, b"?", flags=IGNORABLE)
 
 @st.composite
 def group_lists(draw: st.DrawFn, flavor: Flavor) -> list[list[Made]]:
-    """Return one to three files of events behind their FORMAT_DESCRIPTION; each may end cut."""
+    """Return one to three files of events without their FORMAT_DESCRIPTION; each may end cut."""
     numbers = itertools.count(1)
     files = []
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(1 + draw(_COUNTS[2])):
         events = []
-        for _ in range(draw(st.integers(0, 6))):
-            group = draw(_GROUPS[flavor](next(numbers)))
+        for _ in range(draw(_COUNTS[6])):
+            group = _GROUPS[flavor](draw, next(numbers))
             events += group
-            if draw(st.integers(0, 9)) == 0:
+            if draw(_COUNTS[9]) == 0:
                 events.append(_IGNORED)
             if is_open(group):
                 break  # it was cut, and so is the file
-        events += draw(st.sampled_from([[], [Made(EventType.STOP)], [Made(EventType.ROTATE)]]))
+        events += draw(_FILE_ENDS)
         files.append(events)
     return files
 
@@ -270,18 +294,18 @@ def broken(draw: st.DrawFn, flavor: Flavor) -> list[list[Made]]:
         return files
     events = draw(st.sampled_from(full))
     index = draw(st.integers(0, len(events) - 1))
-    place = draw(st.integers(0, len(events)))
+    at = draw(st.integers(0, len(events)))
     match draw(st.sampled_from(["drop", "copy", "move", "refused"])):
         case "drop":
             events.pop(index)
         case "copy":
-            events.insert(place, events[index])
+            events.insert(at, events[index])
         case "move":
-            events.insert(min(place, len(events) - 1), events.pop(index))
+            events.insert(min(at, len(events) - 1), events.pop(index))
         case _:
             refused = [Made(EventType.INTVAR, bytes(9)), Made(EventType.TRANSACTION_PAYLOAD)]
             stray = [Made(EventType.ROWS_QUERY, b"\x05hello"), query("INSERT INTO a VALUES (1)")]
-            events.insert(place, draw(st.sampled_from(refused + stray)))
+            events.insert(at, draw(st.sampled_from(refused + stray)))
     return files
 
 
@@ -325,7 +349,7 @@ def _name(made: Made) -> GtidEvent | MariadbGtid | None:
 
 
 def split_blocks(name: str, file: BinlogFile, cuts: Sequence[int] = ()) -> Iterator[EventBlock]:
-    """Yield the events of a file as blocks that begin anew at the events with these numbers."""
+    """Yield the events of a file as blocks that begin at the events with these numbers."""
     data = np.frombuffer(bytes(file.data) + bytes(SLACK), dtype=np.uint8).copy()
     offsets = np.array([*file.offsets, len(file.data)], dtype=np.int64)
     description = FormatDescription.parse(data.data[int(offsets[0]) : int(offsets[1])])

@@ -20,7 +20,7 @@ from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_lite
 from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.transport.server.information_schema import ServerColumn
+    from airflow_provider_binlog.transport.server.server_column import ServerColumn
     from airflow_provider_binlog.transport.server.version import ServerVersion
 
 # Before, MariaDB printed literals bare, and expressions no differently.

@@ -22,6 +22,7 @@ from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, par
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.transport.server.result_sets import Row
     from airflow_provider_binlog.transport.server.version import ServerVersion
 
@@ -45,40 +45,6 @@ _LOCK_WAIT_SECONDS = 30
 _SYSTEM = ("information_schema", "performance_schema")
 _VERSIONED = "SYSTEM VERSIONED"
 _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
-
-
-@dataclass(frozen=True)
-class ServerColumn:
-    """A column as `information_schema.COLUMNS` has it.
-
-    Attributes:
-        name: The column's name.
-        data_type: The type's name alone: `bigint`, `uuid`.
-        nullable: Whether it may hold NULL.
-        unsigned: Of numbers; False for the others.
-        charset: Of text, ENUM and SET; `binary` for columns that hold bytes; None for the others.
-        labels: Of ENUM and SET; None for the others, and where they cannot be read.
-        octets: The most bytes of a value of text or bytes.
-        precision, scale: Of numbers; the precision of BIT is its width.
-        fsp: Digits of a fraction of a second.
-        generated: Whether its values are computed from other columns.
-        visible: Whether `SELECT *` shows it.
-        default: What an insert leaves in it that does not name it; None if that is not certain.
-    """
-
-    name: str
-    data_type: str
-    nullable: bool
-    unsigned: bool = False
-    charset: str | None = None
-    labels: tuple[str, ...] | None = None
-    octets: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    fsp: int | None = None
-    generated: bool = False
-    visible: bool = True
-    default: Default | None = None
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server.information_schema import (
-    ServerColumn,
-    ServerTable,
-    ServerTables,
-)
+from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from tests.support.logs import split_blocks
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The same commands both ways, and one line for what goes wrong."""
+"""The same commands both ways, and one line for every error."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_cut_file_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "file=found.log" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_is_no_error(log: Path) -> None:
+def test_a_reader_that_closes_the_pipe_is_no_error(log: Path) -> None:
     many = str(log)
     program = f"{sys.executable} -m airflow_provider_binlog events {' '.join([many] * 800)}"
     run = subprocess.run(

@@ -47,15 +47,15 @@ def events(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list
 
 def test_a_folder_is_its_files_in_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [folder / NAMES[0], folder / f"{NAMES[1]}.gz", folder / NAMES[2]]
-    expected, told = events(capsys, *paths)
-    assert told == ""
+    expected, errors = events(capsys, *paths)
+    assert errors == ""
     files = [line.partition("\t")[0] for line in expected]
     assert list(dict.fromkeys(files)) == NAMES
 
     for source in (folder, f"file://{folder}", f"{folder}/"):
-        found, told = events(capsys, source)
+        found, errors = events(capsys, source)
         assert found == expected
-        assert told == "note: skipped: binlog.index\n"
+        assert errors == "note: skipped: binlog.index\n"
     for source in (f"{folder}/binlog.0*", f"file://{folder}/binlog.0*"):
         assert events(capsys, source) == (expected, "")
 

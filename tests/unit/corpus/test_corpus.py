@@ -11,11 +11,8 @@ from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.server.information_schema import (
-    ServerColumn,
-    ServerTable,
-    ServerTables,
-)
+from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
 

@@ -24,7 +24,7 @@ from airflow_provider_binlog.hooks.object_storage import open_store, spark_locat
         ),
     ],
 )
-def test_spark_is_told_no_connection(location: str, for_spark: str) -> None:
+def test_spark_gets_no_connection_id(location: str, for_spark: str) -> None:
     assert spark_location(location) == for_spark
 
 

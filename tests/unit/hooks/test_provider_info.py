@@ -1,4 +1,4 @@
-"""What Airflow is told about the provider holds, and is what the code says."""
+"""The provider's metadata is valid, and agrees with the code."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from airflow_provider_binlog.errors import ConnectionLostError, PositionPurgedEr
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 
 
-def test_what_may_pass_is_raised_as_it_is() -> None:
+def test_a_retryable_error_is_raised_unchanged() -> None:
     with pytest.raises(ConnectionLostError), fail_unless_retryable():
-        raise ConnectionLostError("gone")
+        raise ConnectionLostError("lost")
 
 
-def test_what_cannot_pass_fails_the_task_for_good() -> None:
+def test_another_error_fails_the_task_without_a_retry() -> None:
     with (
         pytest.raises(
             AirflowFailException, match=r"PositionPurgedError: purged \(file=b.1\)"

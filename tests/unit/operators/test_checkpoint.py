@@ -23,7 +23,7 @@ STAGED = {
 }
 
 
-def test_the_checkpoint_goes_from_where_it_was_found_to_where_the_range_ends() -> None:
+def test_the_checkpoint_moves_from_where_it_was_found_to_where_the_range_stops() -> None:
     source, expected, new = read_staged(STAGED, saved_by="this run")
 
     assert (source, expected) == ("shop", FOUND)

@@ -21,7 +21,8 @@ from airflow_provider_binlog.schema_history.completion import (
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
 from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
-from airflow_provider_binlog.transport.server.information_schema import ServerColumn, ServerTable
+from airflow_provider_binlog.transport.server.information_schema import ServerTable
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -18,11 +18,8 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.transport.server.information_schema import (
-    ServerColumn,
-    ServerTable,
-    ServerTables,
-)
+from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, known_after

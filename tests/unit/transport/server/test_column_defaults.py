@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.transport.server.column_defaults import read_default
-from airflow_provider_binlog.transport.server.information_schema import ServerColumn
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from airflow_provider_binlog.transport.server.version import parse_version
 
 MYSQL, MARIADB = parse_version("9.7.0"), parse_version("11.8.6-MariaDB")

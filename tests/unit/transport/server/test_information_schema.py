@@ -8,11 +8,11 @@ import pytest
 
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server.information_schema import (
-    ServerColumn,
     ServerTable,
     ServerTables,
     _column,
 )
+from airflow_provider_binlog.transport.server.server_column import ServerColumn
 
 
 def row(data_type: str, column_type: str, **others: object) -> dict[str, object]:
