@@ -147,9 +147,11 @@ def _prepare(merge: _Merge) -> TargetState:
     if work.plan.ended and not segment.is_changelog:
         # Believed only once the applied sequence is this one.
         wanted[ENDED] = str(work.applied.sequence)
+    if work.plan.table is not None and (state is None or not state.applied_sequence):
+        wanted |= table_property(work.plan.table)
     if state is None:
         if work.plan.table is not None:
-            wanted |= table_property(work.plan.table) | new_fields_property(segment.fields)
+            wanted |= new_fields_property(segment.fields)
         merge.lake.create(merge.session, work.target, segment.target_columns, wanted)
     else:
         # Another server may have been promoted; a column of the key may get another name.

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage
+from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
+from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, RowImage
 from tests.unit.spark.workplace import Workplace
 
 pytestmark = pytest.mark.filterwarnings(
@@ -512,3 +513,26 @@ def test_a_table_is_created_again_with_other_columns_and_another_key(workplace: 
     workplace.merge()
 
     workplace.check(table, in_order=False)
+
+
+def test_a_lake_table_that_was_loaded_by_hand_is_continued(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "N": BIGINT}
+    table = source.create(workplace.database, "t", old, ("id",), logged=False)
+    table.rows = {1: (1, 1), 2: (2, 2)}
+    table.update(1, N=11)
+    table.alter("ADD COLUMN m BIGINT DEFAULT 7", old | {"m": BIGINT}, m=7)
+    table.insert(id=3, N=3, m=3)
+    source.commit()
+    target, session = workplace.target(table), workplace.spark.newSession()
+    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    workplace.lake.create(session, target, {"id": "int", "n": "bigint"}, properties)
+    session.sql(f"INSERT INTO {target} VALUES (1, 1), (2, 2)")
+
+    workplace.merge()
+
+    workplace.check(table)
+    table.update(2, id=20)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)

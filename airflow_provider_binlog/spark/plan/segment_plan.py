@@ -124,7 +124,7 @@ class _Fold:
     def refuse_rewrites(self) -> None:
         """Refuse changes of rows without row events, unless there was no row that they concern."""
         state, newest = self.tables.state, self.newest
-        in_lake = not self.tables.is_new and not self.rows.discards and bool(state and state.files)
+        in_lake = state is not None and bool(state.files) and not self.rows.discards
         for step in self.rows.steps:
             action = step.action
             if not isinstance(action, RewriteRows):
@@ -222,7 +222,7 @@ class _Fold:
             columns=state.columns,
             fields=_fields_by_name(newest.wanted, state) if self.by_name else state.fields,
             unfilled=() if self.by_name else state.unfilled,
-            empty=self.rows.discards or self.by_name or not state.files,
+            empty=self.rows.discards or not state.files,
             context=self.context,
         )
         self._check_lake_key(state, evolution)
@@ -233,7 +233,7 @@ class _Fold:
 
         The same rows may get another primary key, if the range has them under one key alone.
         """
-        if self.rows.discards or self.tables.is_new or not state.files:
+        if self.rows.discards or not state.files:
             return
         now = {name: each for each, name in evolution.columns.items()}
         rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)
@@ -281,15 +281,9 @@ class _Fold:
 
 
 def _fields_by_name(wanted: Sequence[Wanted], state: TargetState) -> dict[int, str]:
-    """Return field ids for the columns of a lake table whose rows are all replaced.
-
-    Those that it is not to have get ids that no field has.
-    """
+    """Return field ids for the columns of a lake table that does not follow the table yet."""
     lake = {name.lower(): name for name in state.columns}
-    found = {
-        each.field.id: lake.pop(each.name.lower()) for each in wanted if each.name.lower() in lake
-    }
-    return found | {-number: name for number, name in enumerate(lake.values(), 1)}
+    return {each.field.id: lake[each.name.lower()] for each in wanted if each.name.lower() in lake}
 
 
 def _other_key(before: Sequence[str], now: Sequence[str], context: dict[str, str]) -> MergeError:
