@@ -215,10 +215,12 @@ class Tables:
     def _drop_database(self, database: str) -> Iterator[Action]:
         found = {state.name for state in self._known.find_all(database)}
         found |= {name for name in self._names if name[0] == database}
-        for name in sorted(found):
-            known = self._find(name) if self._captured(*name) else None
+        for name in sorted(name for name in found if self._captured(*name)):
+            known = self._find(name)
             if isinstance(known, TableState):
                 yield from self._end(known)
+            else:
+                self._names[name] = NO_TABLE
         self._dropped_databases.add(database)
 
     def _rename(
@@ -228,8 +230,10 @@ class Tables:
         if not (self._captured(*old) or self._captured(*new) or old in between):
             return
         known = self._find(old) if self._captured(*old) else between.pop(old, None)
-        state = known if isinstance(known, TableState) else self._new(old, place)
         taken = self._find(new) if self._captured(*new) else None
+        if change.optional and (known is NO_TABLE or (not known and isinstance(taken, TableState))):
+            return  # IF EXISTS, and there was none to be renamed
+        state = known if isinstance(known, TableState) else self._new(old, place)
         if isinstance(taken, TableState) and taken.id != state.id:
             yield from self._end(taken)
         if self._captured(*old):

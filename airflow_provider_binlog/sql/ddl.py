@@ -8,7 +8,6 @@ Source: mysql-server, sql/sql_yacc.yy; MariaDB documentation, Data Definition.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -84,10 +83,11 @@ class DroppedDatabase:
 
 @dataclass(frozen=True)
 class Renamed:
-    """A table has another name."""
+    """A table has another name; optional: IF EXISTS."""
 
     old: TableName
     new: TableName
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,9 @@ def _changes(head: _Head, words: Reader, session: Session) -> Iterator[TableChan
     elif verb == "TRUNCATE":
         yield Truncated(tables[0])
     elif verb == "RENAME":
-        yield from itertools.starmap(Renamed, zip(tables[::2], tables[1::2], strict=True))
+        _, optional = _pass_head(words)
+        for old, new in zip(tables[::2], tables[1::2], strict=True):
+            yield Renamed(old, new, optional)
     elif head.type == "ALTER TABLE":
         yield from _altered(words, session)
     elif verb.startswith("CREATE") and thing != "DATABASE":

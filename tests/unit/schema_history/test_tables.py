@@ -393,9 +393,12 @@ def test_a_dropped_database_ends_all_of_its_tables() -> None:
     log.rows(T, "id int")
     table = log.state(T).id
 
+    assert log.run("CREATE TABLE IF NOT EXISTS v (id INT)") == []
+
     assert log.run("DROP DATABASE shop") == [DropTable(table, T), DropTable("0" * 16, U)]
-    (created,) = log.run("CREATE TABLE IF NOT EXISTS other (id INT)")
-    assert isinstance(created, CreateTable)
+    for name in ("v", "other"):
+        (created,) = log.run(f"CREATE TABLE IF NOT EXISTS {name} (id INT)")
+        assert isinstance(created, CreateTable)
 
 
 def test_a_table_that_comes_from_outside_is_another_one() -> None:
@@ -421,6 +424,14 @@ def test_a_table_made_of_a_partition_has_rows() -> None:
     assert any(isinstance(each, RewriteRows) and each.table == made.id for each in actions)
     assert made.created is None
     assert any(isinstance(each, RewriteRows) and each.table != made.id for each in actions)
+
+
+@pytest.mark.parametrize("known", [{}, {U: NO_TABLE}], ids=["unknown", "dropped"])
+def test_a_table_that_is_not_there_is_not_renamed(known: dict[TableName, NoTable]) -> None:
+    log = Log(known=dict(known), session=Session(Flavor.MARIADB, "shop"))
+    log.rows(T, "id int")
+
+    assert log.run("RENAME TABLE IF EXISTS u TO t") == []
 
 
 def test_truncation_changes_no_schema() -> None:
