@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.mariadb import (
     COMPLETED_XA,
@@ -25,8 +25,10 @@ from airflow_provider_binlog.binlog.events.mariadb import (
     MariadbGtid,
 )
 from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
 if TYPE_CHECKING:
@@ -42,15 +44,11 @@ if TYPE_CHECKING:
 NO_NAME = -1
 """In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
 
-_STARTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID)
-_CHANGES = (*ROWS, EventType.TABLE_MAP)
-_INNER = (*_CHANGES, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS)
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in _STARTS]] = True
-_IS_CHANGE = np.zeros(256, dtype=bool)
-_IS_CHANGE[[int(each) for each in _CHANGES]] = True
-_IS_INNER = np.zeros(256, dtype=bool)
-_IS_INNER[[int(each) for each in _INNER]] = True
+# GTIDs of a fixed layout, which are read by the column.
+_IS_PLAIN_START = type_mask((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID))
+_IS_CHANGE = type_mask(code for code, step in STEPS.items() if step is Step.CHANGE)
+# What may be in a transaction that is read by the column: of it, nothing changes the state.
+_IS_INNER = _IS_CHANGE | type_mask((EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS))
 
 # GTID, offsets from the event's start: | 19 header | 1 flags | 16 uuid | 8 number | 1 clock type |
 # | 16 clock | 7 commit timestamp |
@@ -205,7 +203,7 @@ class TransactionReader:
         """
         found = _Columns()
         found.add([], [], [], [])
-        self._read_columns(block, np.flatnonzero(_IS_START[block.type]), found)
+        self._read_columns(block, np.flatnonzero(_IS_PLAIN_START[block.type]), found)
         for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
             header = EventHeader.parse(block.event(event))
             gtid = GtidEvent.parse(header.type, block.body(event), block.format)
@@ -218,7 +216,7 @@ class TransactionReader:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return where the transactions begin and end that can be read by the column."""
         kind = block.type
-        begin = np.flatnonzero(_IS_START[kind])
+        begin = np.flatnonzero(_IS_PLAIN_START[kind])
         if not len(begin):
             return begin, begin
         end = np.append(begin[1:], len(block))
@@ -313,7 +311,7 @@ class TransactionReader:
         self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
     ) -> None:
         header = EventHeader.parse(block.event(index))
-        if self._lost and not _IS_START[header.type]:
+        if self._lost and not IS_GROUP_START[header.type]:
             return
         self._lost = False
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
@@ -121,7 +121,7 @@ class CommitReader:
             own = int(read.of_event[event])
             carried = own == 0 and self._open_has_rows
             if carried or (transaction[captured.events < event] == own).any():
-                error = UnsupportedError(reason, **captured.location(event), xid=seen.xid)
+                error = UnsupportedError(reason, **captured.block.where(event), xid=seen.xid)
                 self._refuse(error)
         last = int(read.of_event[-1])
         has_rows = bool((transaction == last).any()) or (last == 0 and self._open_has_rows)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.picking import choose
 from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.position import Flavor
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Position
-
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in GROUP_STARTS]] = True
 
 
 class KnownTransactions:
@@ -62,7 +59,7 @@ class KnownTransactions:
         self._skips = bool(known[-1])
         if not known.any():
             return [block]
-        left = np.flatnonzero(~known[np.cumsum(_IS_START[block.type])])
+        left = np.flatnonzero(~known[np.cumsum(IS_GROUP_START[block.type])])
         return [choose(block, left)] if len(left) else []
 
     def at(self, stop: Position) -> Position:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.statements import StatementKind
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Place
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import Place
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class RollbackReader:
             elif seen.kind is StatementKind.ROLLBACK_TO and not self._return(seen.query.sql, row):
                 here = (rows >= self._begin) & (rows < row)
                 if here.any() or self._let_through >= self._begin:
-                    where = captured.location(event)
+                    where = captured.block.where(event)
                     self._refuse(
                         UnsupportedError(_REFUSED, **where, statement=seen.query.sql[:200])
                     )

@@ -110,7 +110,7 @@ class RowCounts:
     def _refuse(
         self, captured: CapturedBlock, table: _Table, events: Events, error: BinlogError
     ) -> None:
-        where = {"table": table.name, **captured.location(int(events[0]))}
+        where = {"table": table.name, **captured.block.where(int(events[0]))}
         located = type(error)(error.args[0], **(error.context | where))
         self._refusals.add(located, times=len(events))
 

@@ -21,7 +21,8 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.statements import StatementKind
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from tests.reference.events import Event, read_file
 
