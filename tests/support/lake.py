@@ -65,7 +65,7 @@ class Lake:
 
     @property
     def connections(self) -> dict[str, str]:
-        """What tells Airflow the way to the store, as environment variables."""
+        """How Airflow reaches the store, as environment variables."""
         if self.s3 is None:
             return {}
         return {"AIRFLOW_CONN_LAKE_S3": json.dumps(aws_connection(self.s3))}
@@ -119,7 +119,7 @@ class Lake:
             hadoop: Any = shared.sparkContext._jsc
             for name, value in store_conf(self.s3).items():
                 hadoop.hadoopConfiguration().set(name.removeprefix("spark.hadoop."), value)
-        # It tells of every connection, also when the stream that it wrote to is closed.
+        # It logs every connection, also when the stream that it wrote to is closed.
         logging.getLogger("py4j").setLevel(logging.WARNING)
         session = shared.newSession()
         session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -106,13 +106,13 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
 
 
 def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Return the tables after all changes, one after another; statements in their places."""
+    """Return the tables after all changes, one after another; statements in their order."""
     changes: list[tuple[int, int, TableChanges | None, Any]] = [
         (int(row["_row"]), 1, table, row)
         for table in staged.manifest.tables
         for row in staged.rows(table)
     ]
-    # A statement applies behind the rows with a smaller place.
+    # A statement applies after the rows with a smaller number.
     changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
     tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
     for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
@@ -125,17 +125,17 @@ def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
         key = table.schemas[-1].key
         values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
         row = Counter([values])
-        place = tuple(change[name] for name in key)
+        row_key = tuple(change[name] for name in key)
         kind = change["_change_type"]
         if key and kind in ("insert", "update_postimage"):
-            content[place] = row
+            content[row_key] = row
         elif key:
-            del content[place]
+            del content[row_key]
         elif kind in ("insert", "update_postimage"):
-            content[place] = content.get(place, Counter()) + row
+            content[row_key] = content.get(row_key, Counter()) + row
         else:
-            assert content[place][values] > 0
-            content[place] = content[place] - row
+            assert content[row_key][values] > 0
+            content[row_key] = content[row_key] - row
     return {
         name: sum(content.values(), start=Counter()) for name, content in tables.items() if content
     }
