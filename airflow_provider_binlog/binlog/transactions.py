@@ -80,14 +80,14 @@ REFUSED = {
 """Events that carry row changes, or may, and are not decoded: with what to change."""
 
 PRELUDES = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
-"""Of the refused ones, those that only prepare the statement behind them, which says more."""
+"""Of the refused ones, those that only prepare the statement after them, which says more."""
 
 READ = frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
 """Events whose meaning is known, and that are decoded where they matter."""
 
 
 def refuse(type_code: int, **context: object) -> NoReturn:
-    """Raise for an event that must not be passed over; `context` says where it stands.
+    """Raise for an event that must not be skipped; `context` says where it is.
 
     Raises:
         UnsupportedError: A legal event that is not decoded, or one of a newer server.
@@ -105,9 +105,7 @@ def refuse(type_code: int, **context: object) -> NoReturn:
     try:
         hint = REFUSED[EventType(type_code)]
     except (KeyError, ValueError):
-        hint = (
-            "an event of a type unknown here, which must not be passed over: upgrade this package"
-        )
+        hint = "an event of a type unknown here, which must not be skipped: upgrade this package"
     raise UnsupportedError(hint, event=name, **context)
 
 

@@ -2,7 +2,7 @@
 
 Most transactions of a log look alike: a GTID, BEGIN, TABLE_MAPs and rows events, an XID. Those that
 lie whole in the block are recognised by comparing type codes and read by the column. Whatever is
-not of this form goes through the plain scanner of `binlog/`, one event after another: statements,
+not of this form is fed to the plain scanner of `binlog/`, one event after another: statements,
 two-phase commits, the ends of files, a transaction that reaches over the block's end.
 
 Source: as binlog/transactions.py and binlog/events/gtid.py.
@@ -84,7 +84,7 @@ class Transactions:
         number: int64; the number each GTID ends with.
         commit_ts: int64; microseconds since 1970.
         scanned: What the plain scanner said of events that it has something to say of, by event.
-        ends_open: Whether the last transaction goes on behind the block.
+        ends_open: Whether the last transaction continues after the block.
     """
 
     of_event: npt.NDArray[np.int64]
@@ -133,7 +133,7 @@ class TransactionReader:
         """Begin at a boundary.
 
         Args:
-            refuse: Takes the error of an event that is refused. Where it returns, reading goes on
+            refuse: Takes the error of an event that is refused. Where it returns, reading continues
                 with the next transaction.
         """
         self._refuse = refuse
@@ -152,7 +152,7 @@ class TransactionReader:
 
     @property
     def skipped(self) -> Counter[str]:
-        """How many events were passed over as their flag allows, by type name."""
+        """How many events were skipped as their flag allows, by type name."""
         return self._scanner.skipped
 
     def lose(self) -> None:
@@ -300,9 +300,9 @@ class TransactionReader:
         at = 0
         for other in [*others, last - first]:
             # Of changes one after another, the first says as much as all of them.
-            place = int(np.searchsorted(changes, at))
-            if place < len(changes) and changes[place] < other:
-                self._feed(block, first + int(changes[place]), found, scanned)
+            next_change = int(np.searchsorted(changes, at))
+            if next_change < len(changes) and changes[next_change] < other:
+                self._feed(block, first + int(changes[next_change]), found, scanned)
             if other < last - first:
                 self._feed(block, first + other, found, scanned)
             at = other + 1
@@ -386,7 +386,7 @@ def _is_complete(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray
 def _is_begin(
     block: EventBlock, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Whether the event behind each GTID is QUERY with the text BEGIN."""
+    """Whether the event after each GTID is QUERY with the text BEGIN."""
     query = np.minimum(begin + 1, end - 1)
     begins: npt.NDArray[np.bool_] = says_begin(block, query)
     begins &= block.type[query] == EventType.QUERY

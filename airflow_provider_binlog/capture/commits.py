@@ -23,7 +23,7 @@ _IN_DOUBT = {
     GroupEnd.PREPARED: "an XA transaction was prepared in a form that is not known here: report it",
     GroupEnd.CUT: (
         "the file ends inside a transaction: its server crashed, and rolled it back; "
-        "take a new snapshot, and begin behind it"
+        "take a new snapshot, and begin after it"
     ),
 }
 """Ends of transactions whose changes may not have been committed."""
@@ -62,7 +62,7 @@ class CommitReader:
             return PreparedTransactions(
                 read_again,
                 wanted=wanted,
-                undecided=prepared,
+                in_doubt=prepared,
                 refuse=refuse,
                 held_bytes_max=held_bytes_max,
             )
@@ -76,7 +76,7 @@ class CommitReader:
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
         """The XA transactions that are prepared, and neither committed nor rolled back by now."""
-        return self._prepared.undecided
+        return self._prepared.in_doubt
 
     @property
     def rolled_back(self) -> tuple[tuple[int, int], ...]:

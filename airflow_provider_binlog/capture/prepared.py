@@ -5,7 +5,7 @@
 
     becomes   GTID | XA START | XA_PREPARE            GTID | XA START | changes | XA END | XA COMMIT
 
-So what reads the transactions behind this stage meets a prepared one without changes, and later an
+So what reads the transactions after this stage meets a prepared one without changes, and later an
 ordinary one. The changes wait in memory while they are few, and are read once more where they are
 many, or were prepared in an earlier range. Whether MySQL's XA START begins a transaction of one
 phase or of two is known at its end: until then its changes wait as well.
@@ -72,8 +72,8 @@ class PreparedTransactions:
 
     Feed it the blocks of a log as they come from the `Expander`, from a transaction boundary on.
     Blocks come out with their events as they were, but for prepared transactions. What is put at an
-    XA COMMIT has its file and its `position`, and places in front of it: those of everything
-    behind it in the file move on.
+    XA COMMIT has its file and its `offset`, and expanded offsets before it: those of everything
+    after it in the file move on.
 
     Transactions that touch no table that is wanted are taken out and not put back: their changes
     cost nothing.
@@ -84,7 +84,7 @@ class PreparedTransactions:
         read_again: Callable[[Position], Iterator[EventBlock]],
         *,
         wanted: Callable[[str, str], bool],
-        undecided: Iterable[Prepared] = (),
+        in_doubt: Iterable[Prepared] = (),
         refuse: Refuse = raise_error,
         held_bytes_max: int,
     ) -> None:
@@ -92,8 +92,8 @@ class PreparedTransactions:
 
         Args:
             read_again: Yields the log's events, expanded, from a transaction's beginning on.
-            wanted: Tells by database and table whose changes are wanted.
-            undecided: What was prepared before the boundary, and is neither committed nor rolled
+            wanted: Whether changes of a table, named by database and name, are wanted.
+            in_doubt: What was prepared before the boundary, and is neither committed nor rolled
                 back there.
             refuse: Takes the error of an XA COMMIT of none of them.
             held_bytes_max: Changes that are kept in memory, of all transactions together.
@@ -105,7 +105,7 @@ class PreparedTransactions:
             each.xid: HeldTransaction(
                 each.file, each.offset, each.gtid, tables=dict.fromkeys(each.tables)
             )
-            for each in undecided
+            for each in in_doubt
         }
         # The transaction whose changes come now.
         self._open: HeldTransaction | None = None
@@ -116,7 +116,7 @@ class PreparedTransactions:
         self._gained = 0
 
     @property
-    def undecided(self) -> tuple[Prepared, ...]:
+    def in_doubt(self) -> tuple[Prepared, ...]:
         """What is prepared, and neither committed nor rolled back by now, in the order of the log.
 
         Those that were handed in come first.
@@ -243,7 +243,7 @@ class PreparedTransactions:
             yield self._moved(piece)
 
     def _commit(self, xid: str, commit: EventBlock) -> Iterator[EventBlock]:
-        """Yield the changes of a prepared transaction as if they stood in front of its commit."""
+        """Yield the changes of a prepared transaction as if they were logged before its commit."""
         held = self._waiting.pop(xid, None)
         if held is None:
             self._refuse(_not_known(xid, commit))
@@ -279,7 +279,7 @@ class PreparedTransactions:
 def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
     """Return the GTIDs of a block that may belong to XA; of most logs none but the last one.
 
-    MySQL's say nothing of it: those with XA_PREPARE behind them, those with a statement that no
+    MySQL's say nothing of it: those with XA_PREPARE after them, those with a statement that no
     change follows, and the last one, whose end is not known.
     """
     kind = block.type
@@ -309,8 +309,8 @@ def _opened(gtid: EventBlock) -> EventBlock:
 
 def _not_known(xid: str, commit: EventBlock) -> UnsupportedError:
     return UnsupportedError(
-        "XA COMMIT of a transaction that was prepared before capture began: its changes are behind "
-        "the start; begin before its XA PREPARE, or take a new snapshot and begin behind this",
+        "XA COMMIT of a transaction that was prepared before capture began: its changes are before "
+        "the start; begin before its XA PREPARE, or take a new snapshot and begin after this",
         xid=xid,
         file=commit.file,
         offset=int(commit.offset[0]),

@@ -40,8 +40,8 @@ _NAMED = re.compile(
 )
 _UNREADABLE = "\ufffd"
 _REFUSED = (
-    "a transaction was rolled back to a savepoint that cannot be told from others: take a new "
-    "snapshot of its tables and begin behind it"
+    "a transaction was rolled back to a savepoint that cannot be identified: take a new "
+    "snapshot of its tables and begin after it"
 )
 
 
