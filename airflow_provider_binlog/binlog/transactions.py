@@ -1,9 +1,12 @@
-"""Where transactions begin and end, event by event, and which events must not be passed over.
+"""Where transactions begin and end, event by event, and which events must not be skipped.
 
     MySQL:    GTID, then BEGIN ... XID | COMMIT | ROLLBACK
                     or  XA START ... XA_PREPARE
                     or  one statement
     MariaDB:  GTID, then ... XID | COMMIT | ROLLBACK | XA_PREPARE, or if standalone, one statement
+
+`transaction_states.py` is this as a table. Here it is applied event by event;
+`blocks/transactions.py` is the same for whole blocks.
 
 Source: mysql-server, sql/binlog.cc and sql/log_event.cc; mariadb, sql/log.cc and
 sql/log_event.h, Gtid_log_event.
@@ -19,7 +22,6 @@ from typing import TYPE_CHECKING, NoReturn
 from airflow_provider_binlog.binlog.event_types import (
     COMPRESSED,
     GROUP_STARTS,
-    ROWS,
     EventType,
     event_name,
 )
@@ -27,6 +29,16 @@ from airflow_provider_binlog.binlog.events.control import Incident
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
+from airflow_provider_binlog.binlog.transaction_states import (
+    STEPS,
+    TRANSITIONS,
+    GroupEnd,
+    State,
+    Step,
+    step_of_gtid,
+    step_of_statement,
+    why_impossible,
+)
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
 
@@ -69,14 +81,14 @@ REFUSED = {
 """Events that carry row changes, or may, and are not decoded: with what to change."""
 
 PRELUDES = frozenset({EventType.INTVAR, EventType.RAND, EventType.USER_VAR})
-"""Of the refused ones, those that only prepare the statement behind them, which says more."""
+"""Of the refused ones, those that only prepare the statement after them, which says more."""
 
 READ = frozenset(EventType) - REFUSED.keys() - COMPRESSED - {EventType.UNKNOWN, EventType.IGNORABLE}
 """Events whose meaning is known, and that are decoded where they matter."""
 
 
 def refuse(type_code: int, **context: object) -> NoReturn:
-    """Raise for an event that must not be passed over; `context` says where it stands.
+    """Raise for an event that must not be skipped; `context` says where it is.
 
     Raises:
         UnsupportedError: A legal event that is not decoded, or one of a newer server.
@@ -94,9 +106,7 @@ def refuse(type_code: int, **context: object) -> NoReturn:
     try:
         hint = REFUSED[EventType(type_code)]
     except (KeyError, ValueError):
-        hint = (
-            "an event of a type unknown here, which must not be passed over: upgrade this package"
-        )
+        hint = "an event of a type unknown here, which must not be skipped: upgrade this package"
     raise UnsupportedError(hint, event=name, **context)
 
 
@@ -115,32 +125,15 @@ def refuse_statement(query: Query, **context: object) -> NoReturn:
     )
 
 
-class GroupEnd(Enum):
-    """How a group of events ends."""
-
-    COMMITTED = "committed"
-    ROLLED_BACK = "rolled back"
-    """Logged all the same, because some of its changes could not be rolled back: which rows
-    stayed depends on their tables' engines."""
-    PREPARED = "prepared"
-    """Its rows become visible at the XA_COMMITTED group with the same `xid`, if at all."""
-    XA_COMMITTED = "xa committed"
-    XA_ROLLED_BACK = "xa rolled back"
-    STATEMENT = "statement"
-    """One statement, DDL as a rule, was the whole group."""
-    CUT = "cut"
-    """The file ended before the group did: its server crashed, and rolled it back."""
-
-
 class Place(Enum):
-    """Where an event stands."""
+    """What an event is in its group."""
 
     OUTSIDE = "outside"
     BEGIN = "begin"
     INSIDE = "inside"
     END = "end"
     SKIPPED = "skipped"
-    """Of a type not known, passed over as its flag allows."""
+    """Of an unknown type, skipped as its flag allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +141,7 @@ class Scanned:
     """What one event is to its group.
 
     Attributes:
-        place: Where it stands. Behind an END is a transaction boundary.
+        place: What it is in the group. After an END is a transaction boundary.
         end: How the group ends, with this event or, if CUT, before it.
         gtid: The group's first event, where this is it.
         query: The statement, of QUERY.
@@ -164,47 +157,25 @@ class Scanned:
     xid: str | None = None
 
 
-class _State(Enum):
-    OUTSIDE = "outside"
-    BEGUN = "begun"  # MySQL: the GTID was read, and what follows decides
-    OPEN = "open"
-    STANDALONE = "standalone"  # MariaDB: one statement follows
-
-
-_FILE_BOUNDS = frozenset({EventType.FORMAT_DESCRIPTION, EventType.STOP, EventType.ROTATE})
-_ENDS = frozenset({EventType.XID, EventType.XA_PREPARE})
-_CHANGES = ROWS | {EventType.TABLE_MAP}
-_STATEMENT_ENDS = {
-    StatementType.COMMIT: GroupEnd.COMMITTED,
-    StatementType.XA_COMMIT: GroupEnd.COMMITTED,
-    StatementType.ROLLBACK: GroupEnd.ROLLED_BACK,
-    StatementType.XA_ROLLBACK: GroupEnd.ROLLED_BACK,
-}
-_ALONE_ENDS = {
-    StatementType.XA_COMMIT: GroupEnd.XA_COMMITTED,
-    StatementType.XA_ROLLBACK: GroupEnd.XA_ROLLED_BACK,
-}
-
-
 class TransactionScanner:
     """Follows the events of a log, file after file, from a transaction boundary on.
 
     Attributes:
-        skipped: How many events were passed over, by type name.
+        skipped: How many events were skipped, by type name.
     """
 
     def __init__(self) -> None:
         self.skipped: Counter[str] = Counter()
-        self._state = _State.OUTSIDE
+        self._state = State.BOUNDARY
 
     @property
     def at_boundary(self) -> bool:
         """Whether the next event begins a transaction, or belongs to none."""
-        return self._state is _State.OUTSIDE
+        return self._state is State.BOUNDARY
 
     def reset(self) -> None:
         """Begin again at a transaction boundary."""
-        self._state = _State.OUTSIDE
+        self._state = State.BOUNDARY
 
     def feed(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
@@ -213,28 +184,52 @@ class TransactionScanner:
 
         Raises:
             UnsupportedError: It carries row changes, or may, and is not decoded.
-            FormatError: It cannot stand here: the start was no transaction boundary.
+            FormatError: It cannot be here: the start was no transaction boundary.
         """
         code = header.type
         if code not in READ:
             return self._not_read(header, body, file_format)
         if code in GROUP_STARTS:
             return self._begin(header, body, file_format)
-        if code in _FILE_BOUNDS and not header.artificial:
-            return self._file_bound()
         if code == EventType.QUERY:
             return self._statement(header, Query.parse(body, file_format), file_format.flavor)
-        if code in _CHANGES or code in _ENDS:
-            self._must_be_open(header)
-        if code in _ENDS:
-            return self._ended(code, body, file_format)
-        return Scanned(Place.OUTSIDE if self._state is _State.OUTSIDE else Place.INSIDE)
+        if code == EventType.XA_PREPARE:
+            return self._prepare(header, XaPrepare.parse(body, file_format))
+        step = STEPS.get(code, Step.OTHER)
+        if step is Step.FILE_BOUND:
+            # An artificial one is of the stream, not of a file.
+            return Scanned(Place.OUTSIDE, None if header.artificial else self._move(step, header))
+        return self._scanned(self._move(step, header))
+
+    def _scanned(self, end: GroupEnd | None, *, xid: str | None = None) -> Scanned:
+        if end is not None:
+            return Scanned(Place.END, end, xid=xid)
+        return Scanned(Place.OUTSIDE if self.at_boundary else Place.INSIDE)
+
+    def _prepare(self, header: EventHeader, prepared: XaPrepare) -> Scanned:
+        if prepared.one_phase:
+            return self._scanned(self._move(Step.XID, header))
+        return self._scanned(self._move(Step.PREPARE, header), xid=prepared.xid)
+
+    def _move(self, step: Step, header: EventHeader, **context: object) -> GroupEnd | None:
+        """Follow a step; return how the group ends with it.
+
+        Raises:
+            FormatError: It cannot follow.
+        """
+        found = TRANSITIONS[self._state].get(step)
+        if found is None:
+            if step in (Step.CHANGE, Step.XID, Step.PREPARE):
+                context = {"event": event_name(header.type)}
+            raise FormatError(why_impossible(step), log_pos=header.log_pos, **context)
+        self._state, end = found
+        return end
 
     def _not_read(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
         if header.type in PRELUDES:
-            return Scanned(Place.INSIDE)  # the statement behind it is refused, with its text
+            return Scanned(Place.INSIDE)  # the statement after it is refused, with its text
         if header.type == EventType.INCIDENT:
             lost = Incident.parse(body, file_format)
             refuse(header.type, number=lost.number, said=lost.message, log_pos=header.log_pos)
@@ -243,71 +238,25 @@ class TransactionScanner:
         self.skipped[event_name(header.type)] += 1
         return Scanned(Place.SKIPPED)
 
-    def _ended(
-        self, code: int, body: bytes | memoryview, file_format: FormatDescription
-    ) -> Scanned:
-        if code == EventType.XID:
-            return self._end(GroupEnd.COMMITTED)
-        prepared = XaPrepare.parse(body, file_format)
-        if prepared.one_phase:
-            return self._end(GroupEnd.COMMITTED)
-        return self._end(GroupEnd.PREPARED, xid=prepared.xid)
-
     def _begin(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
-        if self._state is not _State.OUTSIDE:
-            raise FormatError("a transaction begins inside another", log_pos=header.log_pos)
-        if header.type != EventType.MARIADB_GTID:
-            self._state = _State.BEGUN
-            return Scanned(Place.BEGIN, gtid=GtidEvent.parse(header.type, body, file_format))
-        gtid = MariadbGtid.parse(body, file_format, server_id=header.server_id)
-        self._state = _State.STANDALONE if gtid.standalone else _State.OPEN
+        gtid: GtidEvent | MariadbGtid
+        if header.type == EventType.MARIADB_GTID:
+            gtid = MariadbGtid.parse(body, file_format, server_id=header.server_id)
+            self._move(step_of_gtid(gtid.flags), header)
+        else:
+            gtid = GtidEvent.parse(header.type, body, file_format)
+            self._move(Step.GTID, header)
         return Scanned(Place.BEGIN, gtid=gtid)
-
-    def _file_bound(self) -> Scanned:
-        cut = self._state is not _State.OUTSIDE
-        self._state = _State.OUTSIDE
-        return Scanned(Place.OUTSIDE, GroupEnd.CUT if cut else None)
 
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
         if statement_type in (StatementType.DML, StatementType.UNKNOWN):
             refuse_statement(query, log_pos=header.log_pos)
-        if self._state is _State.OUTSIDE:
-            raise FormatError(
-                "a statement outside a transaction: the start is no transaction boundary",
-                log_pos=header.log_pos,
-                statement=query.sql[:200],
-            )
-        if self._state is _State.OPEN:
-            end = _STATEMENT_ENDS.get(statement_type)
-            if end is None:
-                return Scanned(Place.INSIDE, query=query, statement_type=statement_type)
-            return self._end(end, query=query, statement_type=statement_type)
-        opens = statement_type in (StatementType.BEGIN, StatementType.XA_START)
-        if opens and self._state is _State.BEGUN:
-            self._state = _State.OPEN
+        end = self._move(step_of_statement(statement_type), header, statement=query.sql[:200])
+        if end is None:
             return Scanned(Place.INSIDE, query=query, statement_type=statement_type)
-        end = _ALONE_ENDS.get(statement_type, GroupEnd.STATEMENT)
-        xid = xid_of(query.sql) if statement_type in _ALONE_ENDS else None
-        return self._end(end, query=query, statement_type=statement_type, xid=xid)
-
-    def _end(
-        self,
-        end: GroupEnd,
-        *,
-        query: Query | None = None,
-        statement_type: StatementType | None = None,
-        xid: str | None = None,
-    ) -> Scanned:
-        self._state = _State.OUTSIDE
+        completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
+        xid = xid_of(query.sql) if completes else None
         return Scanned(Place.END, end, query=query, statement_type=statement_type, xid=xid)
-
-    def _must_be_open(self, header: EventHeader) -> None:
-        if self._state is not _State.OPEN:
-            raise FormatError(
-                "a change outside a transaction: the start is no transaction boundary",
-                event=event_name(header.type),
-                log_pos=header.log_pos,
-            )

@@ -89,7 +89,3 @@ class CapturedBlock:
     ) -> CapturedBlock:
         """Return the same rows events with other tables."""
         return replace(self, table=table, table_maps=table_maps)
-
-    def location(self, event: int) -> dict[str, object]:
-        """Return file and offset of an event, as errors name them."""
-        return {"file": self.block.file, "offset": int(self.block.offset[event])}

@@ -2,7 +2,7 @@
 
 Most transactions of a log look alike: a GTID, BEGIN, TABLE_MAPs and rows events, an XID. Those that
 lie whole in the block are recognised by comparing type codes and read by the column. Whatever is
-not of this form goes through the plain scanner of `binlog/`, one event after another: statements,
+not of this form is fed to the plain scanner of `binlog/`, one event after another: statements,
 two-phase commits, the ends of files, a transaction that reaches over the block's end.
 
 Source: as binlog/transactions.py and binlog/events/gtid.py.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import ROWS, EventType
+from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.mariadb import (
     COMPLETED_XA,
@@ -25,8 +25,10 @@ from airflow_provider_binlog.binlog.events.mariadb import (
     MariadbGtid,
 )
 from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
 if TYPE_CHECKING:
@@ -42,15 +44,11 @@ if TYPE_CHECKING:
 NO_NAME = -1
 """In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
 
-_STARTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID)
-_CHANGES = (*ROWS, EventType.TABLE_MAP)
-_INNER = (*_CHANGES, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS)
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in _STARTS]] = True
-_IS_CHANGE = np.zeros(256, dtype=bool)
-_IS_CHANGE[[int(each) for each in _CHANGES]] = True
-_IS_INNER = np.zeros(256, dtype=bool)
-_IS_INNER[[int(each) for each in _INNER]] = True
+# GTIDs of a fixed layout, which are read by the column.
+_IS_PLAIN_START = type_mask((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID))
+_IS_CHANGE = type_mask(code for code, step in STEPS.items() if step is Step.CHANGE)
+# What may be in a transaction that is read by the column: of it, nothing changes the state.
+_IS_INNER = _IS_CHANGE | type_mask((EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS))
 
 # GTID, offsets from the event's start: | 19 header | 1 flags | 16 uuid | 8 number | 1 clock type |
 # | 16 clock | 7 commit timestamp |
@@ -86,7 +84,7 @@ class Transactions:
         number: int64; the number each GTID ends with.
         commit_ts: int64; microseconds since 1970.
         scanned: What the plain scanner said of events that it has something to say of, by event.
-        ends_open: Whether the last transaction goes on behind the block.
+        ends_open: Whether the last transaction continues after the block.
     """
 
     of_event: npt.NDArray[np.int64]
@@ -135,7 +133,7 @@ class TransactionReader:
         """Begin at a boundary.
 
         Args:
-            refuse: Takes the error of an event that is refused. Where it returns, reading goes on
+            refuse: Takes the error of an event that is refused. Where it returns, reading continues
                 with the next transaction.
         """
         self._refuse = refuse
@@ -154,7 +152,7 @@ class TransactionReader:
 
     @property
     def skipped(self) -> Counter[str]:
-        """How many events were passed over as their flag allows, by type name."""
+        """How many events were skipped as their flag allows, by type name."""
         return self._scanner.skipped
 
     def lose(self) -> None:
@@ -205,7 +203,7 @@ class TransactionReader:
         """
         found = _Columns()
         found.add([], [], [], [])
-        self._read_columns(block, np.flatnonzero(_IS_START[block.type]), found)
+        self._read_columns(block, np.flatnonzero(_IS_PLAIN_START[block.type]), found)
         for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
             header = EventHeader.parse(block.event(event))
             gtid = GtidEvent.parse(header.type, block.body(event), block.format)
@@ -218,7 +216,7 @@ class TransactionReader:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return where the transactions begin and end that can be read by the column."""
         kind = block.type
-        begin = np.flatnonzero(_IS_START[kind])
+        begin = np.flatnonzero(_IS_PLAIN_START[kind])
         if not len(begin):
             return begin, begin
         end = np.append(begin[1:], len(block))
@@ -302,9 +300,9 @@ class TransactionReader:
         at = 0
         for other in [*others, last - first]:
             # Of changes one after another, the first says as much as all of them.
-            place = int(np.searchsorted(changes, at))
-            if place < len(changes) and changes[place] < other:
-                self._feed(block, first + int(changes[place]), found, scanned)
+            next_change = int(np.searchsorted(changes, at))
+            if next_change < len(changes) and changes[next_change] < other:
+                self._feed(block, first + int(changes[next_change]), found, scanned)
             if other < last - first:
                 self._feed(block, first + other, found, scanned)
             at = other + 1
@@ -313,7 +311,7 @@ class TransactionReader:
         self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
     ) -> None:
         header = EventHeader.parse(block.event(index))
-        if self._lost and not _IS_START[header.type]:
+        if self._lost and not IS_GROUP_START[header.type]:
             return
         self._lost = False
         try:
@@ -388,7 +386,7 @@ def _is_complete(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray
 def _is_begin(
     block: EventBlock, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Whether the event behind each GTID is QUERY with the text BEGIN."""
+    """Whether the event after each GTID is QUERY with the text BEGIN."""
     query = np.minimum(begin + 1, end - 1)
     begins: npt.NDArray[np.bool_] = says_begin(block, query)
     begins &= block.type[query] == EventType.QUERY

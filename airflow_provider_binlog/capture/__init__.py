@@ -1,6 +1,6 @@
 """The story of a range: source → transactions → rows → parts → manifest.
 
-`capture_range.py` tells it on one page; `extract.py` adds what makes it safe to repeat.
+`capture_range.py` has it on one page; `extract.py` adds what makes it safe to repeat.
 """
 
 from airflow_provider_binlog.capture.extract import Extracted, ExtractRequest, extract

@@ -66,8 +66,8 @@ def capture_range(
     tables `known` before the range; see `schema_history/schemas.py`.
 
     Raises:
-        ServerSetupError: The log does not say enough of a table's columns, and nothing else tells
-            it for certain.
+        ServerSetupError: The log does not say enough of a table's columns, and nothing else
+            makes it certain.
         UnsupportedError: The range holds changes that are not decoded, or commits an XA transaction
             that was prepared before its start and is not in `prepared`; the text says what to
             change.
@@ -220,7 +220,7 @@ def executed_at(source: BlockStream, identity: SourceIdentity, position: Positio
     Raises:
         ForeignPositionError: No event begins at the position.
         BinlogError: As `capture_range`, but no event is refused: the position may have been chosen
-            to leave those behind.
+            so as to skip those.
     """
     if position.offset == FIRST_OFFSET:
         return None
@@ -232,10 +232,10 @@ def executed_at(source: BlockStream, identity: SourceIdentity, position: Positio
 
 
 def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]:
-    """Return the XA transactions that are undecided at a position, by reading its file up to there.
+    """Return the XA transactions that are in doubt at a position, by reading its file up to there.
 
     Those that were prepared in an earlier file are not among them. Nor is any where that part of
-    the file cannot be decoded: the position may have been chosen to leave it behind.
+    the file cannot be decoded: the position may have been chosen so as to skip it.
 
     Raises:
         ForeignPositionError: No event begins at the position.
@@ -245,7 +245,7 @@ def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]
 
 
 def prepared_between(source: BlockStream, begin: Position, end: Position) -> tuple[Prepared, ...]:
-    """Return the XA transactions that are prepared behind one position and undecided at another.
+    """Return the XA transactions that are prepared after one position and in doubt at another.
 
     Raises:
         As `prepared_at`.
@@ -264,7 +264,7 @@ def prepared_between(source: BlockStream, begin: Position, end: Position) -> tup
                 pass
     except (FormatError, UnsupportedError):
         return ()
-    return two_phase.undecided
+    return two_phase.in_doubt
 
 
 def expanded(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:

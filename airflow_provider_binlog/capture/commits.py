@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
@@ -23,7 +23,7 @@ _IN_DOUBT = {
     GroupEnd.PREPARED: "an XA transaction was prepared in a form that is not known here: report it",
     GroupEnd.CUT: (
         "the file ends inside a transaction: its server crashed, and rolled it back; "
-        "take a new snapshot, and begin behind it"
+        "take a new snapshot, and begin after it"
     ),
 }
 """Ends of transactions whose changes may not have been committed."""
@@ -62,7 +62,7 @@ class CommitReader:
             return PreparedTransactions(
                 read_again,
                 wanted=wanted,
-                undecided=prepared,
+                in_doubt=prepared,
                 refuse=refuse,
                 held_bytes_max=held_bytes_max,
             )
@@ -76,7 +76,7 @@ class CommitReader:
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
         """The XA transactions that are prepared, and neither committed nor rolled back by now."""
-        return self._prepared.undecided
+        return self._prepared.in_doubt
 
     @property
     def rolled_back(self) -> tuple[tuple[int, int], ...]:
@@ -121,7 +121,7 @@ class CommitReader:
             own = int(read.of_event[event])
             carried = own == 0 and self._open_has_rows
             if carried or (transaction[captured.events < event] == own).any():
-                error = UnsupportedError(reason, **captured.location(event), xid=seen.xid)
+                error = UnsupportedError(reason, **captured.block.where(event), xid=seen.xid)
                 self._refuse(error)
         last = int(read.of_event[-1])
         has_rows = bool((transaction == last).any()) or (last == 0 and self._open_has_rows)

@@ -70,7 +70,7 @@ class ExecutedGtids:
         Raises:
             ForeignPositionError: One of them was executed before the place where it stands.
             FormatError: One is of the other family.
-            TruncatedError: The file begins behind transactions that were in no file before it.
+            TruncatedError: The file begins after transactions that were in no file before it.
         """
         for event in np.flatnonzero(block.type == EventType.PREVIOUS_GTIDS).tolist():
             previous = GtidSet.decode(bytes(block.body(event)))
@@ -89,10 +89,10 @@ class ExecutedGtids:
         self._file = block.file
         if self._last is not None:
             # The newest transaction of each server, in the order of the log.
-            used, behind = np.unique(prefix[::-1], return_index=True)
-            for place in np.argsort(-behind).tolist():
-                domain, server = _domain_and_server(prefixes, int(used[place]), block.file)
-                sequence = int(number[len(number) - 1 - int(behind[place])])
+            used, from_end = np.unique(prefix[::-1], return_index=True)
+            for each in np.argsort(-from_end).tolist():
+                domain, server = _domain_and_server(prefixes, int(used[each]), block.file)
+                sequence = int(number[len(number) - 1 - int(from_end[each])])
                 self._last = self._last.update(domain, server, sequence)
         elif self._set is not None:
             for each in np.unique(prefix).tolist():
@@ -133,10 +133,10 @@ def _domain_and_server(prefixes: list[str], prefix: int, file: str) -> tuple[int
 
 
 def _refuse_gap(missing: str, file: str) -> None:
-    """Refuse a file in front of which transactions are missing: where files end early, it tells."""
+    """Refuse a file before which transactions are missing, as they are where files end early."""
     if missing:
         raise TruncatedError(
-            "transactions are missing in front of a file: the file before it was cut when it was "
+            "transactions are missing before a file: the previous file was cut when it was "
             "copied, or the position's GTIDs are not those of its place",
             file=file,
             gtids=missing[:200],

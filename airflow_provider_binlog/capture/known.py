@@ -1,7 +1,7 @@
 """Transactions that were staged before, from another server's log, and stand in this one too.
 
 Two servers need not log the same transactions in the same order: a replica commits several at once,
-and MariaDB's domains do not wait for each other. So of what a GTID set holds, some may stand behind
+and MariaDB's domains do not wait for each other. So of what a GTID set holds, some may be after
 the place where the first transaction begins that is not in it.
 """
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.picking import choose
 from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.position import Flavor
 
@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Position
 
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in GROUP_STARTS]] = True
-
 
 class KnownTransactions:
-    """Leaves out what the GTIDs of a start hold, though it stands behind the start.
+    """Leaves out what the GTIDs of a start hold, though it is logged after the start.
 
     Feed it the blocks of the log as they come from a source.
     """
@@ -62,7 +59,7 @@ class KnownTransactions:
         self._skips = bool(known[-1])
         if not known.any():
             return [block]
-        left = np.flatnonzero(~known[np.cumsum(_IS_START[block.type])])
+        left = np.flatnonzero(~known[np.cumsum(IS_GROUP_START[block.type])])
         return [choose(block, left)] if len(left) else []
 
     def at(self, stop: Position) -> Position:
@@ -87,7 +84,7 @@ class KnownTransactions:
 
 
 class _Known:
-    """Which numbers behind a prefix are in a GTID set."""
+    """Which numbers after a prefix are in a GTID set."""
 
     def __init__(self, flavor: Flavor, text: str) -> None:
         self._last: dict[str, int] = {}
@@ -103,8 +100,8 @@ class _Known:
     def contains(self, prefix: str, number: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         if prefix in self._intervals:
             first, last = np.array(self._intervals[prefix]).T
-            place = np.minimum(np.searchsorted(last, number), len(last) - 1)
-            within: npt.NDArray[np.bool_] = (first[place] <= number) & (number <= last[place])
+            nearest = np.minimum(np.searchsorted(last, number), len(last) - 1)
+            within: npt.NDArray[np.bool_] = (first[nearest] <= number) & (number <= last[nearest])
             return within
         newest = self._last.get(prefix.partition("-")[0], 0)
         until: npt.NDArray[np.bool_] = number <= newest
@@ -117,7 +114,7 @@ def place_at(flavor: Flavor, place: Position, *, known: str, logged: str) -> Pos
     Args:
         flavor: Whose GTIDs they are.
         place: A boundary between transactions.
-        known: What is staged already; some of it may stand behind the place.
+        known: What is staged already; some of it may be logged after the place.
         logged: What stands before the place in the log.
     """
     if flavor is Flavor.MYSQL:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # So many events of one size, on average, are copied by the size: less than one by one.
 _ALIKE = 32
 
-# Events that fill a third of the stretch they lie in are copied with what is between them: one
-# copy instead of one per event.
+# Events that fill a third of the bytes from the first to the last are copied with what is between
+# them: one copy instead of one per event.
 _DENSE = 3
 
 
@@ -89,7 +89,7 @@ class RowsColumns:
 
 
 class PendingEvents:
-    """The waiting rows events of one table in one shape.
+    """The waiting rows events of one table with one schema.
 
     Attributes:
         bytes: Their size, without what was copied along with them.
@@ -141,7 +141,7 @@ class PendingEvents:
 def _gather(
     data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint8]:
-    """Return the bytes of all events, one behind the other."""
+    """Return the bytes of all events, one after the other."""
     order = np.argsort(size, kind="stable")
     bounds = np.flatnonzero(np.diff(size[order])) + 1
     if len(bounds) * _ALIKE > len(size):

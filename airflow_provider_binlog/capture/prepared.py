@@ -5,7 +5,7 @@
 
     becomes   GTID | XA START | XA_PREPARE            GTID | XA START | changes | XA END | XA COMMIT
 
-So what reads the transactions behind this stage meets a prepared one without changes, and later an
+So what reads the transactions after this stage meets a prepared one without changes, and later an
 ordinary one. The changes wait in memory while they are few, and are read once more where they are
 many, or were prepared in an earlier range. Whether MySQL's XA START begins a transaction of one
 phase or of two is known at its end: until then its changes wait as well.
@@ -15,36 +15,40 @@ Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.charsets import decode_identifier
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.mariadb import (
     COMPLETED_XA,
     PREPARED_XA,
     STANDALONE,
-    MariadbGtid,
 )
-from airflow_provider_binlog.binlog.events.statements import Query, XaPrepare
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.transaction_states import (
+    STEPS,
+    TRANSITIONS,
+    GroupEnd,
+    State,
+    Step,
+    step_of_statement,
+)
 from airflow_provider_binlog.blocks.picking import choose, copy, joined
-from airflow_provider_binlog.errors import (
-    BinlogError,
-    ConnectionLostError,
-    ForeignPositionError,
-    PositionPurgedError,
-    UnsupportedError,
-    raise_error,
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
+from airflow_provider_binlog.capture.held import (
+    IS_HELD,
+    HeldChanges,
+    HeldTransaction,
+    ends_of,
+    parse_statement,
+    parse_xa_prepare,
+    rest_of,
 )
+from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Prepared
-from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
+from airflow_provider_binlog.sql.statement_types import xid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -53,69 +57,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import Refuse
+    from airflow_provider_binlog.position import Position
 
-_PIECE_BYTES = 4 << 10  # what a piece takes besides its events
 _MARIADB_FLAGS, _MARIADB_END = 31, 32
-
-_HELD = ROWS | {EventType.TABLE_MAP, EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS}
-_IS_HELD = np.zeros(256, dtype=bool)
-_IS_HELD[[int(each) for each in _HELD]] = True
-_IS_START = np.zeros(256, dtype=bool)
-_IS_START[[int(each) for each in GROUP_STARTS]] = True
-# What ends a transaction, or the file; a QUERY may, too.
-_IS_END = _IS_START.copy()
-_IS_END[
-    [
-        int(each)
-        for each in (
-            EventType.XA_PREPARE,
-            EventType.XID,
-            EventType.FORMAT_DESCRIPTION,
-            EventType.STOP,
-            EventType.ROTATE,
-        )
-    ]
-] = True
-_HELD_STATEMENTS = frozenset(
-    {
-        StatementType.SAVEPOINT,
-        StatementType.ROLLBACK_TO,
-        StatementType.XA_START,
-        StatementType.XA_END,
-    }
-)
-_ENDING_STATEMENTS = frozenset(
-    {
-        StatementType.COMMIT,
-        StatementType.ROLLBACK,
-        StatementType.XA_COMMIT,
-        StatementType.XA_ROLLBACK,
-    }
-)
-
-
-@dataclass
-class _Transaction:
-    """A transaction that waits for its end, or for its XA COMMIT.
-
-    Attributes:
-        file, offset: Where its GTID begins.
-        gtid: Its name, where it has one.
-        place: Of its GTID, as it came in.
-        opened: Whether XA START stands in front of its changes, as MySQL writes it.
-        tables: Those it has TABLE_MAPs of, in the order of the first ones.
-        pieces: XA START and what was held; None if it must be read again.
-        bytes: What the pieces take.
-    """
-
-    file: str
-    offset: int
-    gtid: str | None
-    place: int = 0
-    opened: bool = False
-    tables: dict[tuple[str, str], None] = field(default_factory=dict)
-    pieces: list[EventBlock] | None = None
-    bytes: int = 0
 
 
 class PreparedTransactions:
@@ -128,8 +72,8 @@ class PreparedTransactions:
 
     Feed it the blocks of a log as they come from the `Expander`, from a transaction boundary on.
     Blocks come out with their events as they were, but for prepared transactions. What is put at an
-    XA COMMIT has its file and its `position`, and places in front of it: those of everything
-    behind it in the file move on.
+    XA COMMIT has its file and its `offset`, and expanded offsets before it: those of everything
+    after it in the file move on.
 
     Transactions that touch no table that is wanted are taken out and not put back: their changes
     cost nothing.
@@ -140,7 +84,7 @@ class PreparedTransactions:
         read_again: Callable[[Position], Iterator[EventBlock]],
         *,
         wanted: Callable[[str, str], bool],
-        undecided: Iterable[Prepared] = (),
+        in_doubt: Iterable[Prepared] = (),
         refuse: Refuse = raise_error,
         held_bytes_max: int,
     ) -> None:
@@ -148,32 +92,31 @@ class PreparedTransactions:
 
         Args:
             read_again: Yields the log's events, expanded, from a transaction's beginning on.
-            wanted: Tells by database and table whose changes are wanted.
-            undecided: What was prepared before the boundary, and is neither committed nor rolled
+            wanted: Whether changes of a table, named by database and name, are wanted.
+            in_doubt: What was prepared before the boundary, and is neither committed nor rolled
                 back there.
             refuse: Takes the error of an XA COMMIT of none of them.
             held_bytes_max: Changes that are kept in memory, of all transactions together.
         """
-        self._read_again = read_again
+        self._changes = HeldChanges(read_again, bytes_max=held_bytes_max)
         self._wants = wanted
         self._refuse = refuse
-        self._held_bytes_max = held_bytes_max
         self._waiting = {
-            each.xid: _Transaction(
+            each.xid: HeldTransaction(
                 each.file, each.offset, each.gtid, tables=dict.fromkeys(each.tables)
             )
-            for each in undecided
+            for each in in_doubt
         }
         # The transaction whose changes come now.
-        self._open: _Transaction | None = None
+        self._open: HeldTransaction | None = None
         # The one of which only the GTID has come: what follows says what it is.
-        self._begun: _Transaction | None = None
+        self._begun: HeldTransaction | None = None
         self._file = ""
         # By how many bytes the places of this file have moved on.
         self._gained = 0
 
     @property
-    def undecided(self) -> tuple[Prepared, ...]:
+    def in_doubt(self) -> tuple[Prepared, ...]:
         """What is prepared, and neither committed nor rolled back by now, in the order of the log.
 
         Those that were handed in come first.
@@ -200,7 +143,7 @@ class PreparedTransactions:
                 yield from self._release(self._open)
             self._open = self._begun = None
             self._file, self._gained = block.file, 0
-        suspects, ends = _suspects(block), _ends(block)
+        suspects, ends = _suspects(block), ends_of(block)
         at = 0
         while at < len(block):
             if self._open is not None:
@@ -220,80 +163,79 @@ class PreparedTransactions:
             return len(block)
         gtid = int(suspects[index])
         if block.type[gtid] != EventType.MARIADB_GTID:
-            self._begun = _transaction(block, gtid)
+            self._begun = HeldTransaction.begin(block, gtid)
             yield self._moved(block.part(at, gtid + 1))
             return gtid + 1
         if gtid > at:
             yield self._moved(block.part(at, gtid))
         flags = int(block.data[block.start[gtid] + _MARIADB_FLAGS])
         if flags & COMPLETED_XA:
-            self._begun = _transaction(block, gtid)
+            self._begun = HeldTransaction.begin(block, gtid)
             yield self._moved(_opened(block.part(gtid, gtid + 1)))
         else:
-            self._open = _transaction(block, gtid)
+            self._open = HeldTransaction.begin(block, gtid)
             self._open.pieces = []
             yield self._moved(block.part(gtid, gtid + 1))
         return gtid + 1
 
     def _begin(
-        self, begun: _Transaction, block: EventBlock, at: int
+        self, begun: HeldTransaction, block: EventBlock, at: int
     ) -> Generator[EventBlock, None, int]:
-        """Look at what follows a GTID."""
+        """Follow what comes after a GTID."""
         event = block.part(at, at + 1)
         code = int(block.type[at])
         if code != EventType.QUERY:
-            if _IS_HELD[code] or _IS_END[code]:
+            if STEPS.get(code, Step.OTHER) is not Step.OTHER:
                 self._begun = None
                 return at
-            yield self._moved(event)  # one that is passed over
+            yield self._moved(event)
             return at + 1
         self._begun = None
-        query = _query(block, at)
-        kind = classify(query.sql, query.session(block.format.flavor))
-        if kind is StatementType.XA_START:
+        sql, statement_type = parse_statement(block, at)
+        state, end = TRANSITIONS[begun.state][step_of_statement(statement_type)]
+        if state is State.XA_OPEN:
             begun.opened, begun.pieces = True, []
             self._open = begun
             self._keep(begun, event)
-        elif kind is StatementType.XA_COMMIT:
-            yield from self._commit(xid_of(query.sql), event)
-        elif kind is StatementType.XA_ROLLBACK:
-            self._waiting.pop(xid_of(query.sql), None)
+        elif end is GroupEnd.XA_COMMITTED:
+            yield from self._commit(xid_of(sql), event)
+        elif end is GroupEnd.XA_ROLLED_BACK:
+            self._waiting.pop(xid_of(sql), None)
         yield self._moved(event)
         return at + 1
 
     def _hold(
-        self, held: _Transaction, block: EventBlock, at: int, ends: npt.NDArray[np.int64]
+        self, held: HeldTransaction, block: EventBlock, at: int, ends: npt.NDArray[np.int64]
     ) -> Generator[EventBlock, None, int]:
         """Take changes out, up to the end of their transaction or of the block."""
-        end, kept, passed = _inside(block, at, ends)
-        for index in np.flatnonzero(block.type[kept] == EventType.TABLE_MAP).tolist():
-            held.tables[_named(block, int(kept[index]))] = None
+        end, kept, others = rest_of(block, at, ends)
+        held.add_tables(block, kept)
         if len(kept):
             self._keep(held, choose(block, kept))
-        if len(passed):
-            yield self._moved(choose(block, passed))
+        if len(others):
+            yield self._moved(choose(block, others))
         if end == len(block):
             return end
         self._open = None
         if block.type[end] == EventType.XA_PREPARE:
-            prepared = _xa_prepare(block, end)
+            prepared = parse_xa_prepare(block, end)
             if not prepared.one_phase:
                 # An older one of this name would have been decided, had it outlived a crash.
                 self._waiting.pop(prepared.xid, None)
                 self._waiting[prepared.xid] = held
                 if not self._wanted(held):
-                    held.pieces, held.bytes = None, 0
+                    held.forget()
                 yield self._moved(block.part(end, end + 1))
                 return end + 1
         # Of one phase, or cut: whoever reads it decides.
         yield from self._release(held)
         return end
 
-    def _release(self, held: _Transaction) -> Iterator[EventBlock]:
+    def _release(self, held: HeldTransaction) -> Iterator[EventBlock]:
         """Yield the changes of the last transaction where they were."""
         if not self._wanted(held):
             return
-        pieces = self._pieces(held, "")
+        pieces = self._changes.of(held, "")
         if held.opened:
             first = next(pieces)  # its XA START is out already
             pieces = chain([first.part(1, len(first))] if len(first) > 1 else [], pieces)
@@ -301,7 +243,7 @@ class PreparedTransactions:
             yield self._moved(piece)
 
     def _commit(self, xid: str, commit: EventBlock) -> Iterator[EventBlock]:
-        """Yield the changes of a prepared transaction as if they stood in front of its commit."""
+        """Yield the changes of a prepared transaction as if they were logged before its commit."""
         held = self._waiting.pop(xid, None)
         if held is None:
             self._refuse(_not_known(xid, commit))
@@ -309,7 +251,7 @@ class PreparedTransactions:
         if not self._wanted(held):
             return
         offset, expanded_offset = int(commit.offset[0]), int(commit.expanded_offset[0])
-        for piece in self._pieces(held, xid):
+        for piece in self._changes.of(held, xid):
             # Without their checksums: an expanded block has none.
             size = piece.size - piece.format.checksum_size
             follows = np.cumsum(size)
@@ -322,65 +264,10 @@ class PreparedTransactions:
             )
             self._gained += int(follows[-1])
 
-    def _pieces(self, held: _Transaction, xid: str) -> Iterator[EventBlock]:
-        """Yield XA START and the changes of a transaction, from memory or from the log."""
-        if held.pieces is not None:
-            yield from held.pieces
-            return
-        try:
-            yield from self._from_log(held, xid)
-        except PositionPurgedError as error:
-            raise PositionPurgedError(
-                "the log was purged where a transaction was prepared that is committed only now: "
-                "its changes are lost, take a new snapshot of its tables",
-                xid=xid,
-                file=held.file,
-                offset=held.offset,
-                tables=", ".join(".".join(each) for each in held.tables),
-            ) from error
+    def _keep(self, held: HeldTransaction, events: EventBlock) -> None:
+        self._changes.keep(held, events, self._waiting.values())
 
-    def _from_log(self, held: _Transaction, xid: str) -> Iterator[EventBlock]:
-        """Yield XA START and the changes of a transaction from the log.
-
-        With `xid`, it must end prepared under this name.
-        """
-        start = Position(held.file, held.offset)
-        shift: int | None = None
-        for block in self._read_again(start):
-            at = 0
-            if shift is None:
-                if not _IS_START[block.type[0]]:
-                    raise _not_there(held, xid)
-                at, shift = 1, held.place - int(block.expanded_offset[0])
-            end, kept, _ = _inside(block, at, _ends(block))
-            if len(kept):
-                piece = choose(block, kept)
-                yield replace(piece, expanded_offset=piece.expanded_offset + shift)
-            if end == len(block):
-                continue
-            ends_prepared = block.type[end] == EventType.XA_PREPARE
-            if xid and not (ends_prepared and _xa_prepare(block, end).xid == xid):
-                raise _not_there(held, xid)
-            return
-        raise ConnectionLostError(
-            "the log ended inside a transaction that was read again", at=start, xid=xid
-        )
-
-    def _keep(self, held: _Transaction, events: EventBlock) -> None:
-        """Keep events of a transaction, unless they are too many."""
-        if held.pieces is None:
-            return
-        piece = copy(events)
-        held.pieces.append(piece)
-        held.bytes += len(piece.data) + _PIECE_BYTES
-        waiting = [each for each in self._waiting.values() if each.pieces is not None]
-        total = held.bytes + sum(each.bytes for each in waiting)
-        while total > self._held_bytes_max:
-            largest = max((*waiting, held), key=lambda each: each.bytes)
-            total -= largest.bytes
-            largest.pieces, largest.bytes = None, 0
-
-    def _wanted(self, held: _Transaction) -> bool:
+    def _wanted(self, held: HeldTransaction) -> bool:
         return any(self._wants(*each) for each in held.tables)
 
     def _moved(self, block: EventBlock) -> EventBlock:
@@ -392,16 +279,16 @@ class PreparedTransactions:
 def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
     """Return the GTIDs of a block that may belong to XA; of most logs none but the last one.
 
-    MySQL's say nothing of it: those with XA_PREPARE behind them, those with a statement that no
+    MySQL's say nothing of it: those with XA_PREPARE after them, those with a statement that no
     change follows, and the last one, whose end is not known.
     """
     kind = block.type
-    begin = np.flatnonzero(_IS_START[kind])
+    begin = np.flatnonzero(IS_GROUP_START[kind])
     if not len(begin):
         return begin
     last = len(kind) - 1
-    suspect = ~_IS_HELD[kind[np.minimum(begin + 1, last)]]
-    suspect &= ~_IS_HELD[kind[np.minimum(begin + 2, last)]]
+    suspect = ~IS_HELD[kind[np.minimum(begin + 1, last)]]
+    suspect &= ~IS_HELD[kind[np.minimum(begin + 2, last)]]
     prepared = np.searchsorted(begin, np.flatnonzero(kind == EventType.XA_PREPARE)) - 1
     suspect[prepared[prepared >= 0]] = True
     suspect[-1] = True
@@ -413,76 +300,6 @@ def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
     return begin[suspect]
 
 
-def _ends(block: EventBlock) -> npt.NDArray[np.int64]:
-    """Return the events that end a transaction, whatever they say."""
-    return np.flatnonzero(_IS_END[block.type])
-
-
-def _inside(
-    block: EventBlock, at: int, ends: npt.NDArray[np.int64]
-) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Look at the rest of a transaction from event `at` on.
-
-    Returns:
-        Which event ends it, the block's size if none does; which of those before are held; and
-        which are not: what is passed over or refused, where it stands.
-    """
-    index = int(np.searchsorted(ends, at))
-    end = int(ends[index]) if index < len(ends) else len(block)
-    held = _IS_HELD[block.type[at:end]]
-    for index in np.flatnonzero(block.type[at:end] == EventType.QUERY).tolist():
-        query = _query(block, at + index)
-        kind = classify(query.sql, query.session(block.format.flavor))
-        if kind in _ENDING_STATEMENTS:
-            end = at + index
-            held = held[:index]
-            break
-        held[index] = kind in _HELD_STATEMENTS
-    return end, at + np.flatnonzero(held), at + np.flatnonzero(~held)
-
-
-def _transaction(block: EventBlock, gtid: int) -> _Transaction:
-    """Return the transaction that begins with a GTID."""
-    with _placed(block, gtid):
-        header = EventHeader.parse(block.event(gtid))
-        body = block.body(gtid)
-        if header.type == EventType.MARIADB_GTID:
-            name: str | None = MariadbGtid.parse(
-                body, block.format, server_id=header.server_id
-            ).text
-        else:
-            name = GtidEvent.parse(header.type, body, block.format).text
-    return _Transaction(block.file, int(block.offset[gtid]), name, int(block.expanded_offset[gtid]))
-
-
-def _query(block: EventBlock, event: int) -> Query:
-    with _placed(block, event):
-        return Query.parse(block.body(event), block.format)
-
-
-def _xa_prepare(block: EventBlock, event: int) -> XaPrepare:
-    with _placed(block, event):
-        return XaPrepare.parse(block.body(event), block.format)
-
-
-def _named(block: EventBlock, table_map: int) -> tuple[str, str]:
-    """Return database and table of a TABLE_MAP."""
-    with _placed(block, table_map):
-        _, rest = block.format.split(EventType.TABLE_MAP, block.body(table_map))
-        database = decode_identifier(rest.terminated(rest.lenenc()))
-        return database, decode_identifier(rest.terminated(rest.lenenc()))
-
-
-@contextmanager
-def _placed(block: EventBlock, event: int) -> Iterator[None]:
-    """Tell an error where its event stands."""
-    try:
-        yield
-    except BinlogError as error:
-        error.context |= {"file": block.file, "offset": int(block.offset[event])}
-        raise
-
-
 def _opened(gtid: EventBlock) -> EventBlock:
     """Return MariaDB's GTID of an XA COMMIT as that of a transaction, not of one statement."""
     opened = copy(gtid)
@@ -492,18 +309,9 @@ def _opened(gtid: EventBlock) -> EventBlock:
 
 def _not_known(xid: str, commit: EventBlock) -> UnsupportedError:
     return UnsupportedError(
-        "XA COMMIT of a transaction that was prepared before capture began: its changes are behind "
-        "the start; begin before its XA PREPARE, or take a new snapshot and begin behind this",
+        "XA COMMIT of a transaction that was prepared before capture began: its changes are before "
+        "the start; begin before its XA PREPARE, or take a new snapshot and begin after this",
         xid=xid,
         file=commit.file,
         offset=int(commit.offset[0]),
-    )
-
-
-def _not_there(held: _Transaction, xid: str) -> ForeignPositionError:
-    return ForeignPositionError(
-        "a prepared transaction is not where it was: the log was reset, or is another server's",
-        xid=xid,
-        file=held.file,
-        offset=held.offset,
     )

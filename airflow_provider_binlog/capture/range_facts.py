@@ -31,7 +31,7 @@ class RangeFacts:
     rolled_back: tuple[tuple[int, int], ...] = ()
 
 
-class RestartRange(Exception):  # noqa: N818  nothing went wrong
+class RestartRange(Exception):  # noqa: N818  not an error
     """A range must be read again, given what is known of it now."""
 
     def __init__(self, facts: RangeFacts) -> None:

@@ -162,8 +162,8 @@ class RangeReader:
     @property
     def needs_restart(self) -> bool:
         """Whether the range has to be read again, and is only read for its facts now."""
-        late = self._commits is not None and self._commits.needs_restart
-        return late or self.schemas.needs_restart
+        rolled_back = self._commits is not None and self._commits.needs_restart
+        return rolled_back or self.schemas.needs_restart
 
     def _arranged(self, blocks: Iterable[EventBlock]) -> Iterable[EventBlock]:
         if self._commits is None:

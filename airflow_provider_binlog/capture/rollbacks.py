@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Place
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import Place
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
 from airflow_provider_binlog.sql.statement_types import StatementType
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 _Named: TypeAlias = tuple[SavepointVerb, str]
 _UNREADABLE = "\ufffd"
 _REFUSED = (
-    "a transaction was rolled back to a savepoint that cannot be told from others: take a new "
-    "snapshot of its tables and begin behind it"
+    "a transaction was rolled back to a savepoint that cannot be identified: take a new "
+    "snapshot of its tables and begin after it"
 )
 
 
@@ -124,7 +125,7 @@ class RollbackReader:
             ):
                 here = (rows >= self._begin) & (rows < row)
                 if here.any() or self._let_through >= self._begin:
-                    where = captured.location(event)
+                    where = captured.block.where(event)
                     self._refuse(
                         UnsupportedError(_REFUSED, **where, statement=seen.query.sql[:200])
                     )

@@ -1,4 +1,4 @@
-"""Where another server's log goes on from where a checkpoint stands."""
+"""The XA transactions in doubt at a failover, in the log of the promoted replica."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def take_over_prepared(
     source: BlockStream, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
 ) -> tuple[Prepared, ...]:
-    """Return the undecided XA transactions, each with its place in this server's log.
+    """Return the XA transactions in doubt, each with its position in this server's log.
 
-    They are looked for in the files before `at`, the newest first. One that stands behind it stays
-    as it is: it is met there.
+    They are looked for in the files before `at`, the newest first. One that is logged after it
+    is returned as it is: it is met there.
 
     Raises:
         PositionPurgedError: One is nowhere in this server's log.
@@ -43,7 +43,7 @@ def take_over_prepared(
     lost = [*unnamed, *(each for each in prepared if each.gtid in wanted - found.keys())]
     if lost:
         raise PositionPurgedError(
-            "the log of the server that took over lacks XA transactions that are prepared and not "
+            "the log of the promoted replica lacks XA transactions that are prepared and not "
             "decided: take a new snapshot there",
             xids=[each.xid for each in lost],
         )

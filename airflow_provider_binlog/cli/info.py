@@ -120,7 +120,7 @@ def _gtid(header: EventHeader, body: Body, file_format: FormatDescription) -> st
 
 
 def _previous_gtids(header: EventHeader, body: Body, file_format: FormatDescription) -> str:  # noqa: ARG001
-    # The server puts a line break behind each comma.
+    # The server puts a line break after each comma.
     return str(GtidSet.decode(body)).replace(",", ",\n")
 
 

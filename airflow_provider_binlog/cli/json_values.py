@@ -52,7 +52,7 @@ def _plain(value: Any) -> JsonValue:
 
 
 def _shortest(value: float | None) -> float | None:
-    """Return the double that prints with as few digits as tell the float from its neighbours."""
+    """Return the double that prints with the fewest digits that distinguish the float."""
     return None if value is None else float(str(np.float32(value)))
 
 

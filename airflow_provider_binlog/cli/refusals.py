@@ -46,8 +46,8 @@ class Refusals:
         key = (error.args[0], context.get("table"), context.get("column"))
         known = self._found.get(key)
         if known is None:
-            place = str(where[0]) if where[1] is None else f"{where[0]}:{where[1]}"
-            known = _Refusal(f"{place}  {type(error)(error.args[0], **context)}")
+            location = str(where[0]) if where[1] is None else f"{where[0]}:{where[1]}"
+            known = _Refusal(f"{location}  {type(error)(error.args[0], **context)}")
             self._found[key] = known
         known.count += times
 

@@ -110,7 +110,7 @@ class RowCounts:
     def _refuse(
         self, captured: CapturedBlock, table: _Table, events: Events, error: BinlogError
     ) -> None:
-        where = {"table": table.name, **captured.location(int(events[0]))}
+        where = {"table": table.name, **captured.block.where(int(events[0]))}
         located = type(error)(error.args[0], **(error.context | where))
         self._refusals.add(located, times=len(events))
 
@@ -121,7 +121,7 @@ class RowCounts:
         for name, counts in sorted(self.rows.items()):
             yield f"  {name:<30}{_count_changes(counts):>12}  {_words(counts)}"
         for name, count in sorted(self.nulls.items()):
-            yield f"  {name:<30}{count:>12}  dates that are none, read as NULL"
+            yield f"  {name:<30}{count:>12}  invalid dates, read as NULL"
 
 
 def _table(table_map: TableMap, refusal: TableRefusal | None) -> _Table:

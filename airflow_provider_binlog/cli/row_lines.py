@@ -138,7 +138,7 @@ class RowLines:
             try:
                 layout = self._layouts[index] = self._compile(captured, index)
             except BinlogError as error:
-                error.context.update(captured.location(int(captured.events[0])))
+                error.context.update(captured.block.where(int(captured.events[0])))
                 raise
         return layout
 
@@ -187,7 +187,7 @@ def _decode(captured: CapturedBlock, layout: RowLayout) -> DecodedRows:
     except BinlogError as error:
         event = error.context.pop("event", 0)
         at = event if isinstance(event, int) else 0
-        error.context.update(captured.location(int(captured.events[at])))
+        error.context.update(captured.block.where(int(captured.events[at])))
         raise
 
 

@@ -170,7 +170,7 @@ class Verifier:
         yield from self._rows.lines()
         for each in reader.in_doubt:
             names = ", ".join(".".join(name) for name in each.tables)
-            yield f"prepared  {each.xid} at {each.file}:{each.offset}, undecided: {names or '-'}"
+            yield f"prepared  {each.xid} at {each.file}:{each.offset}, in doubt: {names or '-'}"
         yield f"refused   {self.refusals.count}"
         yield from self.refusals.lines()
         skipped = self._rows.skipped.copy()
@@ -179,7 +179,7 @@ class Verifier:
         for kind, count in sorted(skipped.items()):
             yield f"  not decoded: {kind}, {count} events"
         for kind, count in sorted(reader.transactions.skipped.items()):
-            yield f"  passed over, as it may be: {kind}, {count} events"
+            yield f"  skipped, as its flag allows: {kind}, {count} events"
 
 
 def _moment(seconds: int) -> str:

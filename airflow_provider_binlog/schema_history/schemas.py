@@ -495,7 +495,7 @@ class SchemaReader:
 def _location(captured: CapturedBlock, event: int, table_map: TableMap) -> dict[str, object]:
     """Return table and place of a captured rows event, as errors name them."""
     table = f"{table_map.database}.{table_map.table}"
-    return {"table": table, **captured.location(int(captured.events[event]))}
+    return {"table": table, **captured.block.where(int(captured.events[event]))}
 
 
 def _versioned(captured: CapturedBlock, event: int, table_map: TableMap) -> UnsupportedError:

@@ -4,8 +4,8 @@ Every measurement has a process of its own; the shortest of `ROUNDS=3` counts. f
 measured warm, in the second pass of its process; server → Parquet and mysqlbinlog cold, as a task
 finds them. Rates and ratios to mysql-replication go by processor time, which a busy machine
 distorts least (each reader is one thread; a second one of ours would count against us); what
-includes a server's work goes by the clock. Exits 1 where we are not at least 60 times as fast as
-mysql-replication.
+includes a server's work is measured by the clock. Exits 1 where we are not at least 60 times as
+fast as mysql-replication.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Case:
         name: The file's name.
         servers: The servers that write it.
         globals_: Global variables that it is written under.
-        select: What the server is asked for, behind SELECT, of the table `t`; `id` is its key.
+        select: What the server is queried for, after SELECT, of the table `t`; `id` is its key.
         refused: What the error says that reading it ends with; None: it is read.
         fails: The server's error that statements may end with; 0: none.
         show: How texts are shown, where they are not compared as they are.

@@ -52,37 +52,37 @@ def record(server: Server, case: Case) -> None:
     target.mkdir(parents=True)
     before = {}
     with closing(connect(server)) as connection:
-        ask = partial(_ask, connection)
-        ask(f"DROP DATABASE IF EXISTS {DATABASE}")
+        query = partial(_query, connection)
+        query(f"DROP DATABASE IF EXISTS {DATABASE}")
         for name, value in case.globals_.items():
-            before[name] = ask(f"SELECT @@GLOBAL.{name}")[0][0]
-            ask(f"SET GLOBAL {name} = {value}")
-        ask("FLUSH BINARY LOGS")
-        first = ask("SHOW BINARY LOGS")[-1][0]
-        ask(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+            before[name] = query(f"SELECT @@GLOBAL.{name}")[0][0]
+            query(f"SET GLOBAL {name} = {value}")
+        query("FLUSH BINARY LOGS")
+        first = query("SHOW BINARY LOGS")[-1][0]
+        query(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
     _write(server, case)
     with closing(connect(server, database=DATABASE)) as connection:
-        ask = partial(_ask, connection)
-        last = ask("SHOW BINARY LOGS")[-1][0]
-        ask("FLUSH BINARY LOGS")
+        query = partial(_query, connection)
+        last = query("SHOW BINARY LOGS")[-1][0]
+        query("FLUSH BINARY LOGS")
         for name, value in before.items():
-            ask(f"SET GLOBAL {name} = {value!r}")
-        names = [row[0] for row in ask("SHOW BINARY LOGS") if first <= row[0] <= last]
+            query(f"SET GLOBAL {name} = {value!r}")
+        names = [row[0] for row in query("SHOW BINARY LOGS") if first <= row[0] <= last]
         for name in names:
             shutil.copyfile(server.data / name, target / name)
         expected = {
             "version": server.version,
             "columns": _columns(connection, case),
-            "rows": sorted([_texts(row) for row in ask(f"SELECT {case.select} FROM t")], key=str),
-            "defaults": _defaults(ask, case),
-            "events": {name: _events(ask, name) for name in names},
+            "rows": sorted([_texts(row) for row in query(f"SELECT {case.select} FROM t")], key=str),
+            "defaults": _defaults(query, case),
+            "events": {name: _events(query, name) for name in names},
         }
     text = json.dumps(expected, ensure_ascii=False, indent=1)
     (target / "expected.json").write_text(text + "\n")
 
 
 def _write(server: Server, case: Case) -> None:
-    """Execute the case's statements, in a session for each of the server's lives."""
+    """Execute the case's statements, in a session for each start of the server."""
     connection = connect(server, database=DATABASE)
     for statement in case.statements:
         if statement == RESTART:
@@ -98,7 +98,7 @@ def _write(server: Server, case: Case) -> None:
     connection.close()
 
 
-def _ask(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
+def _query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())
@@ -110,13 +110,13 @@ def _columns(connection: Connection, case: Case) -> list[str]:
         return [each[0] for each in cursor.description]
 
 
-def _defaults(ask: Any, case: Case) -> list[str | None]:
+def _defaults(query: Any, case: Case) -> list[str | None]:
     """Return what a row has that nobody gave a value."""
-    ask("SET sql_log_bin = 0, sql_mode = ''")
-    ask("DELETE FROM t")
-    ask("INSERT INTO t (id) VALUES (0)")
-    (row,) = ask(f"SELECT {case.select} FROM t")
-    ask("SET sql_log_bin = 1")
+    query("SET sql_log_bin = 0, sql_mode = ''")
+    query("DELETE FROM t")
+    query("INSERT INTO t (id) VALUES (0)")
+    (row,) = query(f"SELECT {case.select} FROM t")
+    query("SET sql_log_bin = 1")
     return _texts(row)
 
 
@@ -124,10 +124,10 @@ def _texts(row: tuple[Any, ...]) -> list[str | None]:
     return [None if value is None else str(value) for value in row]
 
 
-def _events(ask: Any, file: str) -> list[list[Any]]:
+def _events(query: Any, file: str) -> list[list[Any]]:
     """Return position and type of the file's events; those inside a compressed one are left out."""
     found: dict[int, str] = {}
-    for _file, position, kind, _server, end, _info in ask(f"SHOW BINLOG EVENTS IN '{file}'"):
+    for _file, position, kind, _server, end, _info in query(f"SHOW BINLOG EVENTS IN '{file}'"):
         if position != end:
             found.setdefault(position, kind)
     return [list(each) for each in sorted(found.items())]

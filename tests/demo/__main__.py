@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--spoil",
         action="store_true",
-        help="change one value behind the log's back: the comparison must find it, and exit 1",
+        help="change one value without logging it: the comparison must find it, and exit 1",
     )
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("ui", help="open Airflow on it, with writes trickling in")

@@ -49,7 +49,7 @@ def read_choice(environment: Mapping[str, str]) -> Choice:
     """Return what the environment says; an empty variable is one that is not set.
 
     Raises:
-        ServiceError: A variable has a value that is none of the choices.
+        ServiceError: A variable has a value that is not one of the choices.
     """
     for name, allowed in _ALLOWED.items():
         if (value := environment.get(name)) and value not in allowed:

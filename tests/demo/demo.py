@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from tests.demo import shop, surroundings
 from tests.demo.compare import Table, compare, read_tables, select
 from tests.demo.happenings import HAPPENINGS, SPOILING, statements
@@ -55,8 +55,8 @@ class Demo:
         """
         say("the DAG binlog_shop, in Airflow:")
         watch = Watch(_HOME)
-        run_id, state = self.airflow.call("run_dag", self.start, meanwhile=watch.look)
-        watch.look()
+        run_id, state = self.airflow.call("run_dag", self.start, meanwhile=watch.report)
+        watch.report()
         if state != "success":
             raise ServiceError(self.airflow.process.failure(f"the run of the DAG: {state}"))
         return read_run(_HOME, run_id)
@@ -101,7 +101,7 @@ class Demo:
 def show_demo(choice: Choice, *, spoil: bool) -> int:
     """Run the demo; return the exit code: 1 where a table is not equal.
 
-    With `spoil` one value is changed behind the log's back, which must be found.
+    With `spoil` one value is changed without being logged, which must be found.
 
     Raises:
         ServiceError: Something does not work.
@@ -122,7 +122,7 @@ def show_demo(choice: Choice, *, spoil: bool) -> int:
 def open_demo(choice: Choice) -> Iterator[Demo]:
     """Start everything, with the shop's first rows; all of it ends with the block."""
     surroundings.clear()
-    print(f"What Airflow and Spark say goes to {LOGS}.\n", flush=True)
+    print(f"The output of Airflow and Spark is in {LOGS}.\n", flush=True)
     with ExitStack() as stack:
         source = make_source(choice, FOLDER / "server")
         store = surroundings.open_store(choice)
@@ -154,7 +154,7 @@ def open_shop(source: Source, choice: Choice) -> str:
     source.start()
     database = choice.database
     with step(f"the database {database}: tables and first rows"), connect(source.dsn) as connection:
-        start = questions.log_end(connection)
+        start = queries.log_end(connection)
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
             cursor.execute(f"USE {database}")
@@ -180,7 +180,7 @@ def _nothing_new(demo: Demo, *, spoil: bool) -> bool:
     print("Run 3: nothing new", flush=True)
     if spoil:
         _execute(demo, "SET SESSION sql_log_bin = 0", SPOILING)
-        print("    one value was changed behind the log's back: it must be found")
+        print("    one value was changed without being logged: it must be found")
     before = demo.surroundings.manifests, demo.surroundings.parts
     run = demo.run_dag()
     staged = (demo.surroundings.manifests, demo.surroundings.parts) != before
@@ -189,7 +189,7 @@ def _nothing_new(demo: Demo, *, spoil: bool) -> bool:
     if run.skipped:
         print(f"    the sensor skipped the run; there are still {len(before[0])} manifests")
     else:
-        print("    others wrote to your server in between: that was read, and passed over")
+        print("    others wrote to your server in between: that was read, and skipped")
     return demo.compare(run)
 
 

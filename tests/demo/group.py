@@ -1,9 +1,9 @@
-"""Run a program and all that it starts; end all of it when told to.
+"""Run a program and all that it starts; end all of it on a signal.
 
     python group.py FOLDER PROGRAM ARGUMENT...
 
 The guard of `tests.services` ends one process. Airflow's start others, in sessions of their own,
-and those start Java, which stays behind when they die. Here whoever loses its parent becomes a
+and those start Java, which keeps running when they die. Here whoever loses its parent becomes a
 child of ours, so that all of them are found. FOLDER is only named, so that `make clean` knows
 whose process this is.
 """
@@ -29,8 +29,8 @@ _FIRM_SECONDS = 3.0
 
 def main(argv: list[str]) -> int:
     """Run `argv`; return its exit code, negative for a signal."""
-    told = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: told.set())
+    requested = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: requested.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
     program = subprocess.Popen(argv, start_new_session=True, preexec_fn=prepare)  # noqa: PLW1509
-    while program.poll() is None and not told.wait(0.5):
+    while program.poll() is None and not requested.wait(0.5):
         _reap(program)
     if program.poll() is None:
         # As Ctrl-C does: each ends what it has started, if it can.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HAPPENINGS = {
     "updates": """
-        UPDATE products SET price = ROUND(price * 1.05, 2), labels = labels | 2
+        UPDATE products SET price = ROUND(price * 1.05, 2), tags = tags | 2
             WHERE category = 'toy';
         UPDATE orders SET status = 'sent', note = NULL WHERE status = 'paid' AND id <= 900;
         UPDATE customers SET city = 'Genève', balance = -balance, newsletter = b'1'

@@ -21,7 +21,7 @@ _WIDTH_MAX = 40
 
 
 def show_query(query: str) -> None:
-    """Run a query in Spark, where each lake table goes by its own name, and print its rows.
+    """Run a query in Spark, where each lake table has its own name, and print its rows.
 
     Raises:
         ServiceError: There was no demo, or Spark refuses the query.

@@ -70,8 +70,8 @@ class Watch:
         self._said: set[str] = set()
         self._before = self._newest_run()
 
-    def look(self) -> None:
-        """Say what has ended since the last look."""
+    def report(self) -> None:
+        """Say what has ended since the last report."""
         run_id = self._newest_run()
         if run_id is None or run_id == self._before:
             return

@@ -35,7 +35,7 @@ TABLES = (
         sku CHAR(8) CHARACTER SET ascii PRIMARY KEY,
         name VARCHAR(100) NOT NULL,
         category ENUM('book','toy','garden','café') NOT NULL,
-        labels SET('new','sale','fragile','réduit') NOT NULL DEFAULT '',
+        tags SET('new','sale','fragile','réduit') NOT NULL DEFAULT '',
         price DECIMAL(10,2) NOT NULL,
         weight FLOAT,
         rating DOUBLE,

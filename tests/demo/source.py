@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from tests.services.progress import ServiceError, say, step
 from tests.services.servers import RELEASES, Server
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OwnServer:
-    """A server that lives in the demo's folder; its data stays for a look and for the UI."""
+    """A server in the demo's folder; its data is kept for you and for the UI."""
 
     def __init__(self, release: str, folder: Path) -> None:
         """Describe it; unpack it first if need be."""
@@ -47,7 +47,7 @@ class UserServer:
 
     def start(self) -> None:
         with step("your server: its settings and privileges"), connect(self.dsn) as connection:
-            questions.check_setup(connection)
+            queries.check_setup(connection)
             with connection.cursor() as cursor:
                 schemata = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
                 if cursor.execute(schemata, (self._database,)):

@@ -1,4 +1,4 @@
-"""Where the demo's files lie, and how Airflow and Spark are told about everything."""
+"""Where the demo's files are, and how Airflow and Spark are configured."""
 
 from __future__ import annotations
 

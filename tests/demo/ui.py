@@ -1,4 +1,4 @@
-"""Airflow's UI over the demo's home: the DAG runs every minute, and the shop goes on."""
+"""Airflow's UI over the demo's home: the DAG runs every minute, and the shop keeps writing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def show_ui(wanted: Choice | None) -> None:
     """Run Airflow and the shop until Ctrl-C, on the last demo or, without one, on a new shop.
 
     Args:
-        wanted: What the user chose; None goes on with whatever there is.
+        wanted: What the user chose; None continues with what exists.
     """
     last = surroundings.maybe_last()
     is_contiguous = last is not None and last.dsn is None and wanted in (None, last)
@@ -72,7 +72,7 @@ def show_ui(wanted: Choice | None) -> None:
             _await_health(airflow, port)
         password = json.loads(_PASSWORDS.read_text())["admin"]
         print(f"\n  http://127.0.0.1:{port}/dags/binlog_shop   user admin   password {password}")
-        print(f"  The DAG runs every minute; what Airflow says goes to {airflow.log}.")
+        print(f"  The DAG runs every minute; Airflow's output is in {airflow.log}.")
         print("  Ctrl-C stops Airflow and the server.\n", flush=True)
         _let_happen(choice, source.dsn, airflow)
 

@@ -1,7 +1,7 @@
 """A Python process that answers calls, with its noise in a file.
 
-Airflow and Spark each get one: they start while the server does, what they print goes to their
-logs, and they end with the demo, however it ends.
+Airflow and Spark each get one: they start while the server does, what they print is written to
+their logs, and they end with the demo, however it ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ADDRESS = "BINLOG_DEMO_ADDRESS"
 _TOKEN = "BINLOG_DEMO_TOKEN"
 _TOKEN_SIZE = 32
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def _rest() -> None:
@@ -47,7 +47,7 @@ class Worker:
         """Start it; it gets ready while the caller does other things."""
         self._token = secrets.token_bytes(_TOKEN_SIZE)
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(_LOOK_SECONDS)
+        self._listener.settimeout(_POLL_SECONDS)
         self._connection: Connection[Any, Any] | None = None
         mine = {
             _ADDRESS: str(self._listener.getsockname()[1]),
@@ -72,7 +72,7 @@ class Worker:
         try:
             connection = self._connect()
             connection.send((function, arguments))
-            while not connection.poll(_LOOK_SECONDS):
+            while not connection.poll(_POLL_SECONDS):
                 meanwhile()
             done, value = connection.recv()
         except (EOFError, ConnectionError) as error:

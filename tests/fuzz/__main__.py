@@ -38,7 +38,7 @@ TARGETS: tuple[Target, ...] = (
     *JSON_TARGETS,
 )
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _STUCK_SECONDS = 12 * SECONDS_MAX
 
 
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     environment = os.environ.get
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz",
-        description="Feed every decoder damaged input, and look for answers that are none.",
+        description="Feed every decoder damaged input, and look for wrong answers.",
     )
     parser.add_argument(
         "--seconds",
@@ -119,7 +119,7 @@ def supervise(targets: list[Target], seed: int, deadline: float, board: Board) -
         elif time.monotonic() - since > _STUCK_SECONDS:
             # Neither the alarm nor anything else got through to it.
             os.kill(pid, signal.SIGKILL)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     if os.WIFEXITED(status):
         if os.WEXITSTATUS(status) == 2:
             print("the worker itself failed")

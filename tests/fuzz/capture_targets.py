@@ -24,7 +24,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, Sou
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
-from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.reference.events import read_file
 
 Result = TypeVar("Result")
@@ -97,7 +97,7 @@ def _by_event(data: bytes) -> Named:
 
 
 def run_capture(data: bytes) -> None:
-    """Stage a file twice, read in small and in large blocks: the same bytes, or the same fate."""
+    """Stage a file twice, read in small and in large blocks: the same bytes, or the same error."""
     small, large = (_attempt(partial(stage, data, size)) for size in BLOCK_BYTES)
     # A log that names a transaction twice is refused where it is noticed.
     if not _may_be_written(data):
@@ -177,7 +177,7 @@ def _attempt(work: Callable[[], Result]) -> Result | BinlogError:
     try:
         return work()
     except BinlogError as error:
-        told(error)
+        check_text(error)
         return error
 
 

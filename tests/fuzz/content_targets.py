@@ -19,7 +19,7 @@ from airflow_provider_binlog.transport.files.content import open_content
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import FILE, mutate_log, read_blocks
 from tests.fuzz.mutate import mutate
-from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.support.compression import zstd, zstd_stream
 
 _BYTES_MAX = 1 << 20
@@ -60,7 +60,7 @@ FORMS: tuple[Callable[[bytes], bytes], ...] = (_gzip, _members, _named, zstd, zs
 
 
 def _pieces(steps: bytes) -> Iterator[tuple[bool, int]]:
-    """Yield whether so many bytes are passed over or read; forever."""
+    """Yield whether so many bytes are skipped or read; forever."""
     for step in steps:
         yield bool(step & 1), (step >> 1) ** 2 * (1 + 2 * (step & 2))
     while True:
@@ -86,9 +86,9 @@ def _read(file: bytes, steps: bytes) -> tuple[list[tuple[int, bytes]], int, Form
         if found < size or at >= _BYTES_MAX:
             break
     if content.error is not None:
-        told(content.error)
+        check_text(content.error)
         if content.skip(9) or content.fill(memoryview(bytearray(9))):
-            raise Wrong("bytes behind an error")
+            raise Wrong("bytes after an error")
     return pieces, at, content.error
 
 
@@ -105,7 +105,7 @@ def _read_both_ways(file: bytes, steps: bytes) -> Read:
 
 
 def run_content(data: bytes) -> None:
-    """Read a damaged file: its bytes, or as far as it goes and why no further."""
+    """Read a damaged file: its bytes, or as far as it can be read and why no further."""
     steps, file = (*seeds.unpack(data), b"", b"")[:2]
     whole, error = _read_both_ways(file, steps)
     expected = _expected(file)

@@ -27,7 +27,7 @@ from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fuzz import seeds
 from tests.fuzz.identity_target import run_identity
 from tests.fuzz.mutate import mutate
-from tests.fuzz.targets import Target, Wrong, told
+from tests.fuzz.targets import Target, Wrong, check_text
 
 _MODES = (0, NO_BACKSLASH_ESCAPES, ANSI_QUOTES, None)
 _TYPES = (
@@ -67,7 +67,7 @@ def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]
     try:
         return changes_of(Query(7, _DATABASE, 0, 255, sql, mode), flavor)
     except UnsupportedError as error:
-        told(error)
+        check_text(error)
         if error.context.get("statement") != sql[:STATEMENT_SHOWN]:
             raise Wrong(f"an error that does not say its statement: {error}") from error
     return ()
@@ -85,7 +85,7 @@ def run_alterations(data: bytes) -> None:
             try:
                 ddl = read_ddl(sql, session)
             except UnsupportedError as error:
-                told(error)
+                check_text(error)
                 continue
             for change in ddl.changes if ddl else ():
                 if isinstance(change, Altered):
@@ -212,16 +212,16 @@ def mutate_sql(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     other = _TOKEN.findall(_text(random.choice(others))) or [""]
     for _ in range(random.choice(_ROUNDS)):
         at, size = random.randrange(len(tokens) + 1), random.choice((1, 1, 2, 4, 9))
-        place = random.randrange(len(other))
+        index = random.randrange(len(other))
         match random.randrange(7):
             case 0:
                 del tokens[at : at + size]
             case 1:
                 tokens[at:at] = tokens[at : at + size] * random.choice((1, 1, 3, 40))
             case 2:
-                tokens[at:at] = other[place : place + size]
+                tokens[at:at] = other[index : index + size]
             case 3:
-                tokens[at:] = other[place:]
+                tokens[at:] = other[index:]
             case 4:
                 tokens[at : at + 1] = [random.choice(_WORDS)]
             case _:
@@ -232,14 +232,14 @@ def mutate_sql(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def mutate_statements(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Damage one of some statements, leave one out, or put one in."""
     statements = _text(data).split(_END)
-    place = random.randrange(len(statements))
+    index = random.randrange(len(statements))
     kind = random.random()
     if kind < 0.2 and len(statements) > 1:
-        del statements[place]
+        del statements[index]
     elif kind < 0.5:
-        statements.insert(place, _text(random.choice(ddl())))
+        statements.insert(index, _text(random.choice(ddl())))
     else:
-        statements[place] = _text(mutate_sql(random, statements[place].encode(), others))
+        statements[index] = _text(mutate_sql(random, statements[index].encode(), others))
     return _END.join(statements).encode()
 
 

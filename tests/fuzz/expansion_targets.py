@@ -9,7 +9,7 @@ from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
-from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import (
@@ -40,7 +40,7 @@ Found = list[tuple[int, int, int, bytes]] | BinlogError
 
 
 def _expand(event: Made, version: str, block_bytes: int) -> Found:
-    """Return type, position, place and body of all events, one of them between two good ones."""
+    """Return type, offset, expanded offset and body of events, one between two good ones."""
     file = BinlogFile(version)
     for each in (
         (_START, _GOOD, _START, event, _START, _GOOD)
@@ -62,13 +62,13 @@ def _expand(event: Made, version: str, block_bytes: int) -> Found:
                 bodies = [bytes(expanded.body(index)) for index in range(len(expanded))]
                 found += [(*each, body) for each, body in zip(numbers, bodies, strict=True)]
     except BinlogError as error:
-        told(error)
+        check_text(error)
         if error.context.get("offset") != file.offsets[3 if version == builder.MARIADB else 4]:
             raise Wrong(f"the wrong event is blamed: {error}") from error
         return error
-    places = [place for _, _, place, _ in found]
-    if places != sorted(set(places)):
-        raise Wrong(f"places that do not rise: {places}")
+    offsets = [offset for _, _, offset, _ in found]
+    if offsets != sorted(set(offsets)):
+        raise Wrong(f"offsets that do not rise: {offsets}")
     return found
 
 
@@ -92,7 +92,7 @@ def payload_inside(data: bytes) -> None:
     for packed in (zstd(data), zstd_stream(data)):
         found = _same(payload(packed, len(data)))
         if isinstance(found, list):
-            # Behind FORMAT_DESCRIPTION, a whole transaction and a GTID.
+            # After FORMAT_DESCRIPTION, a whole transaction and a GTID.
             inner = [body for _, position, _, body in found if position == found[7][1]]
             if sum(19 + len(body) for body in inner) != len(data):
                 raise Wrong("not all that was compressed came out")

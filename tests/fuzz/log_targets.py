@@ -28,7 +28,7 @@ from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate
-from tests.fuzz.targets import Target, Wrong, shown, told
+from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.reference.events import read_file
 from tests.reference.rows import decode_plainly
 from tests.unit.blocks import wire
@@ -48,7 +48,7 @@ def mutate_log(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if random.random() < 0.3:
         return mutate(random, data, others)
     changed = _mutate_events(random, split(data), [split(other) for other in others[:8]])
-    return MAGIC + b"".join(seal(changed, FIRST_OFFSET))
+    return MAGIC + b"".join(fix_checksums(changed, FIRST_OFFSET))
 
 
 def mutate_stream(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -56,7 +56,7 @@ def mutate_stream(random: Random, data: bytes, others: Sequence[bytes]) -> bytes
     if random.random() < 0.5:
         return mutate(random, data, others)
     log = random.choice(seeds.logs())
-    return stream(seal(_mutate_events(random, split(log), [split(log)]), FIRST_OFFSET))
+    return stream(fix_checksums(_mutate_events(random, split(log), [split(log)]), FIRST_OFFSET))
 
 
 def split(log: bytes) -> list[bytes]:
@@ -74,25 +74,25 @@ def split(log: bytes) -> list[bytes]:
 def _mutate_events(random: Random, events: list[bytes], others: list[list[bytes]]) -> list[bytes]:
     events = events or [b""]
     for _ in range(random.choice((1, 1, 2, 4))):
-        place = random.randrange(len(events))
+        index = random.randrange(len(events))
         match random.randrange(6):
             case 0 if len(events) > 1:
-                del events[place]
+                del events[index]
             case 1:
-                events.insert(place, random.choice(events))
+                events.insert(index, random.choice(events))
             case 2:
                 other = random.choice(others) or events
-                events.insert(place, random.choice(other))
+                events.insert(index, random.choice(other))
             case _:
                 # The first one says how to read all others, and damage there hides the rest.
-                place = place or random.choice((0, len(events) - 1))
-                events[place] = mutate(random, events[place], events)
+                index = index or random.choice((0, len(events) - 1))
+                events[index] = mutate(random, events[index], events)
     return events
 
 
-def seal(events: list[bytes], position: int) -> list[bytes]:
-    """Return events with the size, the place and the checksum that such events have."""
-    sealed = []
+def fix_checksums(events: list[bytes], position: int) -> list[bytes]:
+    """Return events with the size, the index and the checksum that such events have."""
+    fixed = []
     checksum = True
     for event in events:
         data = bytearray(event.ljust(HEADER_SIZE + 4, b"\0"))
@@ -102,8 +102,8 @@ def seal(events: list[bytes], position: int) -> list[bytes]:
             checksum = data[-5] != 0
         if checksum or data[4] == EventType.FORMAT_DESCRIPTION:
             data[-4:] = zlib.crc32(data[:-4]).to_bytes(4, "little")
-        sealed.append(bytes(data))
-    return sealed
+        fixed.append(bytes(data))
+    return fixed
 
 
 def stream(events: list[bytes]) -> bytes:
@@ -135,7 +135,7 @@ def _collect(work: Callable[[], Events]) -> Events | BinlogError:
     try:
         return work()
     except BinlogError as error:
-        told(error)
+        check_text(error)
         return error
 
 
@@ -160,7 +160,7 @@ def run_stream(data: bytes) -> None:
     """Read a stream in small and in large blocks."""
     small, large = (_read_stream(data, size) for size in BLOCK_BYTES)
     # Where a stream ends early, small blocks may know of damage that large ones still wait for; and
-    # bytes behind the end, which no server sends, are taken for a part of it.
+    # bytes after the end, which no server sends, are taken for a part of it.
     if not data.endswith(wire.EOF):
         return
     if isinstance(small, list) is not isinstance(large, list):
@@ -210,14 +210,14 @@ def run_rows(data: bytes) -> None:
                     table, policies=policies, allow_missing_metadata=allow_missing_metadata
                 )
             except BinlogError as error:
-                told(error)
+                check_text(error)
                 continue
             for before_images in BeforeImages:
                 compare(layout, events, before_images)
 
 
 def rows_events(parts: list[bytes]) -> RowsEvents:
-    """Return events laid one behind the other."""
+    """Return events one after the other."""
     size = np.array([len(part) for part in parts], dtype=np.int64)
     end = np.cumsum(size, dtype=np.int64)
     joined = np.frombuffer(b"".join(parts) + bytes(64), dtype=np.uint8)
@@ -259,7 +259,7 @@ def _rows(work: Callable[[], DecodedRows]) -> DecodedRows | BinlogError:
     try:
         return work()
     except BinlogError as error:
-        told(error)
+        check_text(error)
         return error
 
 
@@ -267,15 +267,15 @@ def mutate_rows(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Damage the table or its events, mostly an event."""
     parts = seeds.unpack(data)
     for _ in range(random.choice((1, 1, 2))):
-        place = random.randrange(len(parts)) if random.random() < 0.8 else 0
+        index = random.randrange(len(parts)) if random.random() < 0.8 else 0
         other = seeds.unpack(random.choice(others))
         kind = random.random()
         if kind < 0.1:
-            parts[place] = other[min(place, len(other) - 1)]
+            parts[index] = other[min(index, len(other) - 1)]
         elif kind < 0.2:
             parts.append(random.choice(parts))
         else:
-            parts[place] = mutate(random, parts[place], [parts[place], *other])[:_PART_BYTES_MAX]
+            parts[index] = mutate(random, parts[index], [parts[index], *other])[:_PART_BYTES_MAX]
     return seeds.pack(parts)
 
 

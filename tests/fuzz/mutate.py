@@ -21,7 +21,7 @@ def mutate(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     return bytes(damaged[:_BYTES_MAX])
 
 
-def _place(random: Random, data: bytearray) -> int:
+def _offset(random: Random, data: bytearray) -> int:
     """Return an index; the front, where headers and lengths stand, is as likely as all the rest."""
     if not data:
         data.append(0)
@@ -30,35 +30,35 @@ def _place(random: Random, data: bytearray) -> int:
 
 
 def _span(random: Random, data: bytearray) -> slice:
-    begin = _place(random, data)
+    begin = _offset(random, data)
     return slice(begin, begin + random.choice((1, 2, 4, 8, random.randint(1, len(data)))))
 
 
 def _flip(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    data[_place(random, data)] ^= 1 << random.randrange(8)
+    data[_offset(random, data)] ^= 1 << random.randrange(8)
 
 
 def _set(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    data[_place(random, data)] = random.choice(_OCTETS)
+    data[_offset(random, data)] = random.choice(_OCTETS)
 
 
 def _nudge(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    place = _place(random, data)
-    data[place] = (data[place] + random.choice((-2, -1, 1, 2))) & 0xFF
+    at = _offset(random, data)
+    data[at] = (data[at] + random.choice((-2, -1, 1, 2))) & 0xFF
 
 
 def _write_integer(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
     """Write a number where a length may stand: about as much as is left, or far too much."""
-    place, width = _place(random, data), random.choice(_WIDTHS)
-    left = len(data) - place - width
+    at, width = _offset(random, data), random.choice(_WIDTHS)
+    left = len(data) - at - width
     powers = (1 << random.randrange(8 * width)) - random.randint(0, 1)
     value = random.choice((0, left - 1, left, left + 1, len(data), powers, -1))
     octets = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
-    data[place : place + width] = octets
+    data[at : at + width] = octets
 
 
 def _cut(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    del data[_place(random, data) :]
+    del data[_offset(random, data) :]
 
 
 def _remove(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
@@ -66,8 +66,8 @@ def _remove(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
 
 
 def _insert(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    place = _place(random, data)
-    data[place:place] = random.randbytes(random.choice((1, 2, 4, _INSERTED_MAX)))
+    at = _offset(random, data)
+    data[at:at] = random.randbytes(random.choice((1, 2, 4, _INSERTED_MAX)))
 
 
 def _repeat(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
@@ -83,15 +83,15 @@ def _zero(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
 def _splice(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
     """Go on as another input does."""
     other = bytearray(random.choice(others))
-    data[_place(random, data) :] = other[_place(random, other) :]
+    data[_offset(random, data) :] = other[_offset(random, other) :]
 
 
 def _transplant(random: Random, data: bytearray, others: Sequence[bytes]) -> None:
-    """Put a piece of another input in place of as many bytes."""
+    """Put a piece of another input in at of as many bytes."""
     other = bytearray(random.choice(others))
     piece = other[_span(random, other)]
-    place = _place(random, data)
-    data[place : place + len(piece)] = piece
+    at = _offset(random, data)
+    data[at : at + len(piece)] = piece
 
 
 _KINDS: tuple[Callable[[Random, bytearray, Sequence[bytes]], None], ...] = (

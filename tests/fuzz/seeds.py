@@ -69,7 +69,7 @@ def _tables_of(log: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
 
 
 def pack(parts: list[bytes]) -> bytes:
-    """Return parts as one input, each behind its size in two bytes."""
+    """Return parts as one input, each after its size in two bytes."""
     return b"".join(len(part).to_bytes(2, "little") + part for part in parts)
 
 

@@ -64,10 +64,10 @@ def execute(target: Target, data: bytes) -> None:
     try:
         target.run(data)
     except BinlogError as error:
-        told(error)
+        check_text(error)
 
 
-def told(error: BinlogError) -> None:
+def check_text(error: BinlogError) -> None:
     """Look at an error as those who get it do: in a log, and from another process."""
     again = pickle.loads(pickle.dumps(error))
     if str(again) != str(error) or not str(error):
@@ -90,7 +90,7 @@ def _in_each_format(parse: Parse) -> Callable[[bytes], object]:
             try:
                 parse(data, file_format)
             except BinlogError as error:
-                told(error)
+                check_text(error)
 
     return run
 
@@ -105,7 +105,7 @@ def _each_type(types: Sequence[EventType], parse: Callable[..., Any]) -> Parse:
             try:
                 parse(type_code, data, file_format)
             except BinlogError as error:
-                told(error)
+                check_text(error)
 
     return run
 
@@ -142,7 +142,7 @@ def _table_map(data: bytes, file_format: FormatDescription) -> None:
         try:
             compile_layout(table, allow_missing_metadata=allow_missing_metadata).fields()
         except BinlogError as error:
-            told(error)
+            check_text(error)
 
 
 def _gtid_set(data: bytes) -> None:
@@ -207,7 +207,7 @@ def _checkpoint(data: bytes) -> None:
         try:
             advance(store, "key", expected=one, new=other)
         except BinlogError as error:
-            told(error)
+            check_text(error)
             if load(store, "key") != one:
                 raise Wrong(f"a checkpoint moved in spite of {error}") from error
 
@@ -233,7 +233,7 @@ def _file_name(data: bytes) -> None:
 
 
 def _server_error(data: bytes) -> None:
-    told(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
+    check_text(from_reply(*parse_reply(data), file="binlog.000001", offset=4))
 
 
 _MANIFEST = manifest(42)

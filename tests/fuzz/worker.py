@@ -133,7 +133,7 @@ def failure(target: Target, data: bytes) -> BaseException | None:
 
 
 def signature(error: BaseException) -> str:
-    """Return what tells one bug from another: the error, and the last of our lines it came by."""
+    """Return what distinguishes one bug from another: the error, and our last line in it."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "airflow_provider_binlog" in frame.filename]
     last = (ours or frames)[-1:]

@@ -42,7 +42,7 @@ from tests.support.ranges import (
     live,
     stage,
 )
-from tests.support.varied_changes import CHANGES, CREATE, KINDS_OF_STATEMENTS
+from tests.support.varied_changes import CHANGES, CREATE, STATEMENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ def test_changes_applied_in_order_equal_select(happened: Range) -> None:
 
     assert_equal_to_select(staged, happened.database)
     kinds = [statement.type for statement in staged.manifest.statements]
-    assert kinds[: len(KINDS_OF_STATEMENTS)] == KINDS_OF_STATEMENTS
+    assert kinds[: len(STATEMENT_TYPES)] == STATEMENT_TYPES
     assert {table.database for table in staged.manifest.tables} == {happened.database.name}
     assert len({row["_file"] for table in staged.manifest.tables for row in staged.rows(table)}) > 3
 

@@ -106,7 +106,7 @@ def test_too_many_refused_tables_are_a_failure() -> None:
 
 
 def test_a_statement_that_is_not_staged_is_a_difference() -> None:
-    past = Past(effects=[Effect("TRUNCATE TABLE", ("t",), emptied=True)])
+    past = Past(effects=[Effect("TRUNCATE TABLE", ("t",), truncated=True)])
 
     with pytest.raises(DifferenceError, match="not staged"):
         Replay(past, refused=set()).end()

@@ -397,6 +397,6 @@ def test_a_multi_valued_index_adds_no_column(database_of: Callable[[str], Databa
         " KEY ((CAST(tags->'$' AS UNSIGNED ARRAY))))",
         "INSERT INTO tagged VALUES (1, '[1, 2]')",
     )
-    shape = read_log(database)["tagged"].shape
+    shape = read_log(database)["tagged"].table
 
     assert [column.name for column in shape.columns] == ["id", "tags"]

@@ -20,7 +20,8 @@ from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, X
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Place, TransactionScanner
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.reference.events import Event, read_file

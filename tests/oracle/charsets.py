@@ -28,7 +28,7 @@ _known: dict[str, Repertoires] = {}
 
 
 def repertoires(server: Server) -> Repertoires:
-    """Ask a server which characters come back from each of its sets as they went in."""
+    """Query a server for the characters that each of its sets returns unchanged."""
     if server.name not in _known:
         with closing(connect(server)) as connection, connection.cursor() as cursor:
             cursor.execute("SHOW CHARACTER SET")

@@ -59,15 +59,15 @@ class Ddl:
         self._session = session
         self._known = repertoires(server)
         self._names = 0
-        tells = settings.metadata == "FULL"
+        is_full = settings.metadata == "FULL"
         self._weights = {
-            name: weight / (1 if tells or name not in _RARE else _RARELY)
+            name: weight / (1 if is_full or name not in _RARE else _RARELY)
             for name, weight in _WEIGHTS.items()
         }
 
-    def create(self, label: str) -> None:
+    def create(self, first_name: str) -> None:
         """Make a table."""
-        table = Table(label, label, KEY_OF[label], {label})
+        table = Table(first_name, first_name, KEY_OF[first_name], {first_name})
         for each in ("id", "part"):
             self.past.note(Column(each, KEYS[each], None, ""))
         self._make(table)
@@ -96,11 +96,11 @@ class Ddl:
 
     def _make(self, table: Table) -> None:
         random = self._random
-        count = 3 if table.label == "narrow" else random.randint(6, 11)
+        count = 3 if table.first_name == "narrow" else random.randint(6, 11)
         columns = [self._column() for _ in range(count)]
         declared = [f"`{each.name}` {each.declared}" for each in columns]
         declared += [f"{each} {KEYS[each].sql} NOT NULL" for each in ("id", "part")]
-        if table.label == "generated":
+        if table.first_name == "generated":
             columns.append(Column("base", BASE, None, "int NULL"))
             table.generated = tuple(GENERATED)
             declared += ["base int NULL", *(f"{g} {sql}" for g, sql in GENERATED.items())]
@@ -110,7 +110,9 @@ class Ddl:
         if table.key:
             declared.append(f"PRIMARY KEY ({', '.join(table.key)})")
         self._session.execute(f"CREATE TABLE {quote(table.name)} ({', '.join(declared)})")
-        self.past.effects.append(Effect("CREATE TABLE", (table.name,), key=table.key, emptied=True))
+        self.past.effects.append(
+            Effect("CREATE TABLE", (table.name,), key=table.key, truncated=True)
+        )
         table.columns = columns
         for column in columns:
             self.past.note(column)
@@ -152,20 +154,20 @@ class Ddl:
         sql = f"ALTER TABLE {quote(table.name)} {what}"
         return self._done(sql, Effect("ALTER TABLE", (table.name,), **effect))
 
-    def _place(self, table: Table) -> str:
+    def _position(self, table: Table) -> str:
         random = self._random
         beside = random.choice(table.columns).name
         return random.choice(["", " FIRST", " AFTER id", f" AFTER `{beside}`"])
 
     def _truncate(self, table: Table) -> None:
         sql = f"TRUNCATE TABLE {quote(table.name)}"
-        self._done(sql, Effect("TRUNCATE TABLE", (table.name,), emptied=True))
+        self._done(sql, Effect("TRUNCATE TABLE", (table.name,), truncated=True))
 
     def _add(self, table: Table) -> None:
         if len(table.columns) == _PER_TABLE_MAX:
             return
         added = self._column()
-        what = f"ADD COLUMN `{added.name}` {added.declared}{self._place(table)}"
+        what = f"ADD COLUMN `{added.name}` {added.declared}{self._position(table)}"
         if self._altered(table, what, added={added.name: added.filled}):
             table.columns.append(added)
             self.past.note(added)
@@ -178,21 +180,21 @@ class Ddl:
             table.columns.remove(dropped)
 
     def _rename(self, table: Table) -> None:
-        column, place = self._random.choice(table.columns), self._place(table)
+        column, position = self._random.choice(table.columns), self._position(table)
         old = column.name
         self._names += 1
         new = f"renamed{self._names}"
         what = f"RENAME COLUMN `{old}` TO `{new}`"
-        if self._random.random() < 0.5 and f"`{old}`" not in place:
-            what = f"CHANGE `{old}` `{new}` {column.declared}{place}"
+        if self._random.random() < 0.5 and f"`{old}`" not in position:
+            what = f"CHANGE `{old}` `{new}` {column.declared}{position}"
         if self._altered(table, what, renamed=(old, new)):
             column.name = new
             self.past.note(column)
 
     def _move(self, table: Table) -> None:
-        moved, place = self._random.choice(table.columns), self._place(table)
-        if place not in ("", f" AFTER `{moved.name}`"):
-            self._altered(table, f"MODIFY `{moved.name}` {moved.declared}{place}")
+        moved, position = self._random.choice(table.columns), self._position(table)
+        if position not in ("", f" AFTER `{moved.name}`"):
+            self._altered(table, f"MODIFY `{moved.name}` {moved.declared}{position}")
 
     def _widen(self, table: Table) -> None:
         column = self._random.choice(table.columns)
@@ -211,8 +213,10 @@ class Ddl:
         other = random.choice(others)
         self._names += 1
         new = f"renamed {self._names}"
-        if table.name != table.label and table.label not in {each.name for each in self.tables}:
-            new = table.label
+        if table.name != table.first_name and table.first_name not in {
+            each.name for each in self.tables
+        }:
+            new = table.first_name
         elif other is not table and random.random() < 0.3:
             self._swap(table, other, new)
             return
@@ -237,7 +241,7 @@ class Ddl:
     def _remake(self, table: Table) -> None:
         """Drop a table and make another one of its name, with other columns."""
         if self._done(
-            f"DROP TABLE {quote(table.name)}", Effect("DROP TABLE", (table.name,), emptied=True)
+            f"DROP TABLE {quote(table.name)}", Effect("DROP TABLE", (table.name,), truncated=True)
         ):
             self._make(table)
 
@@ -265,7 +269,7 @@ class Ddl:
 
 
 def _is_garbled(declared: str) -> bool:
-    """Whether servers lose labels when they convert them: they take their bytes for those in UTF-8.
+    """Whether servers lose values when they convert them: they take their bytes for those in UTF-8.
 
     So they rewrite the rows, and do not log it.
     """

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from tests.oracle.charsets import Repertoires, letter, quoted, text
-from tests.oracle.shapes import TYPES, shape
+from tests.oracle.geometries import TYPES, geometry
 
 Show = Callable[[Any], Any]
 Make = Callable[[Random], str]
@@ -30,7 +30,7 @@ class Kind:
     """A column's type.
 
     Attributes:
-        sql: As in CREATE TABLE, behind the name.
+        sql: As in CREATE TABLE, after the name.
         make: Makes a value.
         select: What to ask the server for; `{0}` is the column.
         show: The staged value in the form that `select` has.
@@ -255,19 +255,19 @@ def _binary(random: Random) -> Kind:
     return Kind(name, make, _HEX, _hex, default="x'0102'" if takes_default else None)
 
 
-def _labels(random: Random, known: Repertoires) -> Kind:
+def _enums(random: Random, known: Repertoires) -> Kind:
     charset = random.choice([each for each in known if known[each]])
     mark = random.choice(["", letter(random, known[charset])])
     if random.random() < 0.5:
         count = random.choice([1, 3, 255, 256, 300])
-        labels = [f"l{n}{mark}" for n in range(count)]
-        listed = ", ".join(f"'{each}'" for each in labels)
+        values = [f"l{n}{mark}" for n in range(count)]
+        listed = ", ".join(f"'{each}'" for each in values)
         return Kind(
             f"enum({listed}) CHARACTER SET {charset}",
             lambda random: str(random.choice([1, count, random.randint(1, count)])),
             _TEXT_HEX,
             _hex,
-            default=f"'{labels[0]}'",
+            default=f"'{values[0]}'",
             wider=f"enum({listed}, 'added') CHARACTER SET {charset}",
         )
     count = random.choice([1, 8, 9, 33, 64])
@@ -341,7 +341,7 @@ def _geometry(random: Random, server: str) -> Kind:
 
     def make(random: Random) -> str:
         number = random.choice([0, 0, 3857, 4326]) if srid is None else srid
-        return f"ST_GeomFromText('{shape(random, name)}', {number})"
+        return f"ST_GeomFromText('{geometry(random, name)}', {number})"
 
     return Kind(name if srid is None else f"{name}{word}{srid}", make, _HEX, _hex)
 
@@ -403,7 +403,7 @@ def _plain(random: Random, server: str, known: Repertoires) -> Kind:
         lambda: _characters(random, known),
         lambda: _long_text(random, known),
         lambda: _binary(random),
-        lambda: _labels(random, known),
+        lambda: _enums(random, known),
         lambda: _geometry(random, server),
     )
     return random.choice(families)()

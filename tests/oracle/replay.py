@@ -90,9 +90,9 @@ class Replay:
             DifferenceError: One was.
         """
         for effect in self._effects:
-            self._pass_over(effect)
+            self._skip(effect)
 
-    def _pass_over(self, effect: Effect) -> None:
+    def _skip(self, effect: Effect) -> None:
         if self._refused.isdisjoint(effect.tables):
             raise DifferenceError(f"not staged: {effect}")
 
@@ -103,7 +103,7 @@ class Replay:
         for effect in self._effects:
             if staged == (effect.kind, effect.tables):
                 break
-            self._pass_over(effect)
+            self._skip(effect)
         else:
             raise DifferenceError(f"a statement that was not written: {statement}")
         if effect.kind == "CREATE TABLE":
@@ -111,7 +111,7 @@ class Replay:
         table = self._tables[effect.tables[0]]
         if effect.key is not None:
             table.key = effect.key
-        if effect.emptied:
+        if effect.truncated:
             table.rows.clear()
         for row in table.rows:
             row.update(effect.added)
@@ -140,7 +140,7 @@ class Replay:
             self._moved = rows.pop(_must_find(name, rows, row))
         else:
             known, self._moved = self._moved, None
-            if known is None:  # only where the key stayed is the before-image left out
+            if known is None:  # only where the key did not change is the before-image left out
                 known = rows.pop(_must_find(name, rows, {each: row[each] for each in table.key}))
             rows.append(known | row)
 

@@ -142,11 +142,11 @@ def _write_and_capture(
                         store,
                     )
                 except ServerSetupError as error:
-                    # What was a column before a statement changed it, the log need not tell.
+                    # The log need not say what a column was before a statement changed it.
                     if settings.metadata == "FULL":
                         raise
                     name = str(error.context["table"]).removeprefix(f"{DATABASE}.")
-                    found = {each.label for each in workload.tables if name in each.names}
+                    found = {each.first_name for each in workload.tables if name in each.names}
                     if not found - set(refused):
                         raise
                     refused |= dict.fromkeys(found, str(error))
@@ -165,15 +165,15 @@ def _relations(workload: Workload, refused: Collection[str]) -> dict[str, str]:
     """Return the tables that changed names with refused ones: what is said of these, is of them."""
     names = _names(workload, refused)
     return {
-        each.label: "it changed names with a refused one"
+        each.first_name: "it changed names with a refused one"
         for each in workload.tables
-        if each.label not in refused and each.names & names
+        if each.first_name not in refused and each.names & names
     }
 
 
 def _names(workload: Workload, refused: Collection[str]) -> set[str]:
     """Return every name that refused tables have had."""
-    return {name for each in workload.tables if each.label in refused for name in each.names}
+    return {name for each in workload.tables if each.first_name in refused for name in each.names}
 
 
 def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerTables:
@@ -190,7 +190,7 @@ def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) ->
             events[name] = events.get(name, 0) + count
     replay.end()
     for table in workload.tables:
-        if table.label in refused:
+        if table.first_name in refused:
             continue
         expected = sorted(map(_frozen, workload.contents(table)))
         found = sorted(map(_frozen, replay.rows(table.name)))
@@ -198,7 +198,7 @@ def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) ->
             missing = [row for row in expected if row not in found][:2]
             extra = [row for row in found if row not in expected][:2]
             raise DifferenceError(
-                f"{table.label}, now {table.name}: SELECT has {missing}\n  staged is {extra}"
+                f"{table.first_name}, now {table.name}: SELECT has {missing}\n  staged is {extra}"
             )
         rows += len(expected)
     if not rows:

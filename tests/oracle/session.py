@@ -13,7 +13,7 @@ from tests.fixtures.mysql import connect
 if TYPE_CHECKING:
     from tests.services.servers import Server
 
-# Values that do not fit, keys that exist, documents that are none: the server refuses them, and
+# Values that do not fit, keys that exist, invalid documents: the server refuses them, and
 # nothing is logged.
 _EXPECTED = frozenset(
     {

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from itertools import combinations, product
 
 MIXED = "MIXED"
-"""Every session chooses its row image anew, so that one range holds all of them."""
+"""Every session chooses its own row image, so that one range holds all of them."""
 
 
 @dataclass(frozen=True)

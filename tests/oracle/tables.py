@@ -35,7 +35,7 @@ class Column:
         name: Names are used once, whatever the table.
         kind: Its type.
         filled: What a row has that was there before the column, or leaves it out, as selected.
-        declared: Its declaration behind the name.
+        declared: Its declaration after the name.
     """
 
     name: str
@@ -51,18 +51,18 @@ class Effect:
     Attributes:
         kind: As the manifest calls it.
         tables: The names it names, as the manifest has them.
-        key: Names of the primary key's columns behind it; None where they stay.
-        emptied: Whether there is no row behind it.
+        key: Names of the primary key's columns after it; None if they do not change.
+        truncated: Whether there is no row after it.
         added: Columns with what the rows get in them.
-        dropped: A column that goes.
-        renamed: A column's former name and its new one.
-        moves: Former names of tables and new ones, one after the other.
+        dropped: A column that is dropped.
+        renamed: A column's previous name and its new one.
+        moves: Previous names of tables and new ones, one after the other.
     """
 
     kind: str
     tables: tuple[str, ...]
     key: tuple[str, ...] | None = None
-    emptied: bool = False
+    truncated: bool = False
     added: dict[str, Any] = field(default_factory=dict)
     dropped: str | None = None
     renamed: tuple[str, str] | None = None
@@ -74,7 +74,7 @@ class Table:
     """A table as it is now.
 
     Attributes:
-        label: What it was called at first.
+        first_name: What it was called at first.
         name: Its name.
         key: Names of the primary key's columns; none: no key.
         names: All that it has had, and those of tables that it changed names with.
@@ -82,7 +82,7 @@ class Table:
         generated: Names of generated columns.
     """
 
-    label: str
+    first_name: str
     name: str
     key: tuple[str, ...]
     names: set[str]

@@ -71,17 +71,17 @@ class Workload:
         return self._session.done
 
     def create(self) -> None:
-        """Make the database and its tables anew."""
+        """Create the database and its tables."""
         execute = self._session.execute
         self._roll_back_prepared()
         execute(f"DROP DATABASE IF EXISTS {DATABASE}")
         execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
         execute(f"USE {DATABASE}")
         self._choose_session(self._session)
-        for label in KEY_OF:
+        for first_name in KEY_OF:
             # MariaDB does not log all that it generates, and such a table is refused.
-            if label != "generated" or self._logs_all:
-                self._ddl.create(label)
+            if first_name != "generated" or self._logs_all:
+                self._ddl.create(first_name)
 
     def run(self, statements: int) -> None:
         """Write for about so many statements."""
@@ -129,7 +129,7 @@ class Workload:
         session.execute("ROLLBACK" if random.random() < 0.1 else "COMMIT")
 
     def _writes(self, session: Session, table: Table | None) -> None:
-        """Write to one table, or to any, some of it behind savepoints and back."""
+        """Write to one table, or to any, some of it after savepoints, and rolled back."""
         random = self._random
         for number in range(random.choice([1, 2, 5])):
             if random.random() < 0.15:
@@ -161,7 +161,7 @@ class Workload:
     def _settle(self, prepared: _Prepared, verb: str) -> None:
         self._prepared = None
         until = time.monotonic() + _SETTLED_SECONDS_MAX
-        # One that changed nothing is gone; one whose session is still ending is not found yet.
+        # One that changed nothing has ended; one whose session is still ending is not found yet.
         while self._session.execute("XA RECOVER"):
             try:
                 self._session.execute(f"XA {verb} {prepared.xid}")

@@ -84,7 +84,7 @@ def value_size(column: TableMapColumn, buffer: Buffer) -> int:
 
 
 def read_value(column: TableMapColumn, span: bytes, policies: Policies) -> tuple[Any, bool]:
-    """Return the value, and whether bytes of it were replaced that are no text.
+    """Return the value, and whether invalid byte sequences of it were replaced.
 
     Raises:
         Unrepresentable: It is staged as NULL.
@@ -220,7 +220,7 @@ def _read_date(column: TableMapColumn, span: bytes, zero_dates: ZeroDates) -> An
         return _date_or_text(column, span, as_text=zero_dates is ZeroDates.TEXT)
     except Unrepresentable:
         if zero_dates is ZeroDates.FAIL:
-            raise UnsupportedError("a date that is none", type=kind.name) from None
+            raise UnsupportedError("a zero date or an invalid date", type=kind.name) from None
         raise
 
 
@@ -345,18 +345,18 @@ def _text(data: bytes, collation: int | None, invalid_text: InvalidText) -> tupl
 def _read_enum(column: TableMapColumn, index: int, invalid_text: InvalidText) -> tuple[Any, bool]:
     if column.enum_values is None or column.collation is None:
         return index, False
-    labels = (b"", *column.enum_values)
-    if index >= len(labels):
-        raise FormatError("no such label")
-    return _text(labels[index], column.collation, invalid_text)
+    values = (b"", *column.enum_values)
+    if index >= len(values):
+        raise FormatError("no such value")
+    return _text(values[index], column.collation, invalid_text)
 
 
 def _read_set(column: TableMapColumn, mask: int, invalid_text: InvalidText) -> tuple[Any, bool]:
     if column.set_members is None or column.collation is None:
         return mask, False
     if mask >> len(column.set_members):
-        raise FormatError("no such label")
-    labels = [
+        raise FormatError("no such value")
+    values = [
         _text(each, column.collation, invalid_text)
         for bit, each in enumerate(column.set_members)
         if mask >> bit & 1
@@ -365,7 +365,7 @@ def _read_set(column: TableMapColumn, mask: int, invalid_text: InvalidText) -> t
     comma: Any = ","
     if as_bytes:
         comma = encode_ascii(",", charset_of(column.collation))
-    return comma.join(label for label, _ in labels), any(replaced for _, replaced in labels)
+    return comma.join(value for value, _ in values), any(replaced for _, replaced in values)
 
 
 def _read_string(

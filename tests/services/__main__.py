@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def start(name: str, options: dict[str, str]) -> None:
-    """Run a server until it is told to end; print its address."""
+    """Run a server until a signal asks it to end; print its address."""
     server: Server | S3Server
     if name == "s3":
         server = S3Server.create(_FOLDER / name)
@@ -51,10 +51,10 @@ def start(name: str, options: dict[str, str]) -> None:
         server = Server.create(name, _FOLDER / name)
         server.start(options)
         print(server.dsn, f"socket={server.socket}", f"data={server.data}", flush=True)
-    told = threading.Event()
+    stop_requested = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
-    while server.alive and not told.wait(1):
+        signal.signal(number, lambda *_: stop_requested.set())
+    while server.alive and not stop_requested.wait(1):
         pass
     server.stop()
 
@@ -77,7 +77,7 @@ def forget() -> None:
 _COMMANDS: dict[str, tuple[Callable[[], None], str]] = {
     "venv": (make_environment, "build .venv"),
     "fetch": (fetch, "download and build everything into the cache"),
-    "stop": (end_all, "end what earlier runs left behind"),
+    "stop": (end_all, "end what earlier runs left running"),
     "forget": (forget, "remove the cache"),
 }
 

@@ -74,9 +74,9 @@ def sha256(path: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_file() and not path.is_symlink():
                 yield path
 

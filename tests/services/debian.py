@@ -50,7 +50,7 @@ def unpack(packages: Sequence[str], *, suite: str, folder: Path) -> None:
 
 
 def _configure(apt: Path, suite: str) -> Path:
-    """Write the settings of an apt that lives in `apt`; return their file."""
+    """Write the settings of an apt that keeps its files in `apt`; return their file."""
     for part in ("lists", "archives"):
         (apt / part / "partial").mkdir(parents=True)
     (apt / "status").touch()

@@ -1,4 +1,4 @@
-"""Run one program for as long as whoever started it lives.
+"""Run one program for as long as the process that started it runs.
 
     python guard.py PID_FILE PROGRAM ARGUMENT...
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE_SECONDS = 20.0
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def main(pid_file: Path, argv: list[str]) -> int:
@@ -39,7 +39,7 @@ def main(pid_file: Path, argv: list[str]) -> int:
     unfinished.write_text(str(program.pid))
     unfinished.rename(pid_file)
     while program.poll() is None:
-        readable, _, _ = select.select([sys.stdin], [], [], _LOOK_SECONDS)
+        readable, _, _ = select.select([sys.stdin], [], [], _POLL_SECONDS)
         if readable and not os.read(sys.stdin.fileno(), 1):
             _end(program)
     with contextlib.suppress(FileNotFoundError):

@@ -117,7 +117,7 @@ def free_port() -> int:
 
 
 def end_all(folder: Path = RUN_FOLDER) -> None:
-    """End every program below `folder` that an earlier run left behind."""
+    """End every program below `folder` that an earlier run left running."""
     for file in sorted(folder.rglob("*.pid")):
         with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
             pid = int(file.read_text())

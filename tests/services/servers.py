@@ -324,7 +324,7 @@ class Package:
         folders += root.glob("usr/lib/private")
         libraries = ":".join(str(folder) for folder in folders)
         names = (name, name.replace("mysql", "mariadb-", 1), name.replace("mysql", "mariadb", 1))
-        candidates = (root / "usr" / place / n for n in names for place in ("sbin", "bin"))
+        candidates = (root / "usr" / folder / n for n in names for folder in ("sbin", "bin"))
         program = _first(path for path in candidates if path.is_file())
         return [str(loader), "--library-path", libraries, str(program)]
 
@@ -332,18 +332,18 @@ class Package:
         """Return the command line of a server over `data`."""
         root = self.folder / "root"
         charsets = _first([*root.glob("usr/share/*/charsets"), *root.glob("usr/share/charsets")])
-        places = {
+        paths = {
             "basedir": root / "usr",
             "datadir": data,
             "character_sets_dir": charsets,
             "lc_messages_dir": charsets.parent,
         }
-        # Servers refuse to be root unless they are told to.
+        # Servers refuse to be root unless a variable allows it.
         user = {"user": "root"} if os.geteuid() == 0 else {}
         # Plugins are in packages that not every release needs.
         folders = [*root.glob("usr/lib/*/plugin"), *root.glob("usr/lib/plugin")]
         plugins = [("plugin_dir", path) for path in folders]
-        every = dict(plugins) | places | user | dict(variables)
+        every = dict(plugins) | paths | user | dict(variables)
         options = [f"--{name}={value}" for name, value in every.items()]
         return [*self.program(self.release.daemon), "--no-defaults", *options]
 

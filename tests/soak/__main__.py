@@ -47,7 +47,7 @@ def main() -> int:
     for name, run in runs.items():
         try:
             print(f"{name}: {run.result()}")
-        except Exception as error:  # noqa: BLE001 - the other server's run is told too
+        except Exception as error:  # noqa: BLE001 - the other server's run is reported too
             failed = True
             print(f"{name}: {error!r}\n  look at {folder / name}")
     if not failed:

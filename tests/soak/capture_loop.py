@@ -2,7 +2,7 @@
 
     python -m tests.soak.capture_loop FOLDER PORT FLAVOR
 
-Makes `FOLDER/ready` when it begins. Ends behind a range that was begun when `FOLDER/last` existed:
+Makes `FOLDER/ready` when it begins. Ends after a range that was begun when `FOLDER/last` existed:
 by then nothing is written any more.
 """
 
@@ -52,7 +52,7 @@ class FolderStore:
 
 
 def main(folder: Path, port: int, flavor: Flavor) -> None:
-    """Capture until the end is told and reached."""
+    """Capture until an end is set and reached."""
 
     def connect() -> pymysql.Connection[Any]:
         return pymysql.connect(

@@ -111,7 +111,9 @@ def replay(folder: Path, source: str) -> Replayed:
     for manifest in log.after(0):
         replayed.manifests += 1
         replayed.parts += sum(len(table.parts) for table in manifest.tables)
-        for place, name, step in sorted(_steps(folder, source, manifest), key=lambda each: each[0]):
+        for number, name, step in sorted(
+            _steps(folder, source, manifest), key=lambda each: each[0]
+        ):
             table = replayed.tables.setdefault(name, Table())
             if step is None:
                 table.clear()
@@ -122,7 +124,7 @@ def replay(folder: Path, source: str) -> Replayed:
                 table.apply(change, row, schema.key_names)
             except DifferenceError as error:
                 raise DifferenceError(
-                    f"{name}, manifest {manifest.sequence}, _row {place}: {error}"
+                    f"{name}, manifest {manifest.sequence}, _row {number}: {error}"
                 ) from error
             replayed.changes += 1
     replayed.unnamed = len(list(folder.rglob("*.parquet"))) - replayed.parts
@@ -133,7 +135,7 @@ _Step = tuple[int, str, tuple[ChangeType, Row, Schema] | None]
 
 
 def _steps(folder: Path, source: str, manifest: Manifest) -> Iterator[_Step]:
-    """Yield every change of a manifest, and None in its place for a table that is emptied."""
+    """Yield every change of a manifest, and None in its place for a table that is truncated."""
     names = {table.id: table.table for table in manifest.tables}
     for statement in manifest.statements:
         for action in statement.actions:

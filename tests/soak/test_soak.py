@@ -1,4 +1,4 @@
-"""A short soak: nothing is lost or told twice where the capturing process is killed."""
+"""A short soak: nothing is lost or staged twice where the capturing process is killed."""
 
 from __future__ import annotations
 

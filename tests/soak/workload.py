@@ -28,7 +28,7 @@ TABLES = {
         PRIMARY KEY (q, p)""",
     "moving": "id int PRIMARY KEY, c varchar(300), k int",
     "keyless": "i int, c varchar(50), d double",
-    "emptied": "id int AUTO_INCREMENT PRIMARY KEY, c varchar(200)",
+    "truncated": "id int AUTO_INCREMENT PRIMARY KEY, c varchar(200)",
 }
 SETUP = [
     f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4",
@@ -159,8 +159,8 @@ def _update_keyless(random: Random) -> Statement:
     )
 
 
-def _into_emptied(random: Random) -> Statement:
-    return "INSERT INTO emptied (c) VALUES (%s), (%s)", (text(random), None)
+def _into_truncated(random: Random) -> Statement:
+    return "INSERT INTO truncated (c) VALUES (%s), (%s)", (text(random), None)
 
 
 _STATEMENTS: tuple[tuple[int, Callable[[Random], Statement]], ...] = (
@@ -177,14 +177,14 @@ _STATEMENTS: tuple[tuple[int, Callable[[Random], Statement]], ...] = (
     (3, _into_keyless),
     (2, _update_keyless),
     (1, _delete("keyless", "i", 9)),
-    (2, _into_emptied),
+    (2, _into_truncated),
 )
-_ALONE = ("TRUNCATE TABLE emptied", "FLUSH BINARY LOGS", "ALTER TABLE moving ADD COLUMN c{0} int")
+_ALONE = ("TRUNCATE TABLE truncated", "FLUSH BINARY LOGS", "ALTER TABLE moving ADD COLUMN c{0} int")
 _COLUMNS_ADDED_MAX = 5
 
 
 class Writer:
-    """A session that writes until it is told to stop."""
+    """A session that writes until a test stops it."""
 
     def __init__(self, account: Account, seed: int, *, per_second: float, alters: bool) -> None:
         self.done: Counter[str] = Counter()
@@ -218,7 +218,7 @@ class Writer:
                 while not self._stopping.is_set():
                     self._transaction(connection)
                     time.sleep(self._pause * 2 * self._random.random())
-        except Exception as error:  # noqa: BLE001 - told by `stop`
+        except Exception as error:  # noqa: BLE001 - raised by `stop`
             self.failure = error
 
     def _transaction(self, connection: pymysql.Connection[Any]) -> None:

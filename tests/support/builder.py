@@ -1,7 +1,7 @@
 """Writes binlogs: the mirror of `airflow_provider_binlog.binlog`.
 
 Every function named after an event returns its body. `event` puts header and checksum around it,
-and `BinlogFile` puts events one behind the other, with the positions that a server would write.
+and `BinlogFile` appends events, with the positions that a server would write.
 TABLE_MAP, the longest of them, is written by `table_map_builder`.
 """
 
@@ -171,7 +171,7 @@ def gtid_tagged(
     commit_timestamp_us: int = 1_700_000_000_000_000,
     more: bytes = b"",
 ) -> bytes:
-    """Return the body of GTID_TAGGED; `more` stands behind the fields."""
+    """Return the body of GTID_TAGGED; `more` follows the fields."""
     fields = (
         varlen_uint(0)
         + varlen_uint(0)

@@ -65,7 +65,7 @@ class Lake:
 
     @property
     def connections(self) -> dict[str, str]:
-        """What shows Airflow the way to the store, as environment variables."""
+        """How Airflow reaches the store, as environment variables."""
         if self.s3 is None:
             return {}
         return {"AIRFLOW_CONN_LAKE_S3": json.dumps(aws_connection(self.s3))}

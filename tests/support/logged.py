@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Logged:
-    """The rows events of one table, in the shape that it had first."""
+    """The rows events of one table, with the TABLE_MAP that it had first."""
 
-    shape: TableMap
+    table: TableMap
     events: list[tuple[int, bytes]] = field(default_factory=list)
     policies: Policies = field(default_factory=Policies)
 
     @property
     def layout(self) -> RowLayout:
-        return compile_layout(self.shape, policies=self.policies)
+        return compile_layout(self.table, policies=self.policies)
 
     def rows_events(self) -> RowsEvents:
         sizes = np.array([len(event) for _, event in self.events], dtype=np.int64)
@@ -45,7 +45,7 @@ class Logged:
 
 
 def read_log(
-    database: Database, complete: Callable[[TableMap], TableMap] = lambda shape: shape
+    database: Database, complete: Callable[[TableMap], TableMap] = lambda table: table
 ) -> dict[str, Logged]:
     """Return what the log holds of a database's tables; `complete` adds what it does not say."""
     files = sorted(database.server.data.glob(f"binlog.{'[0-9]' * 6}"))
@@ -56,11 +56,11 @@ def read_log(
         for index in range(len(block)):
             kind = int(block.type[index])
             if kind == EventType.TABLE_MAP:
-                shape = TableMap.parse(block.body(index), block.format)
-                names.pop(shape.table_id, None)
-                if shape.database == database.name:
-                    names[shape.table_id] = shape.table
-                    tables.setdefault(shape.table, Logged(complete(shape)))
+                table = TableMap.parse(block.body(index), block.format)
+                names.pop(table.table_id, None)
+                if table.database == database.name:
+                    names[table.table_id] = table.table
+                    tables.setdefault(table.table, Logged(complete(table)))
             elif kind in ROWS:
                 header = RowsHeader.parse(kind, block.body(index), block.format)
                 if header.table_id in names:

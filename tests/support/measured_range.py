@@ -1,4 +1,4 @@
-"""Stages a range in a process of its own, and tells how much memory it took."""
+"""Stages a range in a process of its own, and reports how much memory it took."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _ESCAPES = {
     Flavor.MARIADB: re.compile(r"\\(x[0-9a-f]{2})"),
 }
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
-_LABEL = re.compile(r"'((?:[^']|'')*)'")
+_QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Image:
         table: Quoted, as it is printed.
         values: Texts by the column's number, from 1; those that are absent are left out. Between
             quotes stand bytes, each as the character of its number, without escapes.
-        types: What the comment behind each value calls its type; those of MariaDB's compressed
+        types: What the comment after each value calls its type; those of MariaDB's compressed
             columns are all COMPRESSED.
     """
 
@@ -97,7 +97,8 @@ def _unescape(match: re.Match[str]) -> str:
 def agrees(printed: str, type_: str, value: Any, column: Field) -> bool | None:
     """Whether a staged value is the printed one; None where print and value cannot be compared.
 
-    Those are dates that are none, and changes of JSON documents, which are printed as functions.
+    Those are zero dates and invalid dates, and changes of JSON documents, which are printed as
+    functions.
     """
     if value is None:
         return printed == "NULL" or (None if type_ in _MOMENTS else False)
@@ -131,7 +132,7 @@ def _agrees_bytes(printed: bytes, value: str | bytes, column: Field) -> bool:
 
 
 def _agrees_compressed(printed: str, value: str | bytes, column: Field) -> bool:
-    """Compare what MariaDB compressed: behind a byte of 0 as it is, behind its size deflated."""
+    """Compare what MariaDB compressed: as it is after a byte of 0, else deflated after its size."""
     data = _unquoted(printed)
     if data[:1] > b"\0":
         data = zlib.decompress(data[1 + (data[0] & 7) :], -zlib.MAX_WBITS)
@@ -157,23 +158,23 @@ def _agrees_decimal(printed: str, value: Decimal | str, _: Field) -> bool:
 
 def _agrees_enum(printed: str, value: str, column: Field) -> bool:
     # The number 0 is the invalid value.
-    return ["", *_labels(column)][int(printed)] == value
+    return ["", *_values(column)][int(printed)] == value
 
 
 def _agrees_set(printed: str, value: str, column: Field) -> bool:
-    """Compare the labels of a SET, which is printed byte after byte, the lowest byte first."""
+    """Compare the members of a SET, which is printed byte after byte, the lowest byte first."""
     bits = printed[2:-1]
     lowest_first = "".join(bits[at : at + 8][::-1] for at in range(0, len(bits), 8))
-    named = zip(_labels(column), lowest_first, strict=False)
-    return ",".join(label for label, bit in named if bit == "1") == value
+    named = zip(_values(column), lowest_first, strict=False)
+    return ",".join(name for name, bit in named if bit == "1") == value
 
 
 def _agrees_vector(printed: str, value: list[float], _: Field) -> bool:
     return printed == "[" + ",".join(f"{each:.5e}" for each in value) + "]"
 
 
-def _labels(column: Field) -> list[str]:
-    return [each.replace("''", "'") for each in _LABEL.findall(column.mysql_type or "")]
+def _values(column: Field) -> list[str]:
+    return [each.replace("''", "'") for each in _QUOTED.findall(column.mysql_type)]
 
 
 def _unquoted(printed: str) -> bytes:

@@ -107,7 +107,7 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
 
 
 def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Return the tables after all changes, one after another; actions in their places."""
+    """Return the tables after all changes, one after another; actions in their order."""
     changes: list[tuple[int, int, TableChanges | None, Any]] = [
         (int(row["_row"]), 1, table, row)
         for table in staged.manifest.tables
@@ -126,17 +126,17 @@ def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
         key = table.schemas[-1].key_names
         values = tuple(value for name, value in change.items() if name not in CHANGE_COLUMNS)
         row = Counter([values])
-        place = tuple(change[name] for name in key)
+        row_key = tuple(change[name] for name in key)
         kind = change["_change_type"]
         if key and kind in ("insert", "update_postimage"):
-            content[place] = row
+            content[row_key] = row
         elif key:
-            del content[place]
+            del content[row_key]
         elif kind in ("insert", "update_postimage"):
-            content[place] = content.get(place, Counter()) + row
+            content[row_key] = content.get(row_key, Counter()) + row
         else:
-            assert content[place][values] > 0
-            content[place] = content[place] - row
+            assert content[row_key][values] > 0
+            content[row_key] = content[row_key] - row
     names = {table.id: table.table for table in staged.manifest.tables}
     return {
         names[table]: sum(content.values(), start=Counter())

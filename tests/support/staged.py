@@ -25,7 +25,7 @@ Tables = dict[str, dict[tuple[Any, ...], Row]]
 
 
 def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
-    """Return the manifests, and what the tables hold behind them.
+    """Return the manifests, and what the tables hold after them.
 
     Fails where a manifest is missing, a part is not the one that was written, its counts are
     wrong, or a change comes twice or to a row that is not there.
@@ -36,8 +36,8 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
         for table in manifest.tables:
             rows = tables.setdefault(table.table, {})
             changes = list(_changes(store, source, table))
-            places = [change[ROW] for change in changes]
-            assert places == sorted(set(places))
+            numbers = [change[ROW] for change in changes]
+            assert numbers == sorted(set(numbers))
             before: Row | None = None
             for change in changes:
                 _apply(rows, change, before, table.schemas[0].key_names)
@@ -67,17 +67,17 @@ def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[R
 
 
 def _apply(
-    rows: dict[tuple[Any, ...], Row], change: Row, before: Row | None, key: tuple[str, ...]
+    rows: dict[tuple[Any, ...], Row], change: Row, before: Row | None, names: tuple[str, ...]
 ) -> None:
-    place = tuple(change[name] for name in key)
+    key = tuple(change[name] for name in names)
     kind = change[CHANGE_TYPE]
     values = {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
     if kind in {"delete", "update_preimage"}:
-        assert place in rows, f"not there: {change}"
-        del rows[place]
+        assert key in rows, f"not there: {change}"
+        del rows[key]
         return
     # An update whose before-image is staged has another key now.
     moved = before is not None and before[CHANGE_TYPE] == "update_preimage"
     is_new = kind == "insert" or moved
-    assert (place in rows) != is_new, f"twice, or not there: {change}"
-    rows[place] = values
+    assert (key in rows) != is_new, f"twice, or not there: {change}"
+    rows[key] = values

@@ -33,7 +33,7 @@ def table_map(table: TableMap, flavor: Flavor = Flavor.MYSQL) -> bytes:
 
 
 def optional_metadata(table: TableMap, flavor: Flavor) -> bytes:
-    """Return what stands behind the nullable bits, in the order of the fields' codes."""
+    """Return what follows the nullable bits, in the order of the fields' codes."""
     fields = sorted(optional_metadata_fields(table, flavor).items())
     return b"".join(bytes((code,)) + lenenc_bytes(value) for code, value in fields)
 
@@ -49,8 +49,8 @@ def optional_metadata_fields(table: TableMap, flavor: Flavor) -> dict[int, bytes
         1: _flags([column.unsigned for column in numeric]),
         3: _each(lenenc, [column.collation for column in text]),
         4: _each(lenenc_bytes, names),
-        5: _each(_labels, [column.set_members for column in columns]),
-        6: _each(_labels, [column.enum_values for column in columns]),
+        5: _each(_values, [column.set_members for column in columns]),
+        6: _each(_values, [column.enum_values for column in columns]),
         7: _each(lenenc, [column.geometry_type for column in columns]),
         11: _each(lenenc, [column.collation for column in labelled]),
         12: _flags([column.visible for column in columns]),
@@ -71,8 +71,8 @@ def _each(write: Callable[[Any], bytes], values: Sequence[object]) -> bytes:
     return b"".join(write(value) for value in values if value is not None)
 
 
-def _labels(labels: tuple[bytes, ...]) -> bytes:
-    return lenenc(len(labels)) + b"".join(map(lenenc_bytes, labels))
+def _values(values: tuple[bytes, ...]) -> bytes:
+    return lenenc(len(values)) + b"".join(map(lenenc_bytes, values))
 
 
 def _primary_key(key: tuple[tuple[int, int], ...]) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Changes of all kinds, to tables of several shapes, over four files of a log."""
+"""Changes of all kinds, to tables of several schemas, over four files of a log."""
 
 CREATE = [
     """CREATE TABLE kinds (
@@ -33,7 +33,7 @@ CHANGES = [
     """UPDATE kinds, parents SET kinds.name = 'both', parents.name = 'both'
     WHERE kinds.id = parents.id AND kinds.id < 3""",
     "COMMIT",
-    # Keys that move, and one row on another's former place.
+    # Keys that move, and one row on another's previous key.
     "UPDATE pairs SET a = a + 1 WHERE b = 'x' ORDER BY a DESC",
     "UPDATE kinds SET id = id + 10 ORDER BY id DESC",
     "INSERT INTO kinds VALUES (1, 1, 1, 1, 'again', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1)",
@@ -61,14 +61,14 @@ CHANGES = [
     "/*!50000 TRUNCATE */ TABLE short",
     "INSERT INTO short VALUES (3)",
     "FLUSH BINARY LOGS",
-    "CREATE TABLE gone (id INT PRIMARY KEY)",
-    "INSERT INTO gone VALUES (1)",
-    "DROP TABLE gone",
+    "CREATE TABLE dropped (id INT PRIMARY KEY)",
+    "INSERT INTO dropped VALUES (1)",
+    "DROP TABLE dropped",
     "ALTER TABLE short ADD extra VARCHAR(5)",
     "DELETE FROM short",
     "INSERT INTO short VALUES (4, 'four')",
 ]
-KINDS_OF_STATEMENTS = [
+STATEMENT_TYPES = [
     *["CREATE TABLE"] * 7,
     "TRUNCATE TABLE",
     "CREATE TABLE",

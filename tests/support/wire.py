@@ -19,7 +19,7 @@ def lenenc(value: int) -> bytes:
 
 
 def lenenc_bytes(value: bytes) -> bytes:
-    """Return bytes behind their length."""
+    """Return bytes after their length."""
     return lenenc(len(value)) + value
 
 

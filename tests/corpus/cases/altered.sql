@@ -1,4 +1,4 @@
--- A column comes, in front of the others; another grows.
+-- A column is added before the others; another becomes wider.
 -- select: id, a, b
 CREATE TABLE t (id INT PRIMARY KEY, a SMALLINT);
 INSERT INTO t VALUES (1, 1);

@@ -1,4 +1,4 @@
--- The statements behind the rows stand in events of their own.
+-- The statements of the rows are logged in events of their own.
 -- servers: mysql97 mysql80
 -- select: id, a
 CREATE TABLE t (id INT PRIMARY KEY, a INT);

@@ -1,4 +1,4 @@
--- A log that goes on in the next file.
+-- A log that continues in the next file.
 -- select: id
 CREATE TABLE t (id INT PRIMARY KEY);
 INSERT INTO t VALUES (1);

@@ -1,4 +1,4 @@
--- Dates that are none: NULL in the lake.
+-- Zero dates and invalid dates: NULL in the lake.
 -- select: id, NULL AS d, NULL AS m, NULL AS s
 SET SESSION sql_mode = 'ALLOW_INVALID_DATES';
 CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME(3), s TIMESTAMP NULL);

@@ -7,11 +7,11 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import COMPRESSED, IGNORABLE, EventType
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
 from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,
     REFUSED,
-    GroupEnd,
     Place,
     Scanned,
     TransactionScanner,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -155,7 +156,7 @@ def test_names_alone_are_those_of_all_transactions_and_nothing_is_refused(
         scanner = TransactionScanner()
         for event in read_file(bytes(file)):
             if event.header.type in logs.STARTS:
-                scanner._state = TransactionScanner()._state
+                scanner.reset()
                 gtid = scanner.feed(event.header, event.body, event.format).gtid
                 expected.append(gtid.text if gtid else "")
     assert names == expected

@@ -228,7 +228,7 @@ def test_xa_is_counted_where_it_is_committed(
     assert code == 1
     assert "  shop.a                                   1  1 inserts" in out
     assert f"prepared  X'{b'two'.hex()}',X'',1 at binlog.000001:" in out
-    assert "undecided: shop.a" in out
+    assert "in doubt: shop.a" in out
     assert f"binlog.000001:{unknown}  XA COMMIT of a transaction that was prepared before" in out
 
 

@@ -32,7 +32,7 @@ def _many(random: Random, make: Callable[[Random], str]) -> str:
 
 
 def _any(random: Random) -> str:
-    return shape(random, random.choice(sorted(_BODIES)))
+    return geometry(random, random.choice(sorted(_BODIES)))
 
 
 _BODIES: dict[str, Callable[[Random], str]] = {
@@ -47,7 +47,7 @@ _BODIES: dict[str, Callable[[Random], str]] = {
 TYPES = ("geometry", *_BODIES)
 
 
-def shape(random: Random, name: str) -> str:
+def geometry(random: Random, name: str) -> str:
     """Return a geometry of this type; of `geometry`, one of any type."""
     if name == "geometry":
         return _any(random)
