@@ -96,7 +96,7 @@ class Schema:
     """One list of fields, and a key.
 
     Attributes:
-        id: The schema id: counts from 1 over the life of the table.
+        id: The schema id: counts from 1 and is never used again in the table.
         fields: In the table's order.
         key: Field ids of the primary key in key order; empty where the table has none.
     """

@@ -1,6 +1,6 @@
 """Reads what ALTER TABLE and CREATE TABLE do to a table's columns, its key and its rows.
 
-Every word counts here: a parser for many dialects passes over what it does not know, and over what
+Every word counts here: a parser for many dialects skips what it does not know, and also what
 is in version comments, and each of these may move a column. What is not understood is `Opaque`.
 
 Source: mysql-server, sql/sql_yacc.yy, alter_list_item and table_element; mariadb, the same.

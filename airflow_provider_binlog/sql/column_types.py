@@ -124,7 +124,7 @@ _DIGITS_MAX = 10
 
 
 def parse_type(text: str, *, escapes: bool = False, charset: str | None = None) -> SqlType | None:
-    """Return a type that is printed; None where it is none that is known, or goes on otherwise.
+    """Return a type that is printed; None where it is not known, or more follows.
 
     Args:
         text: `decimal(10,2) unsigned`.

@@ -163,13 +163,13 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
 # ------------------------------------------------------------------- type and tables
 
 
-def _only(heads: set[_Head | None]) -> _Head | None:
-    if len(heads) != 1:
+def _only(found: set[_Head | None]) -> _Head | None:
+    if len(found) != 1:
         raise UnsupportedError(
             "a statement that reads in more than one way, or in none: start after it, with a new "
             "snapshot of the tables, and report it"
         )
-    return heads.pop()
+    return found.pop()
 
 
 def _skip_settings(words: Reader) -> bool:

@@ -137,7 +137,7 @@ def _typed(of: SqlType, found: _Attributes) -> SqlType:
 
 
 def _attribute(reader: Reader, found: _Attributes) -> None:
-    """Read one attribute, or pass one word that is none."""
+    """Read one attribute, or skip one word of something else."""
     if reader.skip_brackets() is not None:
         return
     word = reader.next()

@@ -22,7 +22,7 @@ class LiteralKind(Enum):
 
     NULL = "null"
     NUMBER = "number"
-    """Digits with or without a sign and a point, `text` without the plus sign."""
+    """Digits, perhaps signed and with a point, `text` without the plus sign."""
     STRING = "string"
     BYTES = "bytes"
     """Of `x'41'`, `0x41` and `b'1'`: `text` is hex digits, two for each byte."""
@@ -32,7 +32,7 @@ class LiteralKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal, or an expression that is none.
+    """A literal, or any other expression.
 
     Attributes:
         kind: What it is.

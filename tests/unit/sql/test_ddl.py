@@ -1,4 +1,4 @@
-"""Statements: DDL of every shape says which tables it is about, or is refused."""
+"""Statements: DDL of every form says which tables it is about, or is refused."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_comment_that_mysql_does_not_execute_says_nothing() -> None:
         r"ALTER TABLE t COMMENT 'a\', RENAME TO u -- '",
     ],
 )
-def test_what_cannot_be_made_out_is_refused_with_its_text(sql: str, flavor: Flavor) -> None:
+def test_what_cannot_be_read_is_refused_with_its_text(sql: str, flavor: Flavor) -> None:
     with pytest.raises(UnsupportedError) as raised:
         describe(sql, flavor)
 

@@ -1,4 +1,4 @@
-"""Words: what stands between quotes and in comments is told from what does not."""
+"""Words: what stands between quotes and in comments is distinguished from what does not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_backslash_is_read_in_both_of_its_meanings(flavor: Flavor) -> None:
     # Only one of them ends the quotes.
     assert split_words(r"'a\' b '", flavor) == [[Word("a' b ", "'")]]
     assert split_words(r"'a\' b", flavor) == [[Word("a\\", "'"), Word("b")]]
-    # Both do, and both are told.
+    # Both do, and both are distinguished.
     assert split_words(r"'a\\'", flavor) == [[Word("a\\", "'")], [Word("a\\\\", "'")]]
     assert split_words(r"'a\' b # '", flavor) == [
         [Word("a' b # ", "'")],

@@ -34,7 +34,7 @@ ACTIONS = (
     TruncateTable(ORDERS),
     RenameTable(ORDERS, ("shop", "old"), ("shop", "orders")),
     AddField(ORDERS, 3, "stat"),
-    DropField(ORDERS, 2, "gone"),
+    DropField(ORDERS, 2, "note"),
     RenameField(ORDERS, 3, "stat", "state"),
     AlterField(ORDERS, 3, "state", None, "enum('new','paid')"),
     SetKey(ORDERS, (1,)),
