@@ -40,7 +40,7 @@ _OLD_TEMPORALS = {
     ColumnType.TIMESTAMP: "timestamp",
 }
 _FLOAT_BYTES = 4
-_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 _TEMPORALS = {
     ColumnType.TIME2: "time",
     ColumnType.DATETIME2: "datetime",
@@ -63,15 +63,15 @@ def mysql_type(column: TableMapColumn) -> str:
     """Return the column's type as SQL writes it: `decimal(10,2)`, `bigint unsigned`, `varchar(40)`.
 
     What the TABLE_MAP leaves out is left out: `tinyint` for a BOOLEAN, no length for a VARCHAR of
-    unknown character set, no labels for an ENUM whose labels were not logged.
+    unknown character set, no values for an ENUM whose values were not logged.
     """
     kind = column.real_type
     if kind in _NUMBERS:
         return _NUMBERS[ColumnType(kind)] + (" unsigned" if column.unsigned else "")
     if kind in _PLAIN:
         return _PLAIN[ColumnType(kind)]
-    if kind in _LABELLED:
-        return _labelled(column)
+    if kind in _ENUMS:
+        return _enum(column)
     if column.data_type in ("uuid", "inet4", "inet6"):
         return column.data_type
     if kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING:
@@ -103,23 +103,23 @@ def _geometry(number: int) -> str:
     return _GEOMETRIES[number] if number < len(_GEOMETRIES) else "geometry"
 
 
-def _labelled(column: TableMapColumn) -> str:
+def _enum(column: TableMapColumn) -> str:
     name = type_name(column.real_type).lower()
-    labels = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
-    if labels is None or column.collation is None:
+    values = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
+    if values is None or column.collation is None:
         return name
-    # The labels of a binary ENUM are bytes, most often text all the same.
+    # The values of a binary ENUM are bytes, most often text all the same.
     binary = column.collation == BINARY_COLLATION
     charset = "utf8mb4" if binary else charset_of(column.collation)
     quoted = (
-        "'" + decode_text(label, charset, errors="replace").replace("'", "''") + "'"
-        for label in labels
+        "'" + decode_text(value, charset, errors="replace").replace("'", "''") + "'"
+        for value in values
     )
     return f"{name}({','.join(quoted)})"
 
 
 def _string(column: TableMapColumn) -> str:
-    """Name a text or binary type: which of the two it is, the collation alone tells."""
+    """Return the name of a text or binary type: only the collation distinguishes the two."""
     binary = column.collation == BINARY_COLLATION
     if column.real_type in BLOBS:
         name = _BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text")

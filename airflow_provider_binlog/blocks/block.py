@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 
 SLACK = 64
-"""Spare bytes behind the last event, so that wide gathers near the end stay in bounds."""
+"""Spare bytes after the last event, so that wide gathers near the end stay in bounds."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class EventBlock:
     Attributes:
         file: Name of the binlog file, without its folder.
         format: That file's FORMAT_DESCRIPTION.
-        data: uint8; the events in order, then at least `SLACK` bytes. What stands behind or
-            between events means nothing: read from a server, they are five bytes apart.
+        data: uint8; the events in order, then at least `SLACK` bytes. Bytes after or
+            between events have no meaning: events from a server are five bytes apart.
         start: int64; where each event begins in `data`.
         size: int64; bytes of each event, header and checksum included.
         type: uint8; type code of each event.
