@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.binlog.event_types import event_name
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+
+BLOCK_BYTES = 4 << 20
+"""Read or decompressed at once: more no longer fits into the processor's cache."""
 
 SLACK = 64
 """Spare bytes after the last event, so that wide gathers near the end stay in bounds."""
@@ -76,8 +81,12 @@ class EventBlock:
         )
 
     def where(self, index: int) -> dict[str, object]:
-        """Return the context of an error in an event: its file and offset."""
-        return {"file": self.file, "offset": int(self.offset[index])}
+        """Return the context of an error in an event: its file, offset and type."""
+        return {
+            "file": self.file,
+            "offset": int(self.offset[index]),
+            "event": event_name(int(self.type[index])),
+        }
 
     def event(self, index: int) -> memoryview:
         """Return one event, header and checksum included: a view that keeps the block alive."""

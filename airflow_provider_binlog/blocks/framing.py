@@ -211,7 +211,7 @@ def checked_block(
         gap = _NEUTRAL_SIZE if neutral_gaps else 0
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
-            raise ChecksumError("an event is damaged: its CRC32 is wrong", **_where(block, damaged))
+            raise ChecksumError("an event is damaged: its CRC32 is wrong", **block.where(damaged))
     if not own_log_pos:
         return block
     log_pos = header["log_pos"]
@@ -226,10 +226,6 @@ def checked_block(
             int(log_pos[index]),
         )
     return block
-
-
-def _where(block: EventBlock, index: int) -> dict[str, object]:
-    return {**block.where(index), "event": event_name(int(block.type[index]))}
 
 
 def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:

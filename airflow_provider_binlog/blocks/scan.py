@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 
 SERVER_ID_OFFSET = 5
 """Where in its header an event has its server id."""
@@ -96,7 +96,7 @@ def records(
 
     One gather of whole records costs a fraction of one per field.
     """
-    return overlapping(data, f"V{dtype.itemsize}")[start].view(dtype)
+    return unaligned_view(data, f"V{dtype.itemsize}")[start].view(dtype)
 
 
 def take(

@@ -16,8 +16,8 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import FormatError, TableMapMissingError, error_context
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class TableMapReader:
         shortest = HEADER_SIZE + 8 + block.format.checksum_size
         if (block.size[mapped] <= shortest).any() or (block.size[rows] <= shortest).any():
             raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
-        ids = overlapping(block.data, "<u8")
+        ids = unaligned_view(block.data, "<u8")
         mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
         rows_id = ids[block.start[rows] + HEADER_SIZE] & _TABLE_ID_MASK
         mapped_table = self._identify(block, mapped)
@@ -135,7 +135,7 @@ class TableMapReader:
         size = block.size[mapped] - head - block.format.checksum_size
         for each in np.unique(size).tolist():
             left = np.flatnonzero(size == each)
-            bodies = overlapping(block.data, f"V{each}")[start[left]]
+            bodies = unaligned_view(block.data, f"V{each}")[start[left]]
             bodies = bodies.view(np.uint8).reshape(len(left), each)
             for _ in range(_ROUNDS_MAX):
                 same = (bodies == bodies[0]).all(axis=1)

@@ -1,4 +1,4 @@
-"""How the rows of one table read, compiled once per table map; nothing per row looks at metadata.
+"""How the rows of one table are read, compiled once per TABLE_MAP: no metadata is read per row.
 
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (metadata by type).
 """
@@ -33,7 +33,7 @@ class ColumnLayout:
         nullable: Whether the column may hold NULL.
         charset: Character set of text, ENUM and SET; None for the others.
         plan: How its values are located and read.
-        logged: What the table map says about it.
+        logged: The column of the TABLE_MAP.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ColumnLayout:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """One shape of one table.
+    """The columns of a table, and how to read its rows.
 
     Attributes:
         database, table: Names as the server has them.
@@ -59,7 +59,7 @@ class RowLayout:
         key: Indexes of the primary key's columns in key order; empty where the log names no key.
         named: Whether the log names the columns.
         route: How to walk its row images.
-        policies: What becomes of values that a lake's types do not hold.
+        policies: How values are staged that no lake type holds.
     """
 
     database: str
@@ -72,11 +72,11 @@ class RowLayout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns as decoded: all nullable, since what no lake type holds becomes NULL."""
+        """The columns as decoded: all nullable, since unrepresentable values are NULL."""
         return pa.schema([pa.field(column.name, column.arrow_type) for column in self.columns])
 
     def manifest_schema(self) -> manifest.Schema:
-        """Return this shape as a manifest names it."""
+        """Return the columns and the key as a manifest describes them."""
         return manifest.Schema(
             columns=tuple(
                 manifest.Column(

@@ -55,8 +55,8 @@ def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
         unequal = before != memory.word(offset[:, 1], size_left, word)
         differs[rest[unequal]] = True
         word += 1
-        undecided = ~unequal & (size_left > 8 * word)
-        rest, offset, size_left = rest[undecided], offset[undecided], size_left[undecided]
+        rest_pairs = ~unequal & (size_left > 8 * word)
+        rest, offset, size_left = rest[rest_pairs], offset[rest_pairs], size_left[rest_pairs]
     for pair, (one, other), count in zip(rest, offset, size_left, strict=True):
         same = np.array_equal(memory.u1[one : one + count], memory.u1[other : other + count])
         differs[pair] = not same

@@ -55,7 +55,7 @@ class Segment:
         size: Bytes of the run where none of it is NULL.
         missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
             the run in it.
-        variable: Index of the column with a length prefix; None behind the last one.
+        variable: Index of the column with a length prefix; None after the last one.
         prefix: Bytes of its length.
     """
 
@@ -202,10 +202,10 @@ class Images:
                 offset = fixed.offset
                 yield column, fixed
 
-    def _fixed(self, column: int, behind: Int64Array) -> Values:
+    def _fixed(self, column: int, stop: Int64Array) -> Values:
         """Return where the values are that end where the next column's begin."""
         null, size = self.null(column), self.route.plans[column].size
-        offset = behind - (size if null is None else size * ~null)
+        offset = stop - (size if null is None else size * ~null)
         return Values(self.memory, offset, None, null)
 
     def _variable(self, column: int, at: Int64Array) -> Values:
@@ -302,7 +302,7 @@ def _step(
     """Walk one image of each event.
 
     Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns;
-    then the cursors behind the images, and the columns that are NULL in some image.
+    then the cursors after the images, and the columns that are NULL in some image.
     """
     width, limit = len(route.segments), memory.size
     step = np.empty((1 + width + len(route.null_masks), len(cursor)), dtype=np.int64)
@@ -350,7 +350,7 @@ def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
 def _walk_values(
     route: Route, memory: Memory, cursor: Int64Array, some_null: int, step: npt.NDArray[np.int64]
 ) -> Int64Array:
-    """Walk the values of one image of each event; return the cursors behind the images.
+    """Walk the values of one image of each event; return the cursors after the images.
 
     `step` holds a row of stops per segment, which are set here, then the NULL bits.
     """

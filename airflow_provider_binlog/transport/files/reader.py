@@ -22,7 +22,7 @@ from airflow_provider_binlog.binlog.events.format_description import FormatDescr
 from airflow_provider_binlog.binlog.footer import verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.magic import check_magic
-from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
-
-BLOCK_BYTES = 4 << 20
-"""Read from a file before events are framed: more no longer fits into the cache."""
 
 _FLAGS_OFFSET = 17
 # 84 bytes and one per event type, of which there are at most 256.

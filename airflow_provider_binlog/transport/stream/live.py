@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.block_stream import reaches
 from airflow_provider_binlog.transport.server.result_sets import ask, translate
 from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.dump import Dump
-from airflow_provider_binlog.transport.stream.packets import BLOCK_BYTES, PacketReader
+from airflow_provider_binlog.transport.stream.packets import PacketReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,13 +26,10 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks import scan
-from airflow_provider_binlog.blocks.block import SLACK
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK
 from airflow_provider_binlog.blocks.checksums import NEUTRAL
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX
 from airflow_provider_binlog.errors import FormatError
-
-BLOCK_BYTES = 4 << 20
-"""Read from the socket before events are framed: more no longer fits into the cache."""
 
 _PACKET_HEADER_SIZE = 4
 _PREFIX_SIZE = 5  # with the status byte

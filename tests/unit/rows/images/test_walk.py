@@ -75,12 +75,12 @@ def test_a_null_takes_no_room(missing: int, few: int) -> None:
 
 
 def test_a_null_bit_counts_on_a_column_that_may_not_be_null() -> None:
-    shape = wire.table(wire.column(ColumnType.LONG, nullable=False), wire.varchar(5))
+    table_map = wire.table(wire.column(ColumnType.LONG, nullable=False), wire.varchar(5))
     events = wire.rows_events(
         wire.event(EventType.WRITE_ROWS, 2, wire.image_of_bytes([None, b"\1x"]))
     )
 
-    rows = decode(compile_layout(shape), events)
+    rows = decode(compile_layout(table_map), events)
     assert [array.to_pylist() for array in rows.columns] == [[None], ["x"]]
 
 
