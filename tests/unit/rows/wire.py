@@ -53,8 +53,8 @@ def encode(logged: TableMapColumn, value: Any) -> bytes:  # noqa: C901, PLR0911,
 
     Numbers, dates, datetimes and Decimals as they are; TIME in microseconds; TIMESTAMP in
     microseconds since 1970; ENUM and SET as their number; text and binary as bytes; zero and
-    invalid dates as (year, month, day) or (year, month, day, hour, minute, second, microsecond); the old
-    TIME, DATETIME and TIMESTAMP as bytes.
+    invalid dates as (year, month, day) or (year, month, day, hour, minute, second, microsecond);
+    the old TIME, DATETIME and TIMESTAMP as bytes.
     """
     kind = ColumnType(logged.real_type)
     match kind:
