@@ -23,7 +23,7 @@ from airflow_provider_binlog.rows.images.headers import UPDATE_PREIMAGE, RowsHea
 from airflow_provider_binlog.rows.images.keys import key_changed
 from airflow_provider_binlog.rows.images.partial import SomeColumns
 from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
-from airflow_provider_binlog.rows.images.walk import Images, locate
+from airflow_provider_binlog.rows.images.walk import locate
 from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.images.located import Images
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
 

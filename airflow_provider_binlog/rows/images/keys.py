@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.images.walk import Images
+    from airflow_provider_binlog.rows.images.located import Images
     from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
 

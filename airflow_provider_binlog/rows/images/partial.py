@@ -32,7 +32,8 @@ from airflow_provider_binlog.rows.images.presence import (
     bits_of,
     columns_of,
 )
-from airflow_provider_binlog.rows.images.walk import compile_route, locate
+from airflow_provider_binlog.rows.images.route import compile_route
+from airflow_provider_binlog.rows.images.walk import locate
 from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
 from airflow_provider_binlog.rows.values import OFFSET_MAX
 

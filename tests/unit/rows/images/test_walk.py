@@ -13,6 +13,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import TruncatedError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.images import walk
+from airflow_provider_binlog.rows.images.located import Images
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.memory import Memory
 from tests.unit.rows import wire
@@ -36,7 +37,7 @@ def few(request: pytest.FixtureRequest) -> int:
     return count
 
 
-def locate(images: bytes, few: int) -> walk.Images:
+def locate(images: bytes, few: int) -> Images:
     memory = Memory(np.frombuffer(images + bytes(100), dtype=np.uint8), len(images) + 1)
     with patch.object(walk, "FEW_EVENTS", few):
         return walk.locate(LAYOUT.route, memory, np.array([0]), np.array([len(images)]))
