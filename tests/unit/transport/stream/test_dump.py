@@ -192,7 +192,7 @@ def test_events_need_a_description() -> None:
 def test_the_log_does_not_go_back() -> None:
     sent = [rotate(SECOND), *events_of(a_file()), rotate(FIRST), *events_of(a_file())]
 
-    with pytest.raises(FormatError, match="does not go on"):
+    with pytest.raises(FormatError, match="does not continue"):
         read(sent, Position(SECOND, 4))
 
 
