@@ -27,8 +27,8 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
-from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
 if TYPE_CHECKING:

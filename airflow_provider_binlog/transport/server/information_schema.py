@@ -21,7 +21,7 @@ from airflow_provider_binlog.errors import AccessDeniedError, SourceError, Table
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
-from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from airflow_provider_binlog.transport.server.version import server_version
 
