@@ -92,7 +92,7 @@ def test_they_are_named(data_type: str) -> None:
     ],
 )
 def test_an_information_schema_that_disagrees(other: TableMapColumn) -> None:
-    with pytest.raises(FormatError, match="another type than the log"):
+    with pytest.raises(FormatError, match="disagree"):
         compile_layout(wire.table(other))
 
 
