@@ -78,19 +78,19 @@ class Buffer:
         return self.uint(_LENENC_WIDTH[first])
 
     def lenenc_bytes(self) -> memoryview:
-        """Return the bytes behind a length-encoded length."""
+        """Return the bytes after a length-encoded length."""
         return self.take(self.lenenc())
 
     def terminated(self, size: int) -> memoryview:
-        """Return the next `size` bytes, and pass over the NUL behind them.
+        """Return the next `size` bytes, and skip the NUL after them.
 
         Raises:
-            FormatError: Another byte than NUL stands there.
+            FormatError: The byte after them is not NUL.
         """
         value = self.take(size)
         last = self.uint(1)
         if last != 0:
-            raise FormatError("no NUL behind a name", at=self._offset - 1, byte=hex(last))
+            raise FormatError("a name does not end with NUL", at=self._offset - 1, byte=hex(last))
         return value
 
     def varlen_uint(self) -> int:

@@ -168,7 +168,7 @@ CHANGED: dict[str, dict[bytes, str]] = {
         (b"\xa1\x5a", b"\xa1\xc3", b"\xa1\xc5", b"\xa1\xfe", b"\xa2\x40", b"\xa2\xcc", b"\xa2\xce"),
         "\ufffd",
     )
-    | {bytes((0xF9, 0xD6 + place)): character for place, character in enumerate("碁銹裏墻恒粧嫺")},
+    | {bytes((0xF9, 0xD6 + index)): character for index, character in enumerate("碁銹裏墻恒粧嫺")},
     "eucjpms": {
         b"\xa1\xc1": "～",
         b"\xa1\xc2": "∥",
@@ -206,8 +206,8 @@ def _euc_rows(first: tuple[int, int], characters: str, prefix: bytes = b"") -> d
     """Give `characters` the codes from (row, column) on, over as many rows as they fill."""
     start = (first[0] - 0xA1) * _EUC_ROW + first[1] - 0xA1
     return {
-        prefix + bytes((0xA1 + place // _EUC_ROW, 0xA1 + place % _EUC_ROW)): character
-        for place, character in enumerate(characters, start)
+        prefix + bytes((0xA1 + index // _EUC_ROW, 0xA1 + index % _EUC_ROW)): character
+        for index, character in enumerate(characters, start)
     }
 
 

@@ -19,7 +19,7 @@ RELAY_LOG = 0x0040
 """On the FORMAT_DESCRIPTION of a replica's relay log."""
 
 IGNORABLE = 0x0080
-"""A reader that does not know the type may pass over the event."""
+"""A reader that does not know the type may skip the event."""
 
 
 class EventType(IntEnum):

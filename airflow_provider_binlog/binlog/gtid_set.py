@@ -2,7 +2,7 @@
 
     text: uuid[:tag]:1-51[:60][:tag:5-7],uuid:...
     untagged: | 8 count | count times: 16 uuid, 8 n intervals, n times: 8 first, 8 last + 1 |
-    tagged:   | 1 (1) | 6 count | 1 (1) | the same with a tag, size before it, behind each uuid |
+    tagged:   | 1 (1) | 6 count | 1 (1) | the same with a tag, size before it, after each uuid |
 
 Source: mysql-server, sql/rpl_gtid_set.cc, Gtid_set::encode and add_gtid_encoding, and
 libs/mysql/gtid; mariadb, sql/rpl_gtid.cc, rpl_slave_state::domain_to_gtid.
@@ -28,7 +28,7 @@ Interval = tuple[int, int]
 _Source = tuple[str, str]  # uuid, tag
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _INTERVAL = re.compile(r"(\d+)(?:\s*-\s*(\d+))?", re.ASCII)
-_NUMBER_MAX = (1 << 63) - 2  # the end stands as the number behind the last, in 63 bits
+_NUMBER_MAX = (1 << 63) - 2  # the end is written as the number after the last, in 63 bits
 _TAGGED_MARK = 1 << 56 | 1
 
 
@@ -137,10 +137,10 @@ class GtidSet:
             uuid = str(uuid_module.UUID(bytes=bytes(buffer.take(16))))
             tag = decode_tag(buffer.take(buffer.varlen_uint())) if form == 1 else ""
             for _ in range(buffer.uint(8)):
-                first, behind = buffer.uint(8), buffer.uint(8)
-                result.add_interval(uuid, tag, first, behind - 1)
+                first, stop = buffer.uint(8), buffer.uint(8)
+                result.add_interval(uuid, tag, first, stop - 1)
         if buffer.remaining:
-            raise FormatError("bytes behind a GTID set", left=buffer.remaining)
+            raise FormatError("bytes after a GTID set", left=buffer.remaining)
         return result
 
     # Building
@@ -171,7 +171,7 @@ class GtidSet:
         intervals[low:high] = [(first, last)]
 
     def copy(self) -> GtidSet:
-        """Return an equal set that changes by itself."""
+        """Return an equal set, independent of this one."""
         result = GtidSet()
         result._intervals = {source: list(each) for source, each in self._intervals.items()}
         return result
@@ -185,7 +185,7 @@ class GtidSet:
                 yield uuid, tag, first, last
 
     def union(self, other: GtidSet) -> GtidSet:
-        """Return what is in one of the two."""
+        """Return what is in either set."""
         result = self.copy()
         for uuid, tag, first, last in other.intervals():
             result.add_interval(uuid, tag, first, last)
@@ -211,8 +211,8 @@ class GtidSet:
     def contains(self, uuid: str, tag: str, number: int) -> bool:
         """Whether one GTID is in the set."""
         intervals = self._intervals.get((uuid, tag), [])
-        place = bisect_left(intervals, number, key=lambda interval: interval[1])
-        return place < len(intervals) and intervals[place][0] <= number
+        index = bisect_left(intervals, number, key=lambda interval: interval[1])
+        return index < len(intervals) and intervals[index][0] <= number
 
     def __bool__(self) -> bool:
         """Whether there is anything in the set."""
@@ -228,12 +228,12 @@ class GtidSet:
 def _without(intervals: list[Interval], others: list[Interval]) -> list[Interval]:
     """Return `intervals` less `others`; both and the result in order."""
     result: list[Interval] = []
-    place = 0
+    index = 0
     for begin, last in intervals:
         first = begin
-        while place < len(others) and others[place][1] < first:
-            place += 1
-        at = place
+        while index < len(others) and others[index][1] < first:
+            index += 1
+        at = index
         while at < len(others) and others[at][0] <= last:
             if others[at][0] > first:
                 result.append((first, others[at][0] - 1))
@@ -268,7 +268,7 @@ _MARIADB_GTID = re.compile(r"\s*(\d+)-(\d+)-(\d+)\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class MariadbGtidPosition:
-    """Where every replication domain stands: MariaDB's counterpart of a GTID set.
+    """The newest transaction of every replication domain: MariaDB's counterpart of a GTID set.
 
     Attributes:
         domains: Domain -> (server id, sequence) of its newest transaction.
@@ -278,7 +278,7 @@ class MariadbGtidPosition:
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtidPosition:
-        """Read `0-1-100,7-2-5`; the empty text is the position before everything.
+        """Read `0-1-100,7-2-5`; the empty text is the start of the log.
 
         Raises:
             FormatError: The text is no list of GTIDs, or names a domain twice.
@@ -297,7 +297,7 @@ class MariadbGtidPosition:
         return cls({domain: (server, sequence) for domain, server, sequence in gtids})
 
     def update(self, domain: int, server_id: int, sequence: int) -> MariadbGtidPosition:
-        """Return the position behind this transaction."""
+        """Return the position after this transaction."""
         return MariadbGtidPosition({**self.domains, domain: (server_id, sequence)})
 
     def beyond(self, other: MariadbGtidPosition) -> MariadbGtidPosition:

@@ -28,8 +28,8 @@ class EventHeader:
         type: Type code; not always one of `EventType`.
         server_id: The server where the event originated, which a chain of replicas keeps.
         size: Bytes of the event, header and checksum included.
-        log_pos: Where the next event begins in the file, modulo 2**32. 0 in artificial events,
-            and inside the transactions of MariaDB 11.4 and later: count offsets, do not believe it.
+        log_pos: Offset of the next event in the file, modulo 2**32; 0 in artificial events, and
+            inside the transactions of MariaDB 11.4 and later. Count offsets instead.
         flags: See `event_types`.
     """
 
@@ -68,5 +68,5 @@ class EventHeader:
 
     @property
     def ignorable(self) -> bool:
-        """Whether a reader that does not know the type may pass over the event."""
+        """Whether a reader that does not know the type may skip the event."""
         return bool(self.flags & IGNORABLE)

@@ -117,7 +117,7 @@ def _values(column: TableMapColumn) -> tuple[str, ...] | None:
 
 
 def _string(column: TableMapColumn) -> SqlType:
-    """Return a text or binary type: which of the two it is, the collation alone says."""
+    """Return a text or binary type: only the collation distinguishes the two."""
     binary = column.collation == BINARY_COLLATION
     if column.real_type in BLOBS:
         return SqlType(_BLOB_PREFIX.get(column.length_size, "") + ("blob" if binary else "text"))

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.binlog.event_types import event_name
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 
+BLOCK_BYTES = 4 << 20
+"""Read or decompressed at once: more no longer fits into the processor's cache."""
+
 SLACK = 64
-"""Spare bytes behind the last event, so that wide gathers near the end stay in bounds."""
+"""Spare bytes after the last event, so that wide gathers near the end stay in bounds."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,8 @@ class EventBlock:
     Attributes:
         file: Name of the binlog file, without its folder.
         format: That file's FORMAT_DESCRIPTION.
-        data: uint8; the events in order, then at least `SLACK` bytes. What stands behind or
-            between events means nothing: read from a server, they are five bytes apart.
+        data: uint8; the events in order, then at least `SLACK` bytes. Bytes after or
+            between events have no meaning: events from a server are five bytes apart.
         start: int64; where each event begins in `data`.
         size: int64; bytes of each event, header and checksum included.
         type: uint8; type code of each event.
@@ -76,8 +81,12 @@ class EventBlock:
         )
 
     def where(self, index: int) -> dict[str, object]:
-        """Return the context of an error in an event: its file and offset."""
-        return {"file": self.file, "offset": int(self.offset[index])}
+        """Return the context of an error in an event: its file, offset and type."""
+        return {
+            "file": self.file,
+            "offset": int(self.offset[index]),
+            "event": event_name(int(self.type[index])),
+        }
 
     def event(self, index: int) -> memoryview:
         """Return one event, header and checksum included: a view that keeps the block alive."""

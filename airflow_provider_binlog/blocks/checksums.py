@@ -1,9 +1,9 @@
 """The CRC32s of a whole block of events, checked together.
 
 CRC32 is linear: `crc(A + B) = crc(A) * x**(8 * len(B)) + crc(B)` over polynomials modulo its own,
-where `+` is XOR. An intact event with its checksum behind it has the same crc, `INTACT`, whatever
-it says. The crc of a run of intact events therefore follows from where they end, without a look at
-them: the sum of `INTACT * x**(8 * bytes behind the event)`. One crc over the run's bytes, one
+where `+` is XOR. An intact event that ends with its checksum has the same crc, `INTACT`, whatever
+it says. The crc of a run of intact events therefore follows from where they end, without reading
+them: the sum of `INTACT * x**(8 * bytes after the event)`. One crc over the run's bytes, one
 gather from a table and one XOR over it verify all of its events.
 
 One damaged event never escapes that would not escape its own checksum. Several in one run cancel
@@ -28,7 +28,7 @@ INTACT = zlib.crc32(zlib.crc32(b"").to_bytes(4, "little"))
 """The crc of every intact event with its checksum."""
 
 NEUTRAL = bytes.fromhex("0010e5dbbf")
-"""Five bytes with the crc 0: in front of an event they leave the event's crc as it is."""
+"""Five bytes with the crc 0: before an event they do not change the event's crc."""
 
 # A run's table stays in the processor's cache: 4 bytes for each byte of two runs.
 _RUN_BYTES = 1 << 16
@@ -40,7 +40,7 @@ def first_damaged(
     """Return the index of the first event whose checksum is wrong, None where all are right.
 
     The events follow one another in `data` without a gap. `start` and `size` take in the checksum,
-    and may take in `NEUTRAL` bytes in front of the event.
+    and may take in `NEUTRAL` bytes before the event.
     """
     if not len(start):
         return None
@@ -61,15 +61,15 @@ def _runs(
 
     A run takes events that begin in the same `_RUN_BYTES`, and a longer event alone.
     """
-    place = (start - start[0]) // _RUN_BYTES
+    piece = (start - start[0]) // _RUN_BYTES
     alone = size > _RUN_BYTES
     opens = np.ones(len(start), dtype=bool)
-    opens[1:] = (place[1:] != place[:-1]) | alone[1:] | alone[:-1]
+    opens[1:] = (piece[1:] != piece[:-1]) | alone[1:] | alone[:-1]
     first = np.flatnonzero(opens)
     end = start + size
     run_end = end[np.append(first[1:] - 1, len(start) - 1)]
-    behind = np.repeat(run_end, np.diff(np.append(first, len(start)))) - end
-    return first, np.bitwise_xor.reduceat(_intact_times_power()[behind], first)
+    bytes_after = np.repeat(run_end, np.diff(np.append(first, len(start)))) - end
+    return first, np.bitwise_xor.reduceat(_intact_times_power()[bytes_after], first)
 
 
 def _damaged_in(

@@ -32,15 +32,15 @@ _NEUTRAL_SIZE = len(NEUTRAL)
 
 @dataclass(frozen=True)
 class Frames:
-    """The whole events at the front of some bytes.
+    """The whole events at the start of some bytes.
 
     Attributes:
         start: int64; where each event begins.
         header: `scan.HEADER` records, one per event.
         end: Where the first event begins that is not whole.
-        wanted: Bytes from `end` on without which no further event can be framed: that event's
-            size, or a header's where not even that is there.
-        error: Why no event can begin at `end`; None where it is only not whole.
+        wanted: Bytes needed from `end` on to frame another event: the size of that event, or of
+            a header if that is not whole either.
+        error: Why no event can begin at `end`; None if it is only not whole.
     """
 
     start: npt.NDArray[np.int64]
@@ -54,8 +54,8 @@ class Framer:
     """Frames the bytes of one log, block after block; it learns the log's server ids.
 
     Args:
-        own_log_pos: Whether events say where they stand in their file; those of a relay log say
-            it of another one.
+        own_log_pos: Whether `log_pos` is an offset in this file; in a relay log it is one in the
+            source's file.
     """
 
     def __init__(self, *, own_log_pos: bool = True) -> None:
@@ -172,22 +172,22 @@ def checked_block(
     neutral_gaps: bool = False,
     own_log_pos: bool = True,
 ) -> EventBlock:
-    """Return framed events as a block, their checksums and their places in the file verified.
+    """Return framed events as a block, their checksums and offsets verified.
 
     Args:
-        data: The events, with `block.SLACK` bytes behind them; kept by the block, not copied.
+        data: The events, with `block.SLACK` bytes after them; kept by the block, not copied.
         start: Where each event begins.
         header: `scan.HEADER` records, one per event.
         file: Name of the binlog file.
         description: The file's FORMAT_DESCRIPTION.
         offset: Offset of the first event in the file.
-        neutral_gaps: Whether `checksums.NEUTRAL` stands in front of every event; else they follow
+        neutral_gaps: Whether `checksums.NEUTRAL` precedes every event; else they follow
             one another without a gap.
         own_log_pos: As of `Framer`.
 
     Raises:
-        ChecksumError: An event is damaged; the text names the first one's type and place.
-        FormatError: An event's own count of its place is another one.
+        ChecksumError: An event is damaged; the text names the type and offset of the first one.
+        FormatError: The `log_pos` of an event is not where it ends.
     """
     size = header["size"].astype(np.int64)
     follows = np.cumsum(size)
@@ -211,7 +211,7 @@ def checked_block(
         gap = _NEUTRAL_SIZE if neutral_gaps else 0
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
-            raise ChecksumError("an event is damaged: its CRC32 is wrong", **_where(block, damaged))
+            raise ChecksumError("an event is damaged: its CRC32 is wrong", **block.where(damaged))
     if not own_log_pos:
         return block
     log_pos = header["log_pos"]
@@ -226,10 +226,6 @@ def checked_block(
             int(log_pos[index]),
         )
     return block
-
-
-def _where(block: EventBlock, index: int) -> dict[str, object]:
-    return {**block.where(index), "event": event_name(int(block.type[index]))}
 
 
 def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:

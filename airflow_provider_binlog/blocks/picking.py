@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK, EventBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-_BLOCK_BYTES = 4 << 20
 _COLUMNS = (
     *("start", "size", "type", "timestamp"),
     *("server_id", "flags", "offset", "expanded_offset"),
@@ -48,7 +47,7 @@ def joined(blocks: Iterator[EventBlock]) -> Iterator[EventBlock]:
     for block in blocks:
         size = span(block)
         if group and (
-            held + size > _BLOCK_BYTES
+            held + size > BLOCK_BYTES
             or block.file != group[0].file
             or block.format != group[0].format
         ):

@@ -1,7 +1,7 @@
-"""Where events may begin: every place that holds a known server id, and the chain among them.
+"""Where events may begin: every offset with a known server id, and the chain among them.
 
 An event's header holds the server id where it originated. Comparing all bytes with the few ids of a
-log finds every header, and some places inside rows that happen to hold the same four bytes. The
+log finds every header, and some offsets inside rows that happen to hold the same four bytes. The
 events are those that a chain reaches: each ends where the next one begins.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 
 SERVER_ID_OFFSET = 5
 """Where in its header an event has its server id."""
@@ -36,7 +36,7 @@ HEADER = np.dtype(
 )
 """The common header as a record."""
 
-# Ids of a log beyond these are stepped over one event at a time: a log has a handful.
+# Events with further ids are framed one at a time: a log has a handful of ids.
 _SERVER_IDS_MAX = 8
 
 # Compared at once: what fits into the processor's cache with its scratch memory.
@@ -44,13 +44,13 @@ _PIECE_BYTES = 1 << 20
 
 
 class Scanner:
-    """Finds the server ids that it has been told of."""
+    """Finds the server ids that it has learned."""
 
     def __init__(self) -> None:
         self._server_ids: list[int] = []
 
     def learn(self, server_id: int) -> bool:
-        """Look for one more id from now on. False if it is known, or too many are."""
+        """Search for one more id from now on. Return False if it is known, or too many are."""
         if server_id in self._server_ids or len(self._server_ids) == _SERVER_IDS_MAX:
             return False
         self._server_ids.append(server_id)
@@ -96,13 +96,13 @@ def records(
 
     One gather of whole records costs a fraction of one per field.
     """
-    return overlapping(data, f"V{dtype.itemsize}")[start].view(dtype)
+    return unaligned_view(data, f"V{dtype.itemsize}")[start].view(dtype)
 
 
 def take(
     rows: npt.NDArray[np.void], which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
 ) -> npt.NDArray[np.void]:
-    """Return some of the records; a tenth of the cost of indexing them, which goes by field."""
+    """Return some of the records; a tenth of the cost of indexing them field by field."""
     return rows.view(f"V{rows.dtype.itemsize}")[which].view(rows.dtype)
 
 
@@ -112,7 +112,7 @@ def chain(
     """Return which of the candidates an unbroken chain from the first one reaches.
 
     Candidate i begins at `start[i]`, rising, and ends at `follows[i] > start[i]`. The chain ends
-    with the candidate behind which no other begins.
+    with the candidate after which no other begins.
 
     Candidates that follow one another are taken as one run. The runs that the chain enters are
     found by doubling: who is reached after 1, 2, 4, 8 … steps. So bytes made to look like

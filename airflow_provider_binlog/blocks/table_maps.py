@@ -16,8 +16,8 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import FormatError, TableMapMissingError, error_context
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
 
 NO_TABLE = -1
-"""In place of a table: the rows event names none, and holds no rows."""
+"""Instead of a table: the rows event names none, and holds no rows."""
 
 _TABLE_ID_MASK = np.uint64((1 << 48) - 1)
 _ROUNDS_MAX = 4
@@ -36,7 +36,7 @@ class TableMapReader:
     """Follows the TABLE_MAPs of a log, block after block, from a transaction boundary on.
 
     Attributes:
-        table_maps: Every distinct one met so far. What is told of a rows event is an index into it.
+        table_maps: Every distinct one so far; the table of a rows event is an index into it.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class TableMapReader:
             block: The next block.
             transaction: The transaction of each event, a number that rises; 0 for the one that was
                 open when the last block ended.
-            ends_open: Whether the last transaction goes on in the next block.
+            ends_open: Whether the last transaction continues in the next block.
 
         Raises:
             FormatError: A TABLE_MAP breaks the format.
@@ -70,10 +70,10 @@ class TableMapReader:
         shortest = HEADER_SIZE + 8 + block.format.checksum_size
         if (block.size[mapped] <= shortest).any() or (block.size[rows] <= shortest).any():
             raise FormatError("a rows event or TABLE_MAP ends early", file=block.file)
-        ids = overlapping(block.data, "<u8")
+        ids = unaligned_view(block.data, "<u8")
         mapped_id = ids[block.start[mapped] + HEADER_SIZE] & _TABLE_ID_MASK
         rows_id = ids[block.start[rows] + HEADER_SIZE] & _TABLE_ID_MASK
-        mapped_table = self._recognise(block, mapped)
+        mapped_table = self._identify(block, mapped)
         table = self._latest(
             mapped, mapped_id, mapped_table, rows, rows_id, transaction=transaction
         )
@@ -114,8 +114,8 @@ class TableMapReader:
             event = np.concatenate([mapped, rows])
             table_id = np.concatenate([mapped_id, rows_id])
             order = np.lexsort((event, table_id))
-            place = np.where(order < len(mapped), np.arange(len(order)), -1)
-            latest = np.maximum.accumulate(place)
+            index = np.where(order < len(mapped), np.arange(len(order)), -1)
+            latest = np.maximum.accumulate(index)
             found = np.empty(len(order), dtype=np.int64)
             found[order] = order[np.maximum(latest, 0)]
             last = found[len(mapped) :]
@@ -126,33 +126,33 @@ class TableMapReader:
         table[good] = mapped_table[last[good]]
         return table
 
-    def _recognise(self, block: EventBlock, mapped: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _identify(self, block: EventBlock, mapped: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return which of `table_maps` each of these events is, decoding what is new."""
         result = np.empty(len(mapped), dtype=np.int64)
-        # Behind the table's id and the flags, which say nothing of the table's shape.
+        # After the table id and the flags, which do not describe the table.
         head = HEADER_SIZE + 8
         start = block.start[mapped] + head
         size = block.size[mapped] - head - block.format.checksum_size
         for each in np.unique(size).tolist():
             left = np.flatnonzero(size == each)
-            shapes = overlapping(block.data, f"V{each}")[start[left]]
-            shapes = shapes.view(np.uint8).reshape(len(left), each)
+            bodies = unaligned_view(block.data, f"V{each}")[start[left]]
+            bodies = bodies.view(np.uint8).reshape(len(left), each)
             for _ in range(_ROUNDS_MAX):
-                same = (shapes == shapes[0]).all(axis=1)
-                result[left[same]] = self._decode(block, int(mapped[left[0]]), shapes[0].tobytes())
-                left, shapes = left[~same], shapes[~same]
+                same = (bodies == bodies[0]).all(axis=1)
+                result[left[same]] = self._decode(block, int(mapped[left[0]]), bodies[0].tobytes())
+                left, bodies = left[~same], bodies[~same]
                 if not len(left):
                     break
-            for index, shape in zip(left.tolist(), shapes, strict=True):
-                result[index] = self._decode(block, int(mapped[index]), shape.tobytes())
+            for index, body in zip(left.tolist(), bodies, strict=True):
+                result[index] = self._decode(block, int(mapped[index]), body.tobytes())
         return result
 
-    def _decode(self, block: EventBlock, event: int, shape: bytes) -> int:
-        known = self._known.get(shape)
+    def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
+        known = self._known.get(body)
         if known is None:
             with error_context(**block.where(event)):
                 table_map = TableMap.parse(block.body(event), block.format)
-            known = self._known[shape] = len(self.table_maps)
+            known = self._known[body] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known
 

@@ -27,8 +27,8 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
 from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
-from airflow_provider_binlog.blocks.memory import overlapping
 from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
 if TYPE_CHECKING:
@@ -247,18 +247,18 @@ class TransactionReader:
     def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
         named = block.type[begin] == EventType.GTID
-        number = np.where(named, overlapping(block.data, "<i8")[at + _NUMBER], 0)
-        committed = overlapping(block.data, "<u8")[at + _COMMITTED] & _TIMESTAMP_MASK
-        servers = overlapping(block.data, "V16")[at + _UUID]
+        number = np.where(named, unaligned_view(block.data, "<i8")[at + _NUMBER], 0)
+        committed = unaligned_view(block.data, "<u8")[at + _COMMITTED] & _TIMESTAMP_MASK
+        servers = unaligned_view(block.data, "V16")[at + _UUID]
         prefix = self._index(servers, lambda value: f"{uuid.UUID(bytes=value.tobytes())}:")
         return np.where(named, prefix, NO_NAME), number, committed.astype(np.int64)
 
     def _read_mariadb(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
-        number = overlapping(block.data, "<i8")[at + _SEQUENCE]
+        number = unaligned_view(block.data, "<i8")[at + _SEQUENCE]
         if (number < 0).any():
             _refuse_sequence(block, int(begin[np.flatnonzero(number < 0)[0]]))
-        domain = overlapping(block.data, "<u4")[at + _DOMAIN].astype(np.uint64)
+        domain = unaligned_view(block.data, "<u4")[at + _DOMAIN].astype(np.uint64)
         names = domain << np.uint64(32) | block.server_id[begin]
         prefix = self._index(names, lambda value: f"{int(value) >> 32}-{int(value) & 0xFFFFFFFF}-")
         return prefix, number, block.timestamp[begin].astype(np.int64) * 1_000_000
@@ -378,7 +378,7 @@ def _is_complete(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray
     )
     at = block.start[begin]
     complete &= block.data[at + _CLOCK_TYPE] == _LOGICAL_CLOCK
-    number = overlapping(block.data, "<i8")[at + _NUMBER]
+    number = unaligned_view(block.data, "<i8")[at + _NUMBER]
     complete &= (number > 0) | (block.type[begin] != EventType.GTID)
     return complete
 
@@ -398,8 +398,8 @@ def says_begin(block: EventBlock, query: npt.NDArray[np.int64]) -> npt.NDArray[n
     at = block.start[query]
     text_end = at + block.size[query] - block.format.checksum_size
     database_size = block.data[at + _DATABASE_SIZE].astype(np.int64)
-    status_size = overlapping(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
+    status_size = unaligned_view(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
     text = at + _STATUS + status_size + database_size + 1
-    last_five = overlapping(block.data, "<u8")[np.maximum(text_end - 5, 0)] & _BEGIN_MASK
+    last_five = unaligned_view(block.data, "<u8")[np.maximum(text_end - 5, 0)] & _BEGIN_MASK
     begins: npt.NDArray[np.bool_] = (last_five == _BEGIN) & (text_end - text == 5)
     return begins

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.blocks.block import SLACK
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.rows.events import RowsEvents
 
 if TYPE_CHECKING:
@@ -151,5 +151,5 @@ def _gather(
     gathered = np.empty(int(size.sum()), dtype=np.uint8)
     for alike in np.split(order, bounds):
         whole = f"V{size[alike[0]]}"
-        overlapping(gathered, whole)[begin[alike]] = overlapping(data, whole)[start[alike]]
+        unaligned_view(gathered, whole)[begin[alike]] = unaligned_view(data, whole)[start[alike]]
     return gathered

@@ -17,9 +17,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
-from airflow_provider_binlog.staging.paths import encode_name, source_folder
+from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The located values of rows, read column by column; what becomes of values that cannot be.
+"""The located values of rows, read column by column; how unrepresentable values are handled.
 
 Source: as in the modules of the column families.
 """
@@ -34,13 +34,13 @@ class Converted:
 def convert_columns(
     layout: RowLayout, found: Iterable[tuple[int, Values]], event: Int64Array
 ) -> Converted:
-    """Return the columns of rows of these events; a column that is not found is NULL.
+    """Return the columns of rows of these events; a column that was not located is NULL.
 
-    `event` says of each row which event it is of.
+    `event` is the index of each row's event.
 
     Raises:
         FormatError: A value breaks the format; names the column and the event.
-        UnsupportedError: A date is none and may not be, or the values of a column exceed 2 GiB.
+        UnsupportedError: A zero or invalid date is refused, or the values of a column exceed 2 GiB.
     """
     arrays: dict[int, Array] = {}
     became_null: dict[int, int] = {}
@@ -78,7 +78,7 @@ def _refuse_null(
     if values.null is not None:
         became_null &= ~values.null
     return UnsupportedError(
-        "a date that is none, such as 0000-00-00: correct it, or stage it as null or as text: "
+        "a zero or invalid date, such as 0000-00-00: correct it, or stage it as null or text: "
         'zero_dates="null" or "text"',
         column=column.name,
         event=int(event[became_null.argmax()]),
@@ -86,7 +86,7 @@ def _refuse_null(
 
 
 def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> tuple[Array, int]:
-    """Return the values, and how many of them had bytes that are no text."""
+    """Return the values, and how many of them had invalid byte sequences."""
     try:
         try:
             return column.plan.convert(values), 0
@@ -129,6 +129,6 @@ def raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
 
 
 def nulls(count: int, arrow_type: pa.DataType) -> Array:
-    """Return so many NULLs; `pa.array` knows no unions, which is what may be text is read as."""
+    """Return NULLs of a type; `pa.array` makes no unions, which values of unknown charset are."""
     array: Array = pa.nulls(count, arrow_type)  # type: ignore[call-overload]  # of any type
     return array

@@ -1,4 +1,4 @@
-"""Rows events in, columns out: the one path that row images take in production.
+"""Rows events in, columns out: the path of every row image.
 
 Events are decoded in groups of about `GROUP_BYTES`, so that the vectors of one group stay in the
 processor's cache; what comes out does not depend on where groups end.
@@ -23,14 +23,15 @@ from airflow_provider_binlog.rows.images.headers import UPDATE_PREIMAGE, RowsHea
 from airflow_provider_binlog.rows.images.keys import key_changed
 from airflow_provider_binlog.rows.images.partial import SomeColumns
 from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
-from airflow_provider_binlog.rows.images.walk import Images, locate
-from airflow_provider_binlog.rows.memory import SLACK, Memory
+from airflow_provider_binlog.rows.images.walk import locate
+from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.images.located import Images
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
 
@@ -43,7 +44,7 @@ take more than in the log: see `Plan.growth`."""
 
 @dataclass(frozen=True)
 class DecodedRows:
-    """Change rows of one table in one shape, in log order.
+    """Change rows of one table, all of the same columns, in log order.
 
     Attributes:
         columns: One array per column of the layout, of the layout's types.
@@ -57,7 +58,7 @@ class DecodedRows:
             `columns`.
         unrepresentable: By column, values that no lake type holds and that are NULL here; columns
             without any are left out.
-        invalid_text: By column, values in which U+FFFD stands for bytes that are no text.
+        invalid_text: By column, values in which U+FFFD replaces invalid byte sequences.
     """
 
     columns: list[Array]
@@ -91,7 +92,7 @@ def decode(
 def decode_pieces(
     layout: RowLayout, events: RowsEvents, *, before_images: BeforeImages, rows_max: int
 ) -> Iterator[tuple[int, int, DecodedRows]]:
-    """Yield the rows of these events piece by piece, each with its first and behind its last event.
+    """Yield the rows of these events piece by piece, each with the range of its events.
 
     `DecodedRows.event` counts from the first of all events. A piece is of one event, or has at most
     `rows_max` rows.
@@ -110,16 +111,16 @@ def decode_pieces(
 
 
 def _add_context(error: BinlogError, layout: RowLayout, first: int) -> None:
-    """Name the table, and count the event from the first of all."""
+    """Add the table, and count the event from the first of all."""
     if isinstance(event := error.context.get("event"), int):
         error.context["event"] = event + first
     error.context = {"table": f"{layout.database}.{layout.table}", **error.context}
 
 
 def _groups(layout: RowLayout, events: RowsEvents) -> Iterator[tuple[int, int]]:
-    """Yield ranges of events, each of about `GROUP_BYTES` and of less than 2 GiB of memory.
+    """Yield ranges of events, each of about `GROUP_BYTES` and in less than 2 GiB of memory.
 
-    Those of a table whose values grow when read are smaller: see `READ_BYTES`.
+    They are smaller for a table whose values grow when read: see `READ_BYTES`.
     """
     if not len(events):
         return
@@ -130,7 +131,9 @@ def _groups(layout: RowLayout, events: RowsEvents) -> Iterator[tuple[int, int]]:
     while first < len(events):
         done = int(upto[first - 1]) if first else 0
         by_bytes = int(np.searchsorted(upto, done + group_bytes))
-        by_span = int(np.searchsorted(events.end, events.start[first] + OFFSET_MAX - SLACK)) - 1
+        by_span = (
+            int(np.searchsorted(events.end, events.start[first] + OFFSET_MAX - OVERREAD_BYTES)) - 1
+        )
         last = min(max(first, min(by_bytes, by_span)) + 1, len(events))
         yield first, last
         first = last
@@ -142,20 +145,22 @@ def _decode_group(
     base, stop = int(events.start[0]), int(events.end[-1])
     if not (np.diff(events.start) > 0).all() or (events.end < events.start).any():
         raise FormatError("events are not in log order")
-    # A offset behind the last event, so that a cursor held there has run over every end.
+    # One byte more than the last event: a cursor held there is past the end of every event.
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
     headers = parse_headers(memory, start, end, events.type, len(layout.columns))
-    for begin, behind in _slices(layout, headers, end - start, rows_max):
-        part = slice(begin, behind)
-        piece = _Piece(memory, headers.slice(begin, behind), start[part], end[part], first + begin)
+    for begin, stop_event in _slices(layout, headers, end - start, rows_max):
+        part = slice(begin, stop_event)
+        piece = _Piece(
+            memory, headers.slice(begin, stop_event), start[part], end[part], first + begin
+        )
         try:
             rows = _decode_piece(layout, piece, before_images)
         except BinlogError as error:
             if isinstance(event := error.context.get("event"), int):
                 error.context["event"] = event + begin
             raise
-        yield first + begin, first + behind, rows
+        yield first + begin, first + stop_event, rows
 
 
 @dataclass(frozen=True)
@@ -266,7 +271,7 @@ def _check_pairs(images: Images, paired: npt.NDArray[np.bool_]) -> None:
         return
     odd = paired & (np.bincount(images.event, minlength=len(paired)) % 2 == 1)
     if odd.any():
-        raise TruncatedError("an update ends behind a before-image", event=int(odd.argmax()))
+        raise TruncatedError("an update ends after a before-image", event=int(odd.argmax()))
 
 
 def _join(layout: RowLayout, pieces: list[DecodedRows]) -> DecodedRows:

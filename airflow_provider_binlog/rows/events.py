@@ -1,4 +1,4 @@
-"""Rows events as they are handed to the decoder: one table, one shape, any number of events.
+"""Rows events as they are handed to the decoder: one table, the same columns, any number of events.
 
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Rows_event.
 """
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsEvents:
-    """Some rows events of one table in one shape, in log order.
+    """Some rows events of one table, all of the same columns, in log order.
 
     Attributes:
-        data: uint8; holds the events, whatever lies between them, and spare bytes behind the last
+        data: uint8; holds the events, whatever is between them, and spare bytes after the last
             one (64, else a copy is made).
         start: int64; where each event's header begins in `data`, rising.
         end: int64; where its body ends, checksum excluded.

@@ -1,4 +1,4 @@
-"""How the rows of one table read, compiled once per table map; nothing per row looks at metadata.
+"""How the rows of one table are read, compiled once per TABLE_MAP: no metadata is read per row.
 
 Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (metadata by type).
 """
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.errors import BinlogError, FormatError
-from airflow_provider_binlog.rows.images.walk import Route, compile_route
+from airflow_provider_binlog.rows.images.route import Route, compile_route
 from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
 from airflow_provider_binlog.schema import Field
@@ -34,7 +34,7 @@ class ColumnLayout:
         nullable: Whether the column may hold NULL.
         charset: Character set of text, ENUM and SET; None for the others.
         plan: How its values are located and read.
-        logged: What the table map says about it.
+        logged: The column of the TABLE_MAP.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ColumnLayout:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """One shape of one table.
+    """The columns of a table, and how to read its rows.
 
     Attributes:
         database, table: Names as the server has them.
@@ -60,7 +60,7 @@ class RowLayout:
         key: Indexes of the primary key's columns in key order; empty where the log names no key.
         named: Whether the log names the columns.
         route: How to walk its row images.
-        policies: What becomes of values that a lake's types do not hold.
+        policies: How values are staged that no lake type holds.
     """
 
     database: str
@@ -73,7 +73,7 @@ class RowLayout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns as decoded: all nullable, since what no lake type holds becomes NULL."""
+        """The columns as decoded: all nullable, since unrepresentable values are NULL."""
         return pa.schema([pa.field(column.name, column.arrow_type) for column in self.columns])
 
     def fields(self) -> tuple[Field, ...]:

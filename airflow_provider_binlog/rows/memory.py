@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 
-SLACK = 48
-"""Bytes behind a memory's size that may be read, though they mean nothing: the widest value of
-fixed size, a DECIMAL of 30 bytes, and one word more."""
+OVERREAD_BYTES = 48
+"""Bytes after a memory's end that may be read, without meaning: the widest value of fixed size, a
+DECIMAL of 30 bytes, and one word more."""
 
 WORD_MASK = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 """`WORD_MASK[k]` keeps the first `k` bytes of a little-endian 64-bit word."""
@@ -26,11 +26,11 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class Memory:
-    """A stretch of bytes with `SLACK` spare ones behind it.
+    """Some bytes, and `OVERREAD_BYTES` spare ones after them.
 
     Attributes:
-        size: Bytes without the slack; a offset beyond the values' end, where cursors are held that
-            ran over it.
+        size: Bytes without the spare ones; past the end of all values, where cursors are held
+            that ran past it.
         u1: uint8, the bytes.
         u2, u4, u8, i8: overlapping little-endian views.
     """
@@ -38,23 +38,23 @@ class Memory:
     __slots__ = ("i8", "size", "u1", "u2", "u4", "u8")
 
     def __init__(self, data: npt.NDArray[np.uint8], size: int) -> None:
-        if len(data) < size + SLACK:
-            spacious = np.zeros(size + SLACK, dtype=np.uint8)
+        if len(data) < size + OVERREAD_BYTES:
+            spacious = np.zeros(size + OVERREAD_BYTES, dtype=np.uint8)
             spacious[: len(data)] = data
             data = spacious
         self.size = size
         self.u1 = np.ascontiguousarray(data)
-        self.u2: npt.NDArray[np.uint16] = overlapping(self.u1, "<u2")
-        self.u4: npt.NDArray[np.uint32] = overlapping(self.u1, "<u4")
-        self.u8: npt.NDArray[np.uint64] = overlapping(self.u1, "<u8")
-        self.i8: npt.NDArray[np.int64] = overlapping(self.u1, "<i8")
+        self.u2: npt.NDArray[np.uint16] = unaligned_view(self.u1, "<u2")
+        self.u4: npt.NDArray[np.uint32] = unaligned_view(self.u1, "<u4")
+        self.u8: npt.NDArray[np.uint64] = unaligned_view(self.u1, "<u8")
+        self.i8: npt.NDArray[np.int64] = unaligned_view(self.u1, "<i8")
 
     def big_endian(self, offsets: Int64Array) -> npt.NDArray[np.uint64]:
         """Return the 8 bytes at each offset read with the most significant one first."""
         return self.u8[offsets].byteswap(inplace=True)
 
     def word(self, offsets: Int64Array, lengths: Int64Array, number: int) -> npt.NDArray[np.uint64]:
-        """Return word `number` of each value: 8 of its bytes, zero behind its end.
+        """Return word `number` of each value: 8 of its bytes, zero after its end.
 
         `lengths` are the values' sizes in bytes; every value lies inside this memory.
         """

@@ -1,7 +1,7 @@
-"""What becomes of values that a lake's types do not hold.
+"""How values are staged that no lake type holds.
 
-They decide of which type a column is staged, so they hold for a whole range: a column's type never
-depends on its values.
+Policies decide the staged type of a column, so they are those of a whole range: a column's type
+never depends on its values.
 
 Source: mysql-server sql/sql_time.cc, my_date_to_str; the sql_modes NO_ZERO_DATE, NO_ZERO_IN_DATE
 and ALLOW_INVALID_DATES, which let such dates in.

@@ -29,9 +29,9 @@ class Values:
 
     Attributes:
         memory: The bytes they are in.
-        offset: Where each value begins, behind its length prefix, as a rule rising: two rows may
-            share a value, or have theirs behind all others. A NULL has a offset as well, which may
-            be read but means nothing.
+        offset: Where each value begins, after its length prefix. As a rule rising, but two rows may
+            share a value, or have theirs after all others. A NULL has an offset too, which may be
+            read, without meaning.
         length: Bytes of each value, 0 for NULL; None where all have one fixed width.
         null: True for NULL; None where there is none.
     """
@@ -82,7 +82,7 @@ class Plan:
         arrow_type: What `convert` returns.
         convert: Reads them.
         size: Bytes of a value of fixed width.
-        prefix: Bytes of the length in front of a value of variable width; 0: the width is fixed.
+        prefix: Bytes of the length before a value of variable width; 0: the width is fixed.
         repair: Reads values that `convert` refuses with a FormatError; None: the error stays.
         growth: How many times the bytes that values take in the log they may take when read, where
             it is more than a few times.

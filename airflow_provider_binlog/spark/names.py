@@ -1,40 +1,13 @@
-"""Names between three worlds: MySQL, which takes anything, Spark's SQL, and a store's paths.
-
-`encode_name` is the rule of `staging/paths.py`, which does not ship to Spark; a test holds the two
-together.
-"""
+"""Names between three worlds: MySQL, which takes anything, Spark's SQL, and a store's paths."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 from string import Formatter
-from urllib.parse import quote
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import encode_name
 
-_NAME_BYTES_MAX = 200
-_HASH_MARK = "~"
-_HASH_DIGITS = 32
 _FIELDS = {"database", "table"}
-
-
-def encode_name(name: str) -> str:
-    """Return `name` as one folder's name: ASCII, at most 200 bytes, another one for each name.
-
-    Raises:
-        ConfigurationError: The name is empty.
-    """
-    if not name:
-        raise ConfigurationError("a database, table or source needs a name")
-    encoded = quote(name, safe="").replace("~", "%7E")
-    if encoded[0] in "._":
-        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
-    if len(encoded) <= _NAME_BYTES_MAX:
-        return encoded
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
-    head = encoded[: _NAME_BYTES_MAX - len(_HASH_MARK) - _HASH_DIGITS]
-    return re.sub("%.?$", "", head) + _HASH_MARK + digest
 
 
 def quote_identifier(name: str) -> str:

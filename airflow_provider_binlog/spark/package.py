@@ -9,7 +9,15 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOM = Path(__file__).resolve().parent
-_SHARED = ("__init__.py", "changes.py", "errors.py", "manifest.py", "position.py", "schema.py")
+_SHARED = (
+    "__init__.py",
+    "changes.py",
+    "errors.py",
+    "manifest.py",
+    "names.py",
+    "position.py",
+    "schema.py",
+)
 # The earliest time a zip can hold: the same sources give the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -16,11 +16,10 @@ different names even so: a part's ordinal counts over all tables of its manifest
 
 from __future__ import annotations
 
-import hashlib
 import re
-from urllib.parse import quote, unquote
 
-from airflow_provider_binlog.errors import ConfigurationError, StagingError
+from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.names import encode_name, escape_first
 
 MANIFESTS = "manifests"
 """The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
@@ -31,45 +30,6 @@ SCHEMAS = "schemas"
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
 _MANIFEST_NAME = re.compile(rf"(\d{{{_SEQUENCE_DIGITS}}})\.json", re.ASCII)
-
-_NAME_BYTES_MAX = 200
-"""A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
-Chinese, which MySQL allows, take 576 when encoded."""
-
-_HASH_MARK = "~"
-_HASH_DIGITS = 32
-
-
-def encode_name(name: str) -> str:
-    """Return `name` as one segment of a key: ASCII, at most 200 bytes, different for every name.
-
-    ASCII letters, digits, `.`, `-` and `_` are kept, but not a dot or underscore in first place. A
-    longer name is truncated, and ends in `~` and a hash of the whole name.
-
-    Raises:
-        ConfigurationError: The name is empty.
-    """
-    if not name:
-        raise ConfigurationError("a database, table or source needs a name")
-    encoded = quote(name, safe="").replace("~", "%7E")
-    if encoded[0] in "._":
-        encoded = _escape_first(encoded)
-    if len(encoded) <= _NAME_BYTES_MAX:
-        return encoded
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
-    head = encoded[: _NAME_BYTES_MAX - len(_HASH_MARK) - _HASH_DIGITS]
-    return re.sub("%.?$", "", head) + _HASH_MARK + digest
-
-
-def decode_name(encoded: str) -> str:
-    """Return the name that `encode_name` encoded.
-
-    Raises:
-        StagingError: The name was truncated; the manifest has it in full.
-    """
-    if _HASH_MARK in encoded:
-        raise StagingError("a long name is truncated: take it from the manifest", name=encoded)
-    return unquote(encoded, errors="strict")
 
 
 def source_folder(source: str) -> str:
@@ -120,14 +80,10 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
     stem = manifest_name(sequence).removesuffix(".json")
     folder = encode_name(database)
     if folder.casefold() in (MANIFESTS, SCHEMAS):
-        folder = _escape_first(folder)
+        folder = escape_first(folder)
     return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
 
 
 def part_key(source: str, path: str) -> str:
     """Return the key of a part, given its path below the source's folder."""
     return f"{source_folder(source)}/{path}"
-
-
-def _escape_first(encoded: str) -> str:
-    return f"%{ord(encoded[0]):02X}{encoded[1:]}"

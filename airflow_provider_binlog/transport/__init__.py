@@ -1,1 +1,1 @@
-"""Where the bytes come from: a live server, files, and what a server answers to questions."""
+"""Where the bytes come from: the stream of a server, files, and SQL queries to a server."""

@@ -1,4 +1,4 @@
-"""What capture needs of a place where binlog events come from."""
+"""The protocol of what yields binlog events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BlockStream(Protocol):
         """Yield the events from `start` on, in the order of the log, up to the log's end.
 
         A block never spans two files. FORMAT_DESCRIPTION is the first event of a file's first
-        block, unless `start` lies behind it.
+        block, unless `start` is after it.
 
         Args:
             start: Where the first event begins: a boundary between two transactions.
@@ -39,7 +39,7 @@ class BlockStream(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections and files; an iterator that is not at its end cannot go on."""
+        """Close connections and files; an iterator that is not at its end cannot continue."""
         ...
 
 
@@ -58,7 +58,7 @@ def events_from(block: EventBlock, offset: int) -> EventBlock:
 
 
 def reaches(file: str, offset: int, stop: Position | None) -> bool:
-    """Whether a place in the log is `stop` or behind it; never, without a stop."""
+    """Whether a file and offset are at `stop` or after it; never, without a stop."""
     if stop is None:
         return False
     if file == stop.file:

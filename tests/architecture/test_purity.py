@@ -11,7 +11,16 @@ import pytest
 import airflow_provider_binlog
 
 PACKAGE = Path(airflow_provider_binlog.__file__).parent
-CORE = ["binlog", "sql", "changes.py", "errors.py", "manifest.py", "position.py", "schema.py"]
+CORE = [
+    "binlog",
+    "sql",
+    "changes.py",
+    "errors.py",
+    "manifest.py",
+    "names.py",
+    "position.py",
+    "schema.py",
+]
 """Rooms and modules that need nothing but Python."""
 
 

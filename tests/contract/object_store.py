@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider_binlog.errors import ConflictError, ObjectMissingError
+from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import encode_name
 
 RACERS = 8
 NAMES = ["a/b", "x:y", "50%", "a%2Fb", "..", "ü", "a b", "[1]", "{a,b}", "*", "_t", "~", "表" * 64]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
 from tests.fuzz.targets import Target, Wrong, check_text, shown
@@ -34,7 +35,7 @@ _MARIADB = [
     single_event(each) for each in (query("DROP TABLE a"), insert(TABLES[0], [1, 2], version=1))
 ]
 _BLOCK_BYTES = (50, 4 << 20)
-_LIMITS = {"payload_bytes": 1 << 20, "payload_ratio": 100}
+_LIMIT = PayloadLimit(size_max=1 << 20, ratio_max=100)
 
 Found = list[tuple[int, int, int, bytes]] | BinlogError
 
@@ -53,7 +54,7 @@ def _expand(event: Made, version: str, block_bytes: int) -> Found:
     ):
         file.add(each.type, each.body)
     found: list[tuple[int, int, int, bytes]] = []
-    expander = Expander(block_bytes=block_bytes, **_LIMITS)
+    expander = Expander(block_bytes=block_bytes, payload_limit=_LIMIT)
     try:
         for block in split_blocks("binlog.000001", file):
             for expanded in expander.expand(block):

@@ -152,7 +152,7 @@ def test_what_the_account_may_not_see_is_said(
     assert "lacks SELECT on store.deleted, store.emptied, or" in told.unknown
     assert str(some) == (
         "store.deleted: gone ON DELETE CASCADE; not known is whether there are others: "
-        "the account lacks SELECT on store.emptied, or they are gone"
+        "the account lacks SELECT on store.emptied, or they were dropped"
     )
     assert main(["status", f"mysql://blind:p@{server.host}:{server.port}"]) == 0
     (line,) = (each for each in capsys.readouterr().out.splitlines() if "unlogged" in each)
@@ -164,7 +164,7 @@ def test_a_server_that_cannot_be_asked_is_said() -> None:
 
     found = unlogged_foreign_keys(away.connect, lambda *_: True)
 
-    assert "could not be asked: Can't connect" in str(found)
+    assert "could not be queried: Can't connect" in str(found)
 
 
 def test_many_are_one_line() -> None:

@@ -25,7 +25,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.server import queries as questions
-from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.result_sets import query
 from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
@@ -310,7 +310,7 @@ def test_a_purged_position_is_refused(connection: Connection) -> None:
 def test_a_position_behind_the_end_is_refused(connection: Connection) -> None:
     identity, end = questions.identify(connection), questions.log_end(connection)
 
-    with pytest.raises(ForeignPositionError, match="behind the end of the log"):
+    with pytest.raises(ForeignPositionError, match="after the end of the log"):
         questions.check_position(connection, identity, Position("binlog.000003", 4))
     with pytest.raises(ForeignPositionError, match=f"end of its file.*file_size={end.offset}"):
         questions.check_position(connection, identity, replace(end, offset=end.offset + 1))
@@ -408,7 +408,7 @@ def test_a_lost_connection_may_be_tried_again(connection: Connection, own_server
 
 def test_any_other_error_keeps_its_words(connection: Connection) -> None:
     with pytest.raises(SourceError, match=r"Unknown system variable.*code=1193") as caught:
-        ask(connection, "SELECT @@nosuch")
+        query(connection, "SELECT @@nosuch")
     assert not caught.value.retryable
 
 

@@ -49,7 +49,7 @@ def test_heartbeats_arrive_before_the_connection_counts_as_lost(
 
     def query(connection: Any, statement: str) -> list[sql.Row]:
         sent.append(statement)
-        return sql.ask(connection, statement)
+        return sql.query(connection, statement)
 
     monkeypatch.setattr(live, "ask", query)
     with closing(ConnectionSettings(mysql97.host, mysql97.port, "root").connect()) as connection:

@@ -422,5 +422,5 @@ def _decompress(column: TableMapColumn, span: bytes) -> bytes:
     except zlib.error as error:
         raise FormatError("a compressed value is damaged") from error
     if len(plain) != declared or not reader.eof:
-        raise FormatError("a compressed value is not as large as it says")
+        raise FormatError("a compressed value does not have the size that it declares")
     return plain

@@ -48,7 +48,7 @@ _END, _PAYLOAD_SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)
 
 
 class Compression(IntEnum):
-    """How a transaction's events are packed."""
+    """How the events of a transaction are compressed."""
 
     ZSTD = 0
     NONE = 255
@@ -58,12 +58,12 @@ class Compression(IntEnum):
 class TransactionPayload:
     """TRANSACTION_PAYLOAD: the events of one transaction, all but its GTID.
 
-        | lenenc type | lenenc size | value | ... | 0 | the events, packed, to the end |
+        | lenenc type | lenenc size | value | ... | 0 | the events, compressed, to the end |
 
     Attributes:
-        compression: How they are packed.
-        size: Bytes of the events when unpacked; None if the writer did not say.
-        offset: Where the packed events begin in the body.
+        compression: How they are compressed.
+        size: Bytes of the events when decompressed; None if the event does not declare it.
+        offset: Where the compressed events begin in the body.
     """
 
     compression: Compression
@@ -72,22 +72,22 @@ class TransactionPayload:
 
     @classmethod
     def parse(cls, body: bytes | memoryview) -> TransactionPayload:
-        """Read the event's body, up to the packed events.
+        """Read the event's body, up to the compressed events.
 
         Raises:
-            FormatError: They are not as long as the event says.
-            UnsupportedError: They are packed in a way unknown here.
+            FormatError: They do not have the size that the event declares.
+            UnsupportedError: Their compression is not known.
         """
         buffer = Buffer(body)
         fields: dict[int, int] = {}
         while (kind := buffer.lenenc()) != _END:
             value = buffer.lenenc_bytes()
-            if kind <= _UNCOMPRESSED_SIZE:  # what newer servers add is passed over
+            if kind <= _UNCOMPRESSED_SIZE:  # what newer servers add is skipped
                 fields[kind] = Buffer(value).lenenc()
         if fields.get(_PAYLOAD_SIZE, buffer.remaining) != buffer.remaining:
             raise FormatError(
-                "a compressed transaction of another size than it says",
-                said=fields[_PAYLOAD_SIZE],
+                "a compressed transaction does not have the size that it declares",
+                declared=fields[_PAYLOAD_SIZE],
                 size=buffer.remaining,
             )
         code = fields.get(_COMPRESSION, Compression.NONE)
@@ -95,7 +95,7 @@ class TransactionPayload:
             compression = Compression(code)
         except ValueError as error:
             raise UnsupportedError(
-                "a transaction compressed in a way unknown here: upgrade this package",
+                "a transaction with an unknown compression: upgrade this package",
                 compression=code,
             ) from error
         return cls(compression, fields.get(_UNCOMPRESSED_SIZE), buffer.offset)
@@ -112,30 +112,33 @@ def plain_body(
 
         | 1 algorithm and n | n bytes: size, the highest first | zlib stream |
 
-    stands in place of the rest.
+    replaces the rest.
 
     Raises:
-        FormatError: It does not unpack to as many bytes as it says, or says more than `bytes_max`.
-        UnsupportedError: It is packed in a way unknown here.
+        FormatError: It does not decompress to the size that it declares, or declares more than
+            `bytes_max`.
+        UnsupportedError: Its compression is not known.
     """
     view = memoryview(body)
     at = _plain_size(type_code, view, file_format)
     first = view[at] if at < len(view) else 0
     if first & 0xF8 != 0x80:
         raise UnsupportedError(
-            "an event compressed in a way unknown here: upgrade this package", algorithm=hex(first)
+            "an event with an unknown compression: upgrade this package", algorithm=hex(first)
         )
     begin = at + 1 + (first & 7)
     size = int.from_bytes(view[at + 1 : begin], "big")
     if size > bytes_max:
-        raise FormatError("no event is as large as this one says it is", size=size)
+        raise FormatError("a compressed event declares a size that no event has", size=size)
     stream = zlib.decompressobj()
     try:
         rest = stream.decompress(view[begin:], size + 1)
     except zlib.error as error:
         raise FormatError("a compressed event is damaged", reason=str(error)) from error
     if len(rest) != size or not stream.eof or stream.unused_data:
-        raise FormatError("a compressed event of another size than it says", said=size)
+        raise FormatError(
+            "a compressed event does not have the size that it declares", declared=size
+        )
     return view[:at], rest
 
 

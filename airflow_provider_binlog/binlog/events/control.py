@@ -1,4 +1,4 @@
-"""Events about the log itself: where it goes on, that the server lives, what was lost.
+"""Events about the log itself: the next file, heartbeats, shutdown, lost events.
 
 Source: mysql-server, libs/mysql/binlog/event/control_events.h, and codecs/binary.cpp for
 HEARTBEAT_V2; mariadb, sql/log_event.h.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rotate:
-    """ROTATE: the log goes on in another file.
+    """ROTATE: the log continues in another file.
 
-    The last event of a file that was closed in order; artificial, the first of a stream.
+    The last event of a file that was closed properly; artificial, the first event of a stream.
 
         | 8 position | file name to the end |
 
@@ -66,10 +66,10 @@ _FIELD_END, _FIELD_FILE, _FIELD_POSITION = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """HEARTBEAT: the server lives and has nothing to send. In no file, only in the stream.
+    """HEARTBEAT: the server is alive and has nothing to send. Only in streams, never in files.
 
     Attributes:
-        file: The file that the server stands in.
+        file: The file that the server is sending.
         offset: In that file; None in version 1, whose header has its lower 32 bits.
     """
 
@@ -105,7 +105,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """INCIDENT: the server knows that changes are missing from its log.
+    """INCIDENT: changes are missing from the log, as the server knows.
 
         | 2 number | 1 size + message |
 

@@ -22,7 +22,7 @@ from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 
 CHECKSUM_SIZE = 4
-"""Bytes of the CRC32 behind an event."""
+"""Bytes of the CRC32 at the end of an event."""
 
 _BINLOG_VERSION = 4
 _SERVER_VERSION_SIZE = 50
@@ -31,7 +31,7 @@ _FIRST_WITH_CHECKSUMS = (5, 6)
 
 
 class ChecksumAlgorithm(IntEnum):
-    """What stands behind every event of a file but its FORMAT_DESCRIPTION."""
+    """The checksum at the end of every event of a file but its FORMAT_DESCRIPTION."""
 
     OFF = 0
     CRC32 = 1
@@ -46,7 +46,7 @@ class FormatDescription:
         server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
         created: When that server started, seconds since 1970; 0 in files after its first one.
         checksum_algorithm: Of every other event of the file.
-        post_header_lengths: Bytes of each type's fixed part; the one of type code 1 comes first.
+        post_header_lengths: Bytes of each type's post-header; that of type code 1 comes first.
     """
 
     server_version: str
@@ -61,13 +61,13 @@ class FormatDescription:
 
     @property
     def checksum_size(self) -> int:
-        """Bytes behind every event's body: 4 or 0."""
+        """Bytes after every event's body: 4 or 0."""
         return CHECKSUM_SIZE if self.checksum_algorithm is ChecksumAlgorithm.CRC32 else 0
 
     def post_header_length(self, type_code: int) -> int:
-        """Return how many bytes the fixed part of such an event's body has.
+        """Return the size in bytes of the post-header, the fixed part of such an event's body.
 
-        Not to be believed for GTID and TRANSACTION_PAYLOAD, whose writers keep to none.
+        Wrong for GTID and TRANSACTION_PAYLOAD, whose writers do not keep to it.
 
         Raises:
             FormatError: The file's server did not know the type.
@@ -81,9 +81,9 @@ class FormatDescription:
         return self.post_header_lengths[type_code - 1]
 
     def split(self, type_code: int, body: bytes | memoryview) -> tuple[Buffer, Buffer]:
-        """Return the fixed part of such an event's body, and what follows it.
+        """Return the post-header of such an event's body, and what follows it.
 
-        A fixed part longer than known has new fields at its end: read only the known ones.
+        A post-header that is longer than known has new fields at its end: read only the known ones.
         """
         buffer = Buffer(body)
         fixed = Buffer(buffer.take(self.post_header_length(type_code)))

@@ -42,7 +42,7 @@ class GtidEvent:
         original_timestamp_us: When it was committed where it originated.
         transaction_length: Bytes from the start of this event to the end of the transaction,
             checksums included; None from servers before MySQL 8.0.
-        last_committed, sequence_number: For parallel replicas; they begin anew in every file.
+        last_committed, sequence_number: For parallel replicas; they start again in every file.
     """
 
     uuid: str | None
@@ -71,11 +71,11 @@ class GtidEvent:
     ) -> GtidEvent:
         """Read the body of one of the three.
 
-        Their fixed part is older than their fields: nothing of the FORMAT_DESCRIPTION is needed.
+        Their post-header is older than their fields: the FORMAT_DESCRIPTION is not needed.
 
         Raises:
             FormatError: The type is none of the three, or a field is out of its range.
-            UnsupportedError: A GTID_TAGGED has a field that must not be passed over.
+            UnsupportedError: A GTID_TAGGED has an unknown field that must not be skipped.
         """
         if type_code == EventType.GTID_TAGGED:
             return cls._parse_tagged(body)
@@ -116,7 +116,7 @@ class GtidEvent:
         """Read a message that describes itself: `version | size | last needed field | fields`.
 
         Every number is a varlen; a field is its id, then its value, in the order of the ids. A
-        value does not say its size, so nothing can be read behind a field that is not known.
+        value does not say its size, so nothing can be read after an unknown field.
         """
         buffer = Buffer(body)
         version = buffer.varlen_uint()
@@ -125,7 +125,7 @@ class GtidEvent:
             raise FormatError(
                 "not a GTID_TAGGED message", version=version, size=size, body=len(body)
             )
-        # One more than the id of the last field that must not be passed over; 0 for none.
+        # One more than the id of the last field that must not be skipped; 0 for none.
         needed = buffer.varlen_uint()
         if needed > _LAST_TAGGED_FIELD + 1:
             raise UnsupportedError(

@@ -31,10 +31,10 @@ COMPLETED_XA = 0x80
 # GTID, extra flags.
 _MULTI_ENGINE = 0x01
 START_ALTER = 0x02
-"""The first half of an ALTER TABLE in two phases: nothing has changed yet."""
+"""The first phase of an ALTER TABLE in two phases: nothing has changed yet."""
 COMMIT_ALTER = 0x04
 ROLLBACK_ALTER = 0x08
-"""The second half: the ALTER TABLE failed."""
+"""The second phase: the ALTER TABLE failed."""
 _THREAD_ID = 0x10
 
 _GTID_LIST_COUNT = (1 << 28) - 1
@@ -56,7 +56,7 @@ class MariadbGtid:
         flags_extra: 0 where there is none.
         commit_id: Groups that were committed together share it.
         xid: Name of the XA transaction, as `XA COMMIT` writes it.
-        alter_sequence: Sequence number of the group with the first half of this ALTER TABLE.
+        alter_sequence: Sequence number of the group with the first phase of this ALTER TABLE.
         thread_id: The session's connection id, from MariaDB 11.5 on.
     """
 
@@ -82,9 +82,9 @@ class MariadbGtid:
 
     @property
     def alters_nothing(self) -> bool:
-        """Whether it logs an ALTER TABLE that has only begun, or that failed in its second phase.
+        """Whether it logs the first phase of an ALTER TABLE, or a second phase that failed.
 
-        The statement itself is logged in both phases: it has changed the table at the second.
+        Both phases log the statement; the table changes in the second.
         """
         return bool(self.flags_extra & (START_ALTER | ROLLBACK_ALTER))
 
@@ -92,7 +92,7 @@ class MariadbGtid:
     def parse(
         cls,
         body: bytes | memoryview,
-        file_format: FormatDescription,  # noqa: ARG003  (its fixed part says nothing)
+        file_format: FormatDescription,  # noqa: ARG003  (its post-header is not needed)
         *,
         server_id: int,
     ) -> MariadbGtid:
@@ -101,7 +101,7 @@ class MariadbGtid:
         sequence, domain, flags = buffer.uint(8), buffer.uint(4), buffer.uint(1)
         commit_id = buffer.uint(8) if flags & GROUP_COMMIT_ID else None
         xid = _xid(buffer) if flags & (PREPARED_XA | COMPLETED_XA) else None
-        # The zeros behind a shorter event read as no extra flags.
+        # The zeros after a shorter event read as no extra flags.
         extra = buffer.uint(1) if buffer.remaining else 0
         if extra & _MULTI_ENGINE:
             buffer.take(1)
@@ -118,13 +118,13 @@ def _xid(buffer: Buffer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MariadbGtidList:
-    """GTID_LIST: where every domain stood when the file began.
+    """GTID_LIST: the last GTID of every domain when the file began.
 
         | 4 count and flags | count times: 4 domain, 4 server id, 8 sequence |
 
     Attributes:
         gtids: (domain, server id, sequence); the last one of a domain is its newest.
-        until_reached: The server sends no more: the end that the reader asked for is here.
+        until_reached: The server sends no more: the requested end is reached.
     """
 
     gtids: tuple[tuple[int, int, int], ...]

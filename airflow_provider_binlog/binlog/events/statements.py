@@ -66,7 +66,7 @@ class Query:
     Attributes:
         thread_id: The session's connection id.
         database: The session's default database.
-        error: What the statement ended with on the server.
+        error: The error code that the statement ended with on the server.
         client_collation: Of the statement's text; None where the event does not say.
         sql: The statement.
         sql_mode: The session's, as bits; None where the event does not say.
@@ -100,8 +100,8 @@ class Query:
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Query:
         """Read the event's body.
 
-        Bytes of the statement that its character set does not have are replaced by U+FFFD: they
-        stand in string literals and comments, which nothing here reads.
+        Invalid byte sequences in the statement are replaced by U+FFFD. They occur in string
+        literals and comments.
         """
         fixed, rest = file_format.split(EventType.QUERY, body)
         thread_id = fixed.uint(4)
@@ -150,13 +150,13 @@ def _read_status(status: Buffer) -> _Status:
             known.explicit_timestamps = bool(status.uint(1))
         elif code == _DDL_XID:
             known.ddl_xid = status.uint(8)
-        elif not _pass_over(status, code):
+        elif not _skip(status, code):
             break
     return known
 
 
-def _pass_over(status: Buffer, code: int) -> bool:
-    """Move behind one status variable; False if it is not known, for its size is not written."""
+def _skip(status: Buffer, code: int) -> bool:
+    """Skip one status variable; return False if it is not known: its size is not written."""
     if code in _FIXED_STATUS_SIZE:
         status.take(_FIXED_STATUS_SIZE[code])
     elif code in _SIZED_STATUS:
@@ -228,7 +228,7 @@ class XaPrepare:
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> XaPrepare:  # noqa: ARG003
-        """Read the event's body: it has no fixed part, whatever the FORMAT_DESCRIPTION says."""
+        """Read the event's body: it has no post-header, whatever the FORMAT_DESCRIPTION says."""
         buffer = Buffer(body)
         one_phase = bool(buffer.uint(1))
         format_id = buffer.sint(4)
@@ -239,7 +239,7 @@ class XaPrepare:
 
 @dataclass(frozen=True, slots=True)
 class RowsQuery:
-    """ROWS_QUERY of MySQL, ANNOTATE_ROWS of MariaDB: the statement behind the rows that follow.
+    """ROWS_QUERY of MySQL, ANNOTATE_ROWS of MariaDB: the statement that changed the next rows.
 
     Attributes:
         text: In the session's character set, which the event does not name.
@@ -249,12 +249,12 @@ class RowsQuery:
 
     @property
     def sql(self) -> str:
-        """The statement as UTF-8; U+FFFD stands for every byte that is none."""
+        """The statement read as UTF-8, with U+FFFD for every invalid byte."""
         return self.text.decode("utf-8", "replace")
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> RowsQuery:
-        """Read the body of ROWS_QUERY: a byte that means nothing, then the statement."""
+        """Read the body of ROWS_QUERY: a byte without meaning, then the statement."""
         _, rest = file_format.split(EventType.ROWS_QUERY, body)
         rest.take(1)
         return cls(bytes(rest.rest()))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Default
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
-"""Flag of MySQL: the first column is a key that the server made up."""
+"""Flag of MySQL: the first column is a generated invisible primary key (GIPK)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class TableMapColumn:
     Attributes:
         type_code: As it stands in the event; STRING for ENUM and SET.
         metadata: The type's bytes of metadata, none to two.
-        real_type: The type code, with ENUM and SET told from STRING.
+        real_type: The type code, or that of ENUM or SET where `type_code` is STRING.
         nullable: Whether it may hold NULL.
         unsigned: Of numeric columns, YEAR included.
         collation: Collation id of text, ENUM and SET columns; 63 is binary.
-        name: Logged under `binlog_row_metadata=FULL`, as are labels and visibility.
+        name: Logged under `binlog_row_metadata=FULL`, as are ENUM and SET values and visibility.
         enum_values, set_members: In the column's character set.
         geometry_type: 0 any, 1 POINT, ... 7 GEOMETRYCOLLECTION.
         visible: False for an INVISIBLE column of MySQL; MariaDB does not log it.
         vector_dimension: The most floats that a VECTOR of MySQL holds.
-        data_type: `uuid`, `inet4`, `inet6` or `vector` for a type of MariaDB that looks like
-            another one in the log. Only a catalogue tells it, and what follows.
+        data_type: `uuid`, `inet4`, `inet6` or `vector` for a type of MariaDB that the log writes
+            as another one. It comes from information_schema, as do the attributes below.
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
         generated: Whether its values are computed from other columns.
-        default: What an insert leaves in it that does not name it.
+        default: What an insert stores in it that does not name it.
     """
 
     type_code: int
@@ -100,7 +100,7 @@ class TableMapColumn:
 
     @property
     def scale(self) -> int:
-        """Digits of a DECIMAL behind the point."""
+        """Digits of a DECIMAL after the decimal point."""
         return self.metadata[1]
 
     @property
@@ -116,10 +116,10 @@ class TableMapColumn:
 
 @dataclass(frozen=True)
 class TableMap:
-    """A table's shape.
+    """The columns of a table.
 
     Attributes:
-        table_id: By which the rows events behind it name the table; means nothing elsewhere.
+        table_id: By which the following rows events name the table; without meaning elsewhere.
         flags: See `GENERATED_INVISIBLE_PRIMARY_KEY`.
         database, table: Names as the server has them.
         columns: In the table's order; hidden columns of functional indexes are never among them.
@@ -178,5 +178,5 @@ def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:
     buffer = Buffer(metadata)
     parts = [bytes(buffer.take(metadata_width(code))) for code in type_codes]
     if buffer.remaining:
-        raise FormatError("metadata behind the last column's", left=buffer.remaining)
+        raise FormatError("metadata after that of the last column", left=buffer.remaining)
     return parts

@@ -1,6 +1,6 @@
-"""The optional metadata of a TABLE_MAP: names, signs, character sets, labels, keys.
+"""The optional metadata of a TABLE_MAP: names, signedness, character sets, enum values, keys.
 
-A list of `1 field | lenenc size | value`, in any order; a field that is not known is passed over.
+A list of `1 field | lenenc size | value`, in any order; unknown fields are skipped.
 Every value counts only the columns that it is about: the numeric ones, the ones with a character
 set, the ENUMs. Which those are depends on the real types alone, and on the family.
 
@@ -46,7 +46,7 @@ _ENUM = frozenset({ColumnType.ENUM})
 _SET = frozenset({ColumnType.SET})
 _GEOMETRY = frozenset({ColumnType.GEOMETRY})
 _VECTOR = frozenset({ColumnType.VECTOR})
-_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 
 # Types that count as text columns. MySQL counts VECTOR, with the binary collation, and neither
 # JSON nor GEOMETRY; MariaDB counts GEOMETRY, and its JSON is a BLOB.
@@ -59,7 +59,7 @@ _CHARACTER = {
 
 @dataclass
 class OptionalMetadata:
-    """What was logged, by attribute of `TableMapColumn` and column index.
+    """The metadata that was logged, by attribute of `TableMapColumn` and column index.
 
     Attributes:
         values: `values["unsigned"][3]` is the value for the fourth column.
@@ -106,8 +106,8 @@ def _bits(value: Buffer, indexes: list[int]) -> dict[int, bool]:
     """Read one bit per column, the highest of each byte first."""
     octets = value.take((len(indexes) + 7) // 8)
     return {
-        column: bool(octets[place >> 3] << (place & 7) & 0x80)
-        for place, column in enumerate(indexes)
+        column: bool(octets[number >> 3] << (number & 7) & 0x80)
+        for number, column in enumerate(indexes)
     }
 
 
@@ -117,15 +117,15 @@ def _each(read: Callable[[Buffer], Any]) -> _Reader:
 
 
 def _default_and_others(value: Buffer, indexes: list[int]) -> dict[int, int]:
-    """Read the collation of most columns, then pairs of place among `indexes` and collation."""
+    """Read the collation of most columns, then pairs of index in `indexes` and collation."""
     collations = dict.fromkeys(indexes, value.lenenc())
     while value.remaining:
-        place, collation = value.lenenc(), value.lenenc()
-        if place >= len(indexes):
+        number, collation = value.lenenc(), value.lenenc()
+        if number >= len(indexes):
             raise FormatError(
-                "a collation for a column that is not there", place=place, columns=len(indexes)
+                "a collation for a column that does not exist", index=number, columns=len(indexes)
             )
-        collations[indexes[place]] = collation
+        collations[indexes[number]] = collation
     return collations
 
 
@@ -133,10 +133,10 @@ def _name(value: Buffer) -> str:
     return decode_identifier(value.lenenc_bytes())
 
 
-def _labels(value: Buffer) -> tuple[bytes, ...]:
+def _strings(value: Buffer) -> tuple[bytes, ...]:
     count = value.lenenc()
     if count > value.remaining:  # each takes a byte at least: refuse before looping
-        raise FormatError("more labels than bytes", labels=count, left=value.remaining)
+        raise FormatError("more enum values than bytes", count=count, left=value.remaining)
     return tuple(bytes(value.lenenc_bytes()) for _ in range(count))
 
 
@@ -145,7 +145,9 @@ def _key(value: Buffer, column_count: int, *, prefixes: bool) -> tuple[tuple[int
     while value.remaining:
         column = value.lenenc()
         if column >= column_count:
-            raise FormatError("a key column that is not there", column=column, columns=column_count)
+            raise FormatError(
+                "a key column that does not exist", column=column, columns=column_count
+            )
         key.append((column, value.lenenc() if prefixes else 0))
     return tuple(key)
 
@@ -164,11 +166,11 @@ _PER_COLUMN: dict[int, tuple[str, frozenset[ColumnType] | None, _Reader]] = {
     MetadataField.DEFAULT_CHARSET: ("collation", None, _default_and_others),
     MetadataField.COLUMN_CHARSET: ("collation", None, _each(Buffer.lenenc)),
     MetadataField.COLUMN_NAME: ("name", None, _each(_name)),
-    MetadataField.SET_STR_VALUE: ("set_members", _SET, _each(_labels)),
-    MetadataField.ENUM_STR_VALUE: ("enum_values", _ENUM, _each(_labels)),
+    MetadataField.SET_STR_VALUE: ("set_members", _SET, _each(_strings)),
+    MetadataField.ENUM_STR_VALUE: ("enum_values", _ENUM, _each(_strings)),
     MetadataField.GEOMETRY_TYPE: ("geometry_type", _GEOMETRY, _each(Buffer.lenenc)),
-    MetadataField.ENUM_AND_SET_DEFAULT_CHARSET: ("collation", _LABELLED, _default_and_others),
-    MetadataField.ENUM_AND_SET_COLUMN_CHARSET: ("collation", _LABELLED, _each(Buffer.lenenc)),
+    MetadataField.ENUM_AND_SET_DEFAULT_CHARSET: ("collation", _ENUMS, _default_and_others),
+    MetadataField.ENUM_AND_SET_COLUMN_CHARSET: ("collation", _ENUMS, _each(Buffer.lenenc)),
     MetadataField.COLUMN_VISIBILITY: ("visible", None, _bits),
     MetadataField.VECTOR_DIMENSIONALITY: ("vector_dimension", _VECTOR, _each(Buffer.lenenc)),
 }

@@ -88,7 +88,7 @@ def _apply(root: Node, buffer: Buffer) -> Node:
 
 
 def _change(root: Node, path: Sequence[Leg], operation: DiffOperation, new: Value | None) -> Node:
-    """Return the document with one place changed; what is opened on the way is changed itself."""
+    """Return the document with the value at one path changed, opened containers in place."""
     root = parent = _open(root)
     for leg in path[:-1]:
         parent = _descend(parent, leg)
@@ -98,7 +98,7 @@ def _change(root: Node, path: Sequence[Leg], operation: DiffOperation, new: Valu
     elif isinstance(parent, list) and isinstance(leg, int):
         _change_element(parent, leg, operation, new)
     else:
-        raise FormatError("a JSON diff leads nowhere in its document")
+        raise FormatError("the path of a JSON diff does not exist in its document")
     return root
 
 
@@ -107,7 +107,7 @@ def _open(node: Node) -> Node:
 
 
 def _descend(parent: Node, leg: Leg) -> Node:
-    """Return what is one leg further, opened in its place.
+    """Return the value one leg further, opened in place.
 
     Raises:
         FormatError: There is nothing.
@@ -115,7 +115,7 @@ def _descend(parent: Node, leg: Leg) -> Node:
     try:
         found: Node = parent[leg]  # type: ignore[index]  # what does not fit raises
     except (LookupError, TypeError) as error:
-        raise FormatError("a JSON diff leads nowhere in its document") from error
+        raise FormatError("the path of a JSON diff does not exist in its document") from error
     parent[leg] = opened = _open(found)  # type: ignore[index]  # as it was found
     return opened
 
@@ -135,7 +135,7 @@ def _change_element(
     parent: list[Node], index: int, operation: DiffOperation, new: Value | None
 ) -> None:
     if operation is DiffOperation.INSERT and new is not None:
-        parent.insert(index, new)  # behind the last element too, where the index is too large
+        parent.insert(index, new)  # after the last element where the index is too large
         return
     if not -len(parent) <= index < len(parent):
         raise FormatError("a JSON diff does not fit the elements of its array")

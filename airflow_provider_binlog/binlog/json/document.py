@@ -5,12 +5,12 @@
     array:    | n count | n size | values: type, n slot | values |
 
 `n` is 2 bytes in the small form of a container and 4 in the large one. A slot holds a short value
-itself, else the value's offset; offsets count from the container's beginning, behind its type. A
+itself, else the value's offset; offsets count from the container's start, after its type. A
 document updated in place has unused bytes between its values. A column that was given NULL, and may
 not hold it, has a document of no bytes, which is `null`.
 
-A value is kept as it stands, a container whole, until it is opened: what is not looked into costs
-nothing and loses nothing.
+A value is kept in binary, a container whole, until it is opened: what is not opened costs nothing
+and is written back unchanged.
 
 Source: mysql-server, sql-common/json_binary.h and json_binary.cc.
 """

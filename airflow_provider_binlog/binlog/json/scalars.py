@@ -1,4 +1,4 @@
-"""What a scalar of a JSON document is as text: numbers, strings, and values of other SQL types.
+"""The text of the scalars of a JSON document: numbers, strings, and values of other SQL types.
 
     string: | length, 7 bits a byte, the low ones first, the top bit: more follow | UTF-8 |
     opaque: | SQL type | length as of a string | bytes |
@@ -70,10 +70,10 @@ def string_text(data: memoryview) -> bytes:
 
 
 def double_text(data: memoryview) -> bytes:
-    """Return a DOUBLE's text: the fewest digits that tell it from its neighbours.
+    """Return a DOUBLE's text: the fewest digits that distinguish it from its neighbours.
 
-    It is written without an exponent from 1e-15 up to 1e15, and above where digits are left for
-    behind the point; and never without a point or an exponent.
+    It has no exponent from 1e-15 up to 1e15, nor above where there are digits after the decimal
+    point; it always has a decimal point or an exponent.
     """
     (number,) = struct.unpack("<d", data)
     if not isfinite(number):

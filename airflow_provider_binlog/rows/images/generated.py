@@ -36,8 +36,8 @@ _LARGE = BLOBS | {ColumnType.JSON, ColumnType.GEOMETRY}
 def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -> None:
     """Refuse events of MariaDB without the values of generated columns.
 
-    Which columns are generated the catalogue tells, if it was asked. Else an update shows it by its
-    before-image: where that holds more than the key, only large columns may be left out of it.
+    information_schema says which columns are generated, if it was read. Else the before-image of an
+    update shows it: if it holds more than the key, only large columns may be left out of it.
 
     Raises:
         UnsupportedError: An insert or update lacks a generated column.
@@ -67,7 +67,7 @@ def _shows_generated(
     before: npt.NDArray[np.int64],
     after: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Return where the first set holds more than the key, and neither holds a column not large."""
+    """Return where the first set holds more than the key, and neither holds some small column."""
     is_key = np.zeros(len(layout.columns), dtype=np.bool_)
     is_key[list(layout.key)] = True
     small = np.array([each.logged.real_type not in _LARGE for each in layout.columns])

@@ -1,4 +1,4 @@
-"""What stands before the row images of rows events, of many events at once.
+"""The headers of rows events, up to the first row image, of many events at once.
 
     | 19 header | 6 table id | 2 flags | version 2: 2 size + extra data, its own bytes counted |
     | lenenc n columns | (n + 7) / 8 bytes: which are present | updates: the same for after-images |
@@ -54,8 +54,8 @@ class RowsHeaders:
         changes: uint8[events, 2]; the changes that an event's images are, in turns.
         sets: Which columns the images hold; None where all of them hold all columns.
         partial: Whose after-images begin with options; None where none do.
-        nothing: Which events are one image that holds no column, and no bytes of it: under
-            MINIMAL, an insert that gives no column a value.
+        nothing: Which events are one image without columns, of no bytes: under MINIMAL, an insert
+            that gives no column a value.
         version_1: Which events have no extra data: those of MariaDB, and of a MySQL before 8.4
             under log_bin_use_v1_row_events.
     """
@@ -108,7 +108,7 @@ def parse_headers(
     )
     at += extra
     _refuse(at >= end, truncated)
-    at = _behind_width(memory, at, width)
+    at = _after_width(memory, at, width)
     octets = (width + 7) // 8
     paired = changes[:, 0] == UPDATE_PREIMAGE
     images = at + octets * (1 + paired)
@@ -133,8 +133,8 @@ def _refuse(wrong: npt.NDArray[np.bool_], error: Exception) -> None:
         raise type(error)(*error.args, event=int(wrong.argmax()))  # type: ignore[call-arg]
 
 
-def _behind_width(memory: Memory, at: Int64Array, width: int) -> Int64Array:
-    """Return the offsets behind the number of columns, which must be `width`."""
+def _after_width(memory: Memory, at: Int64Array, width: int) -> Int64Array:
+    """Return the offsets after the number of columns, which must be `width`."""
     first = memory.u1.take(at)
     long = first == _TWO_BYTE_WIDTH
     _refuse((first > _ONE_BYTE_WIDTH_MAX) & ~long, FormatError("not a number of columns"))

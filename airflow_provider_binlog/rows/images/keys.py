@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.images.walk import Images
+    from airflow_provider_binlog.rows.images.located import Images
     from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
 
@@ -55,8 +55,8 @@ def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
         unequal = before != memory.word(offset[:, 1], size_left, word)
         differs[rest[unequal]] = True
         word += 1
-        undecided = ~unequal & (size_left > 8 * word)
-        rest, offset, size_left = rest[undecided], offset[undecided], size_left[undecided]
+        rest_pairs = ~unequal & (size_left > 8 * word)
+        rest, offset, size_left = rest[rest_pairs], offset[rest_pairs], size_left[rest_pairs]
     for pair, (one, other), count in zip(rest, offset, size_left, strict=True):
         same = np.array_equal(memory.u1[one : one + count], memory.u1[other : other + count])
         differs[pair] = not same

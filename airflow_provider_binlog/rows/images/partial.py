@@ -1,4 +1,4 @@
-"""Row images that do not all hold every column: walked, and completed where the log says how.
+"""Row images that do not all hold every column: walked, and completed from before-images.
 
 An update's after-image may leave out what did not change. So what its before-image holds and it
 does not is as before: under MINIMAL the key, under FULL_NODUP all that is equal. What neither holds
@@ -32,8 +32,9 @@ from airflow_provider_binlog.rows.images.presence import (
     bits_of,
     columns_of,
 )
-from airflow_provider_binlog.rows.images.walk import compile_route, locate
-from airflow_provider_binlog.rows.memory import SLACK, Memory
+from airflow_provider_binlog.rows.images.route import compile_route
+from airflow_provider_binlog.rows.images.walk import locate
+from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
 from airflow_provider_binlog.rows.values import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def first_rows(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int
 
 
 def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) -> Values:
-    """Return the values with documents in some of the rows, laid behind the others' bytes."""
+    """Return the values with documents in some of the rows, stored after the others' bytes."""
     if values.length is None:
         raise TypeError("JSON has lengths")
     if not documents:
@@ -242,7 +243,7 @@ def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) ->
     memory = values.memory
     sizes = np.array([len(each) for each in documents])
     ends = memory.size + np.cumsum(sizes)
-    if ends[-1] > OFFSET_MAX - SLACK:
+    if ends[-1] > OFFSET_MAX - OVERREAD_BYTES:
         raise UnsupportedError(
             "the JSON documents of one batch exceed 2 GiB: set binlog_row_event_max_size lower, "
             "or leave the table out"

@@ -108,7 +108,7 @@ def columns_of(column_set: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Options:
-    """The options in front of the after-images of PARTIAL_UPDATE_ROWS events.
+    """The options before the after-images of PARTIAL_UPDATE_ROWS events.
 
     Attributes:
         has: bool[events]; whose after-images have them.
@@ -121,7 +121,7 @@ class Options:
     def read(
         self, memory: Memory, cursor: Int64Array, event: Int64Array, bits: Int64Array
     ) -> Int64Array:
-        """Set the offsets of the bits, 0 where there are none, and return those behind them.
+        """Set the offsets of the bits, 0 where there are none, and return those after them.
 
         Raises:
             UnsupportedError: The options are not known.
@@ -133,11 +133,11 @@ class Options:
             at = int(unknown.argmax())
             raise _unknown_options(int(value[at]), int(event[at]))
         np.multiply(cursor + 1, value, out=bits)
-        behind: Int64Array = cursor + has + self.bits_bytes * value.astype(np.int64)
-        return np.minimum(behind, memory.size, out=behind)
+        stop: Int64Array = cursor + has + self.bits_bytes * value.astype(np.int64)
+        return np.minimum(stop, memory.size, out=stop)
 
     def read_one(self, data: memoryview, at: int, event: int) -> tuple[int, int]:
-        """Return the offset behind the options of one image, and that of their bits."""
+        """Return the offset after the options of one image, and that of their bits."""
         value = int.from_bytes(data[at : at + 1], "little")
         if value > PARTIAL_JSON:
             raise _unknown_options(value, event)
@@ -146,7 +146,7 @@ class Options:
 
 def _unknown_options(value: int, event: int) -> UnsupportedError:
     return UnsupportedError(
-        "row images with options unknown here: upgrade this package, or set "
+        "row images with unknown options: upgrade this package, or set "
         "binlog_row_value_options='' on the server and in the sessions that write",
         options=value,
         event=event,
@@ -198,7 +198,7 @@ class Presence:
     def read_missing(
         self, memory: Memory, cursor: Int64Array, number: Int64Array, missing: npt.NDArray[np.int64]
     ) -> Int64Array:
-        """Set the bits of the columns that are NULL or absent, and return the offsets behind.
+        """Set the bits of the columns that are NULL or absent, and return the offsets after.
 
         `cursor` and `number` say where images begin and which sets they hold. `missing` is
         int64[words, images], overwritten.

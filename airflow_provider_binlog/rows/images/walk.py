@@ -4,20 +4,18 @@ A row's offset depends on the row before it, but events do not depend on each ot
 holds the cursor of every event; step k reads image k of all events: its NULL bits, then column
 after column, until no event has bytes left.
 
-    image:   | NULL bits, one per column | values of the columns that are not NULL, no gaps |
-    segment: | columns of fixed width ... | one column with a length prefix |
+    image: | NULL bits, one per column | values of the columns that are not NULL, no gaps |
 
-Columns of fixed width need no step of their own: a segment's run of them is one addition, and their
-offsets are counted back from where the run stops. What is kept per image is its offset, the stop of
-each run, and the NULL bits.
+Columns of fixed width need no step of their own: a run of them is one addition. What is kept per
+image is its offset, the stop of each run, and the NULL bits.
 
 Images need not hold all of a route's columns, and after-images may begin with options: see
 `rows/images/presence.py`.
 
-Where few events are left, a vector is not worth its call: their images are walked one by one, which
-from 16 events down is the faster way (3 microseconds an image, against 40 a step).
+Where few events are left, a vector does not pay: their images are walked one by one, which is
+faster from 16 events down (3 microseconds an image, against 40 a step).
 
-Nothing is read outside the memory whatever the lengths say: cursors that leave it are held at its
+Nothing is read outside the memory, whatever the lengths are: cursors that leave it are held at its
 end, where they count as overrun.
 
 Source: mysql-server sql/rpl_record.cc, unpack_row.
@@ -26,207 +24,22 @@ Source: mysql-server sql/rpl_record.cc, unpack_row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.errors import TruncatedError
+from airflow_provider_binlog.rows.images.located import Images, read_lengths
 from airflow_provider_binlog.rows.images.presence import WORD_BITS, any_bit
-from airflow_provider_binlog.rows.values import Plan, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_provider_binlog.rows.images.presence import Presence
+    from airflow_provider_binlog.rows.images.route import Route
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 FEW_EVENTS = 16
 """So few events are walked image by image."""
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Some columns of fixed width, then one with a length prefix.
-
-    Attributes:
-        run: Indexes of the columns of fixed width.
-        size: Bytes of the run where none of it is NULL.
-        missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
-            the run in it.
-        variable: Index of the column with a length prefix; None behind the last one.
-        prefix: Bytes of its length.
-    """
-
-    run: tuple[int, ...]
-    size: int
-    missing: tuple[tuple[int, npt.NDArray[np.int64]], ...]
-    variable: int | None
-    prefix: int
-
-
-@dataclass(frozen=True)
-class Route:
-    """How to walk the images of one table.
-
-    Attributes:
-        plans: One per column.
-        segments: In the order of the columns.
-        null_bytes: Bytes of NULL bits before each image's values.
-        null_masks: For each 64 of those bits, the ones that stand for a column.
-    """
-
-    plans: tuple[Plan, ...]
-    segments: tuple[Segment, ...]
-    null_bytes: int
-    null_masks: tuple[np.int64, ...]
-
-    @cached_property
-    def segment_of(self) -> dict[int, int]:
-        """By column: the number of its segment."""
-        return {
-            column: number
-            for number, segment in enumerate(self.segments)
-            for column in (*segment.run, segment.variable)
-            if column is not None
-        }
-
-
-def compile_route(plans: Sequence[Plan]) -> Route:
-    """Return how to walk images with these columns, all of them present."""
-    segments: list[Segment] = []
-    run: list[int] = []
-    for column, plan in enumerate(plans):
-        if plan.prefix:
-            segments.append(_segment(run, plans, column))
-            run = []
-        else:
-            run.append(column)
-    if run:
-        segments.append(_segment(run, plans, None))
-    width = len(plans)
-    masks = [
-        np.uint64((1 << min(WORD_BITS, width - first)) - 1).view(np.int64)
-        for first in range(0, width, WORD_BITS)
-    ]
-    return Route(tuple(plans), tuple(segments), (width + 7) // 8, tuple(masks))
-
-
-def _segment(run: list[int], plans: Sequence[Plan], variable: int | None) -> Segment:
-    values = np.arange(256)
-    missing: dict[int, npt.NDArray[np.int64]] = {}
-    for column in run:
-        table = missing.setdefault(column // 8, np.zeros(256, dtype=np.int64))
-        table += (values >> column % 8 & 1) * plans[column].size
-    prefix = 0 if variable is None else plans[variable].prefix
-    size = sum(plans[column].size for column in run)
-    return Segment(tuple(run), size, tuple(missing.items()), variable, prefix)
-
-
-@dataclass(frozen=True)
-class Images:
-    """Where the parts of some row images are, one entry per image, in log order.
-
-    Attributes:
-        route: How they were walked.
-        memory: The bytes they are in.
-        event: Index of each image's event.
-        number: Which image of its event it is, from 0.
-        begin: Where each image begins.
-        stops: For each segment, where its run of fixed columns stops.
-        nulls: For each 64 columns, bits of those that are NULL or absent.
-        nullish: Bit c is set if column c is NULL or absent in some image.
-        options: Where the bits stand that an image's options have, 0 where it has none; None where
-            no image has any.
-    """
-
-    route: Route
-    memory: Memory
-    event: Int64Array
-    number: Int64Array
-    begin: Int64Array
-    stops: npt.NDArray[np.int64]
-    nulls: npt.NDArray[np.int64]
-    nullish: int
-    options: Int64Array | None = None
-
-    def __len__(self) -> int:
-        """How many images there are."""
-        return len(self.begin)
-
-    def select(self, chosen: Int64Array | npt.NDArray[np.bool_]) -> Images:
-        """Return some of the images, in their order."""
-        return Images(
-            self.route,
-            self.memory,
-            self.event[chosen],
-            self.number[chosen],
-            self.begin[chosen],
-            self.stops[:, chosen],
-            self.nulls[:, chosen],
-            self.nullish,
-            None if self.options is None else self.options[chosen],
-        )
-
-    def null(self, column: int) -> npt.NDArray[np.bool_] | None:
-        """Return in which images the column is NULL or absent; None if in none."""
-        if not self.nullish >> column & 1:
-            return None
-        bits: Int64Array = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
-        return bits.astype(np.bool_)
-
-    def values(self, column: int) -> Values:
-        """Return where the values of one column are."""
-        number = self.route.segment_of[column]
-        segment = self.route.segments[number]
-        if column == segment.variable:
-            return self._variable(column, self.stops[number])
-        offset = self.stops[number]
-        for each in reversed(segment.run[segment.run.index(column) :]):
-            fixed = self._fixed(each, offset)
-            offset = fixed.offset
-        return fixed
-
-    def each_column(self) -> Iterator[tuple[int, Values]]:
-        """Yield each column and where its values are, from the last column to the first.
-
-        Int64Array are counted back: so one run of columns takes one vector, not one per column.
-        """
-        for number in reversed(range(len(self.route.segments))):
-            segment, offset = self.route.segments[number], self.stops[number]
-            if segment.variable is not None:
-                yield segment.variable, self._variable(segment.variable, offset)
-            for column in reversed(segment.run):
-                fixed = self._fixed(column, offset)
-                offset = fixed.offset
-                yield column, fixed
-
-    def _fixed(self, column: int, behind: Int64Array) -> Values:
-        """Return where the values are that end where the next column's begin."""
-        null, size = self.null(column), self.route.plans[column].size
-        offset = behind - (size if null is None else size * ~null)
-        return Values(self.memory, offset, None, null)
-
-    def _variable(self, column: int, at: Int64Array) -> Values:
-        """Return where the values are whose lengths stand at these offsets."""
-        null, prefix = self.null(column), self.route.plans[column].prefix
-        length = read_lengths(self.memory, at, prefix).astype(np.int64)
-        if null is None:
-            return Values(self.memory, at + prefix, length, None)
-        length[null] = 0
-        return Values(self.memory, np.where(null, at, at + prefix), length, null)
-
-
-def read_lengths(memory: Memory, at: Int64Array, prefix: int) -> npt.NDArray[np.unsignedinteger]:
-    """Return the length prefixes at these offsets, `prefix` bytes each."""
-    if prefix == 1:
-        return memory.u1.take(at)
-    if prefix == 2:
-        return memory.u2[at]
-    if prefix == 3:
-        return memory.u4[at] & np.uint32(0xFFFFFF)
-    return memory.u4[at]
 
 
 @dataclass(frozen=True)
@@ -302,7 +115,7 @@ def _step(
     """Walk one image of each event.
 
     Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns;
-    then the cursors behind the images, and the columns that are NULL in some image.
+    then the cursors after the images, and the columns that are NULL in some image.
     """
     width, limit = len(route.segments), memory.size
     step = np.empty((1 + width + len(route.null_masks), len(cursor)), dtype=np.int64)
@@ -350,7 +163,7 @@ def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
 def _walk_values(
     route: Route, memory: Memory, cursor: Int64Array, some_null: int, step: npt.NDArray[np.int64]
 ) -> Int64Array:
-    """Walk the values of one image of each event; return the cursors behind the images.
+    """Walk the values of one image of each event; return the cursors after the images.
 
     `step` holds a row of stops per segment, which are set here, then the NULL bits.
     """

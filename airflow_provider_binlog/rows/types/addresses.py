@@ -1,8 +1,8 @@
 """INET4, INET6 and UUID of MariaDB, as the text that SELECT prints.
 
-In the log they are BINARY(4) and BINARY(16), the highest byte first; only a catalogue tells them
-from those. An INET6 leaves out its first longest run of groups of zeros, be it one alone, and ends
-like an INET4 where it stands for one:
+In the log they are BINARY(4) and BINARY(16), the highest byte first; only information_schema
+distinguishes them. An INET6 leaves out its first longest run of zero groups, even of one group, and
+ends like an INET4 if it represents one:
 
     ::    ::1    2001:db8::7    1::3:4:5:6:7:8    ::ffff:192.0.2.1    ::192.0.2.1
 
@@ -72,10 +72,10 @@ def _inet6(values: Values) -> Array:
     mapped = (size == 5) & (groups[:, 5] == _MAPPED)
     as_inet4 = (begin == 0) & ((size == 6) | mapped)
     # Those with the same gap are joined together, and then put back into their order.
-    shape = (begin * (_GROUPS + 1) + size) * 2 + as_inet4
+    form = (begin * (_GROUPS + 1) + size) * 2 + as_inet4
     order, texts = [], []
-    for each in np.unique(shape).tolist():
-        chosen = np.flatnonzero(shape == each)
+    for each in np.unique(form).tolist():
+        chosen = np.flatnonzero(form == each)
         gap = divmod(each // 2, _GROUPS + 1)
         order.append(chosen)
         texts.append(_join(groups[chosen], octets[chosen] if each % 2 else None, gap))

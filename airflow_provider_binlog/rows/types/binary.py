@@ -39,7 +39,7 @@ def _padded(values: Values, *, width: int) -> Array:
 
 
 def padded(values: Values, width: int) -> npt.NDArray[np.uint8]:
-    """Return values of at most `width` bytes, zeros behind them: uint8[values, width].
+    """Return values of at most `width` bytes, zeros after them: uint8[values, width].
 
     Raises:
         FormatError: A value is longer.

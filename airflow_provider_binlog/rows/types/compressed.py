@@ -1,12 +1,12 @@
 """VARCHAR, TEXT and BLOB with the attribute COMPRESSED, of MariaDB.
 
-Behind the length in front of every value there is nothing, for an empty one, or a byte:
+After the length of a value there is nothing, if it is empty, or a byte:
 
     0            the value itself
     8 | r | k    its size in k bytes, big-endian, and a zlib stream; a raw one where r is 1
 
-A size is believed only as far as the column holds that much and as zlib may have come by it: no
-stream says more than `GROWTH_MAX` bytes for each of its own.
+A declared size is refused if the column does not hold that much, or if zlib cannot produce it: no
+stream decompresses to more than `GROWTH_MAX` bytes for each of its own.
 
 Source: mariadb sql/field_comp.cc, compress_zlib and uncompress_zlib.
 """
@@ -25,7 +25,7 @@ from airflow_provider_binlog.rows.types import text
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Array, Bytes, Plan, Values
 
 GROWTH_MAX = 1032
-"""DEFLATE says at most 258 bytes with two bits."""
+"""DEFLATE encodes at most 258 bytes in two bits."""
 
 _PLAIN = 0
 _ZLIB = 8
@@ -85,7 +85,7 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
     """Return a value of at most `bytes_max` bytes.
 
     Raises:
-        FormatError: It is not compressed as above, or not of the size that it says.
+        FormatError: It is not compressed as above, or does not have the size that it declares.
     """
     if not value:
         return b""
@@ -99,7 +99,7 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
     stream = value[size_end:]
     if size > min(bytes_max, GROWTH_MAX * len(stream)):
         raise FormatError(
-            "a compressed value says that it is larger than it can be", size=size, max=bytes_max
+            "a compressed value declares a size that it cannot have", size=size, max=bytes_max
         )
     try:
         plain = zlib.decompressobj(-zlib.MAX_WBITS if header & _RAW else zlib.MAX_WBITS)
@@ -107,5 +107,5 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
     except zlib.error as error:
         raise FormatError("a compressed value is damaged", cause=str(error)) from error
     if len(found) != size or not plain.eof:
-        raise FormatError("a compressed value is not as large as it says", size=size)
+        raise FormatError("a compressed value does not have the size that it declares", size=size)
     return found

@@ -1,7 +1,7 @@
-"""ENUM and SET: the number of a label, or a bit per label, little-endian.
+"""ENUM and SET: the index of a value, or a bit per member, little-endian.
 
-ENUM 0 is the empty string that MySQL stores for a value that is no label; 1 is the first label.
-SET bit 0 is the first label; SELECT prints the labels of a SET in their order, with commas.
+ENUM 0 is the empty string that MySQL stores for an invalid value; 1 is the first value. SET bit 0
+is the first member; SELECT prints the members of a SET in their order, with commas.
 
 Source: mysql-server sql/field.cc, Field_enum::val_str, Field_set::val_str.
 """
@@ -28,13 +28,13 @@ _Count: TypeAlias = "Callable[[Values], int]"
 
 
 @dataclass(frozen=True)
-class Labels:
-    """The labels of a column, in its order.
+class EnumValues:
+    """The values of an ENUM, or the members of a SET, in the column's order.
 
     Attributes:
         array: Text or binary.
-        changed: Those that were no text in their character set, by index.
-        comma: What stands between the labels of a SET.
+        changed: Indexes of those with invalid byte sequences.
+        comma: The separator of the members of a SET.
     """
 
     array: Array
@@ -42,26 +42,26 @@ class Labels:
     comma: bytes = b","
 
 
-def enum_plan(size: int, labels: Labels) -> Plan:
-    """Return how to read an ENUM of `size` bytes with these labels."""
+def enum_plan(size: int, known: EnumValues) -> Plan:
+    """Return how to read an ENUM of `size` bytes with these values."""
     _check_size(size, 2)
-    empty = pa.array([b""], pa.binary()).cast(labels.array.type)
-    convert = partial(_enum, size=size, labels=pa.concat_arrays([empty, labels.array]))
-    changed = [index + 1 for index in labels.changed]
-    return _plan(convert, labels, size, partial(_number_changed, size=size, changed=changed))
+    empty = pa.array([b""], pa.binary()).cast(known.array.type)
+    convert = partial(_enum, size=size, known=pa.concat_arrays([empty, known.array]))
+    changed = [index + 1 for index in known.changed]
+    return _plan(convert, known, size, partial(_number_changed, size=size, changed=changed))
 
 
-def set_plan(size: int, labels: Labels) -> Plan:
-    """Return how to read a SET of `size` bytes with these labels."""
+def set_plan(size: int, known: EnumValues) -> Plan:
+    """Return how to read a SET of `size` bytes with these members."""
     _check_size(size, 8)
-    changed = np.uint64(sum(1 << index for index in labels.changed))
-    convert = partial(_set, size=size, labels=labels.array, comma=labels.comma)
-    return _plan(convert, labels, size, partial(_mask_changed, size=size, changed=changed))
+    changed = np.uint64(sum(1 << index for index in known.changed))
+    convert = partial(_set, size=size, known=known.array, comma=known.comma)
+    return _plan(convert, known, size, partial(_mask_changed, size=size, changed=changed))
 
 
-def _plan(convert: Convert, labels: Labels, size: int, count_changed: _Count) -> Plan:
-    data_type = labels.array.type
-    if not labels.changed:
+def _plan(convert: Convert, known: EnumValues, size: int, count_changed: _Count) -> Plan:
+    data_type = known.array.type
+    if not known.changed:
         return Plan(data_type, convert, size=size)
     return Plan(
         data_type,
@@ -73,7 +73,7 @@ def _plan(convert: Convert, labels: Labels, size: int, count_changed: _Count) ->
 
 def _refuse(values: Values, *, convert: Convert, count_changed: _Count) -> Array:
     if count_changed(values):
-        raise FormatError("a label is no text in its character set")
+        raise FormatError("an ENUM or SET value is not valid in its character set")
     return convert(values)
 
 
@@ -96,7 +96,7 @@ def _count_shown(shown: npt.NDArray[np.bool_], values: Values) -> int:
 
 
 def number_plan(size: int) -> Plan:
-    """Return how to read an ENUM or SET whose labels the log does not name: as its number."""
+    """Return how to read an ENUM or SET whose values are not in the log: as its number."""
     _check_size(size, 8)
     return Plan(pa.uint64(), partial(_number, size=size), size=size)
 
@@ -110,38 +110,38 @@ def _number(values: Values, *, size: int) -> Array:
     return array_of(pa.uint64(), read_unsigned(values, size), values.null)
 
 
-def _enum(values: Values, *, size: int, labels: Array) -> Array:
+def _enum(values: Values, *, size: int, known: Array) -> Array:
     indexes = read_unsigned(values, size)
     if values.null is not None:
         indexes[values.null] = 0
-    if len(indexes) and int(indexes.max()) >= len(labels):
-        raise FormatError("an ENUM has no such label", index=int(indexes.max()))
-    return _with_nulls(labels.take(indexes), values)
+    if len(indexes) and int(indexes.max()) >= len(known):
+        raise FormatError("an ENUM has no such value", index=int(indexes.max()))
+    return _with_nulls(known.take(indexes), values)
 
 
-def _set(values: Values, *, size: int, labels: Array, comma: bytes) -> Array:
+def _set(values: Values, *, size: int, known: Array, comma: bytes) -> Array:
     masks = read_unsigned(values, size)
     if values.null is not None:
         masks[values.null] = 0
-    if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(labels):
-        raise FormatError("a SET has no such label", bits=hex(int(np.bitwise_or.reduce(masks))))
+    if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(known):
+        raise FormatError("a SET has no such member", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _with_nulls(_print_sets(distinct, labels, comma).take(inverse.reshape(-1)), values)
+    return _with_nulls(_print_sets(distinct, known, comma).take(inverse.reshape(-1)), values)
 
 
-def _print_sets(masks: npt.NDArray[np.uint64], labels: Array, comma: bytes) -> Array:
-    """Return the labels of each mask, with commas between them."""
+def _print_sets(masks: npt.NDArray[np.uint64], known: Array, comma: bytes) -> Array:
+    """Return the members in each mask, with commas between them."""
     nothing = pa.scalar(b"", pa.binary())
     joined = pa.array([b""] * len(masks), pa.binary())
-    for bit, each in enumerate(labels.cast(pa.binary())):
-        label: bytes = each.as_py()
+    for bit, each in enumerate(known.cast(pa.binary())):
+        member: bytes = each.as_py()
         present = pa.array((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
         is_first = pa.array((masks & np.uint64((1 << bit) - 1)) == 0)
         text = pc.if_else(
-            is_first, pa.scalar(label, pa.binary()), pa.scalar(comma + label, pa.binary())
+            is_first, pa.scalar(member, pa.binary()), pa.scalar(comma + member, pa.binary())
         )
         joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
-    return joined.cast(labels.type)
+    return joined.cast(known.type)
 
 
 def _with_nulls(array: Array, values: Values) -> Array:

@@ -17,7 +17,7 @@ YEAR_BASE = 1900
 """A stored year counts from here; 0 stands for the year 0000."""
 
 UINT64 = pa.decimal128(20, 0)
-"""BIGINT UNSIGNED: no lake type has 64 bits without a sign."""
+"""BIGINT UNSIGNED: no lake type has unsigned 64-bit integers."""
 
 
 def plan(size: int, *, unsigned: bool) -> Plan:
@@ -55,7 +55,7 @@ def _small(values: Values, *, size: int, unsigned: bool) -> Array:
         pair = memory.u2[offset]
         numbers = (pair if unsigned else pair.view(np.int16)).astype(np.int32)
     elif size == 3:
-        # The value's top byte goes to the word's top, and back with its sign or without.
+        # Shift the value's top byte to the word's top, and back, signed or unsigned.
         shifted = memory.u4[offset] << np.uint32(8)
         numbers = (shifted >> 8).view(np.int32) if unsigned else shifted.view(np.int32) >> 8
     else:

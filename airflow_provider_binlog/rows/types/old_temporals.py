@@ -1,14 +1,14 @@
 """TIME, DATETIME and TIMESTAMP in the formats from before MySQL 5.6.
 
 Tables that were never rebuilt since, and MariaDB's under `mysql56_temporal_format=OFF`. The log
-does not say how many digits of a second there are, nor so how many bytes: only a catalogue does.
+does not contain the number of fractional digits, and so of bytes: only information_schema does.
 
     digits of a second       0   1   2   3   4   5   6
     bytes of a TIME          3   4   4   5   5   5   6
     bytes of a DATETIME      8   6   6   7   7   7   8
     bytes of a TIMESTAMP     4   5   5   6   6   7   7
 
-With no digits they are little-endian: a TIME is the number hhmmss with a sign, a DATETIME the
+With no digits they are little-endian: a TIME is the signed number hhmmss, a DATETIME the
 number YYYYMMDDhhmmss, a TIMESTAMP seconds since 1970 in UTC. With digits, which MariaDB alone
 knows, they are big-endian, in units of the last digit: a TIME counts from 839 hours below zero; a
 DATETIME is year, month of 13, day of 32, hour, minute, second and fraction as one number; a
@@ -58,7 +58,7 @@ _DATETIME_END = 10**14
 
 
 def time_plan(fsp: int) -> Plan:
-    """Return how to read TIME(`fsp`): int64 microseconds, with a sign."""
+    """Return how to read TIME(`fsp`): signed microseconds, int64."""
     size = TIME_BYTES[_checked(fsp)]
     return Plan(pa.int64(), partial(_time, fsp=fsp), size=size)
 

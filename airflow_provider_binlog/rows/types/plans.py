@@ -24,6 +24,7 @@ from airflow_provider_binlog.rows.types import (
     bits,
     compressed,
     decimals,
+    enums,
     floats,
     integers,
     old_temporals,
@@ -32,7 +33,6 @@ from airflow_provider_binlog.rows.types import (
     text,
     vectors,
 )
-from airflow_provider_binlog.rows.types import enums as labels
 from airflow_provider_binlog.rows.types.json import column as json
 from airflow_provider_binlog.rows.values import Bytes, Plan
 
@@ -46,7 +46,7 @@ BIT_WIDTH_MAX = 64
 
 _METADATA_ADVICE = "set binlog_row_metadata=FULL on the server"
 
-_LABELLED = (ColumnType.ENUM, ColumnType.SET)
+_ENUMS = (ColumnType.ENUM, ColumnType.SET)
 _COMPRESSED = (ColumnType.VARCHAR_COMPRESSED, ColumnType.BLOB_COMPRESSED)
 _TEXT = (
     ColumnType.STRING,
@@ -79,10 +79,10 @@ def plan_column(
         return _integer_plan(column, allow_missing_metadata=allow_missing_metadata)
     if kind in _DATES or kind in _OLD_TEMPORALS:
         return (_date_plan if kind in _DATES else _old_temporal_plan)(column, as_text=as_text)
-    if column.data_type in _TOLD_BY_CATALOGUE:
-        return _catalogue_plan(column)
-    if kind in _TEXT or kind in _LABELLED:
-        make = _text_plan if kind in _TEXT else _label_plan
+    if column.data_type in _INFORMATION_SCHEMA_TYPES:
+        return _information_schema_plan(column)
+    if kind in _TEXT or kind in _ENUMS:
+        make = _text_plan if kind in _TEXT else _enum_plan
         return make(column, policies.invalid_text, allow_missing_metadata=allow_missing_metadata)
     raise UnsupportedError(
         "a column of this type is not decoded: leave the table out", type=type_name(kind)
@@ -91,7 +91,7 @@ def plan_column(
 
 def column_charset(column: TableMapColumn) -> str | None:
     """Return the character set of a column of text, ENUM or SET; None for the others."""
-    if column.real_type not in _LABELLED and column.real_type not in _TEXT:
+    if column.real_type not in _ENUMS and column.real_type not in _TEXT:
         return None
     if column.collation is None or column.collation == BINARY_COLLATION:
         return None
@@ -116,7 +116,7 @@ _INTEGER_SIZES: dict[int, int] = {
 def _integer_plan(column: TableMapColumn, *, allow_missing_metadata: bool) -> Plan:
     if column.unsigned is None and not allow_missing_metadata:
         raise UnsupportedError(
-            f"the log does not say whether the column is signed: {_METADATA_ADVICE}"
+            f"the log does not contain the signedness of the column: {_METADATA_ADVICE}"
         )
     return integers.plan(_INTEGER_SIZES[column.real_type], unsigned=bool(column.unsigned))
 
@@ -151,8 +151,8 @@ def _old_temporal_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
     fsp = column.datetime_precision
     if fsp is None:
         raise UnsupportedError(
-            "a date or time in the format from before MySQL 5.6, of which the log does not say how "
-            "many bytes it has: rebuild the table with ALTER TABLE ... FORCE, on MariaDB with "
+            "a date or time in the format from before MySQL 5.6, whose size is not in the "
+            "log: rebuild the table with ALTER TABLE ... FORCE, on MariaDB with "
             "mysql56_temporal_format=ON",
             type=type_name(column.real_type),
         )
@@ -163,7 +163,7 @@ def _old_temporal_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
     return old_temporals.timestamp_plan(fsp, as_text=as_text)
 
 
-_TOLD_BY_CATALOGUE: dict[str | None, tuple[Callable[[int], Plan], int]] = {
+_INFORMATION_SCHEMA_TYPES: dict[str | None, tuple[Callable[[int], Plan], int]] = {
     "inet4": (addresses.inet4_plan, addresses.INET4_BYTES),
     "inet6": (addresses.inet6_plan, addresses.INET6_BYTES),
     "uuid": (addresses.uuid_plan, addresses.UUID_BYTES),
@@ -172,13 +172,13 @@ _TOLD_BY_CATALOGUE: dict[str | None, tuple[Callable[[int], Plan], int]] = {
 """By data type: the plan, and how many bytes there are where it is always as many."""
 
 
-def _catalogue_plan(column: TableMapColumn) -> Plan:
-    make, size = _TOLD_BY_CATALOGUE[column.data_type]
+def _information_schema_plan(column: TableMapColumn) -> Plan:
+    make, size = _INFORMATION_SCHEMA_TYPES[column.data_type]
     fixed = column.real_type == ColumnType.STRING
     if fixed != bool(size) or (size and column.bytes_max != size):
         raise FormatError(
-            "the catalogue says another type than the log",
-            catalogue=column.data_type,
+            "information_schema and the log disagree on the type of a column",
+            data_type=column.data_type,
             type=type_name(column.real_type),
             bytes=column.bytes_max,
         )
@@ -190,7 +190,7 @@ def _text_plan(
 ) -> Plan:
     if column.collation is None and not allow_missing_metadata:
         raise UnsupportedError(
-            f"the log does not say the column's character set: {_METADATA_ADVICE}"
+            f"the log does not contain the character set of the column: {_METADATA_ADVICE}"
         )
     charset = column_charset(column)
     is_text = charset is not None and invalid_text is not InvalidText.BINARY
@@ -232,27 +232,31 @@ def _prefix(column: TableMapColumn) -> int:
     return column.length_size
 
 
-def _label_plan(
+def _enum_plan(
     column: TableMapColumn, invalid_text: InvalidText, *, allow_missing_metadata: bool
 ) -> Plan:
     is_enum = column.real_type == ColumnType.ENUM
     logged = column.enum_values if is_enum else column.set_members
     if logged is None or column.collation is None:
         if allow_missing_metadata:
-            return labels.number_plan(column.pack_size)
-        raise UnsupportedError(f"the log does not name the labels: {_METADATA_ADVICE}")
-    make = labels.enum_plan if is_enum else labels.set_plan
-    return make(column.pack_size, _labels(logged, column.collation, invalid_text))
+            return enums.number_plan(column.pack_size)
+        raise UnsupportedError(
+            f"the log does not contain the values of the column: {_METADATA_ADVICE}"
+        )
+    make = enums.enum_plan if is_enum else enums.set_plan
+    return make(column.pack_size, _enum_values(logged, column.collation, invalid_text))
 
 
-def _labels(logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText) -> labels.Labels:
-    """Return the labels in UTF-8, or as bytes where the column is binary or is wanted so."""
+def _enum_values(
+    logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText
+) -> enums.EnumValues:
+    """Return the values in UTF-8, or as bytes if the column is binary or staged so."""
     array = pa.array(logged, pa.binary())
     charset, stored = charset_of(collation), Bytes.of(array)
     if charset == BINARY or invalid_text is InvalidText.BINARY:
-        return labels.Labels(array, comma=encode_ascii(",", charset))
+        return enums.EnumValues(array, comma=encode_ascii(",", charset))
     if invalid_text is InvalidText.REPLACE:
         encoded, changed = text.replace_invalid(stored, charset)
         indexes = tuple(changed.nonzero()[0].tolist())
-        return labels.Labels(encoded.array(pa.string(), None), indexes)
-    return labels.Labels(text.to_utf8(stored, charset).array(pa.string(), None))
+        return enums.EnumValues(encoded.array(pa.string(), None), indexes)
+    return enums.EnumValues(text.to_utf8(stored, charset).array(pa.string(), None))

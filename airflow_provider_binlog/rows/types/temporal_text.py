@@ -117,7 +117,7 @@ def _print(pattern: str, numbers: Iterable[tuple[Int64Array, int]], values: Valu
         own, indexes = indexes[:digits], indexes[digits:]
         rest = number if values.null is None else np.where(values.null, 0, number)
         if count and int(rest.max()) >= 10**digits:
-            what = "a date behind the year" if digits == 4 else "more than the digits say"
+            what = "a year of five digits" if digits == 4 else "a part with too many digits"
             raise FormatError(f"not a date: {what}", max=YEAR_MAX if digits == 4 else 10**digits)
         for index in own[::-1].tolist():
             rest, digit = np.divmod(rest, 10)

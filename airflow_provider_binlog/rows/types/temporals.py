@@ -42,7 +42,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class Moments:
-    """Dates with a time of day, in parts: those that are no dates too.
+    """Dates with a time of day, in parts; zero and invalid dates too.
 
     Attributes:
         year, month, day, hour, minute, second: int64, one entry per value.
@@ -89,7 +89,7 @@ def timestamp_plan(fsp: int) -> Plan:
 
 
 def time_plan(fsp: int) -> Plan:
-    """Return how to read TIME(`fsp`): int64 microseconds, with a sign."""
+    """Return how to read TIME(`fsp`): signed microseconds, int64."""
     fraction = fraction_bytes(fsp)
     return Plan(pa.int64(), partial(_time, fraction=fraction), size=3 + fraction)
 
@@ -110,7 +110,7 @@ def _calendar(months: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]
     """Return the first day, since 1970, and the number of days of each month.
 
     Both are indexed by `year * months + month`. What is no month of the years 1 to 9999 has no
-    days; the last entry stands for everything behind it. Year 0 is left out: its length differs
+    days; the last entry stands for everything after it. Year 0 is left out: its length differs
     between calendars, and readers of dates begin at year 1.
     """
     first = np.zeros((YEAR_MAX + 1, months), dtype=np.int32)
@@ -168,7 +168,7 @@ def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Int64Array
 def read_moments(values: Values, fraction: int) -> Moments:
     """Return the parts of DATETIMEs with so many bytes of a fraction."""
     words = values.memory.big_endian(values.offset)
-    # A value that lacks its top bit lands behind year 9999.
+    # A value that lacks its top bit is after year 9999.
     packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
     year, month = np.divmod(packed >> 22, _DATETIME_MONTHS)
     day, hour, minute = packed >> 17 & 31, packed >> 12 & 31, packed >> 6 & 63
@@ -179,7 +179,7 @@ def read_moments(values: Values, fraction: int) -> Moments:
 
 def _datetime(values: Values, *, fraction: int) -> Array:
     words = values.memory.big_endian(values.offset)
-    # Without its top bit the number is positive; a value that lacks the bit lands behind year 9999.
+    # Without its top bit the number is positive; a value that lacks the bit is after year 9999.
     packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
     days, valid = _days(packed >> 22, packed >> 17 & 31, _DATETIME_MONTHS)
     hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
@@ -191,7 +191,7 @@ def _datetime(values: Values, *, fraction: int) -> Array:
 
 def moments_array(parts: Moments, values: Values) -> Array:
     """Return the moments as timestamps without a zone, NULL for what is none."""
-    # A month that no year has is looked up behind the last year.
+    # An invalid month is looked up after the last year.
     index = np.where(parts.month < _DATETIME_MONTHS, parts.year * _DATETIME_MONTHS, 1 << 40)
     days, valid = _days(index + parts.month, parts.day, _DATETIME_MONTHS)
     valid &= (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)

@@ -2,7 +2,7 @@
 
 UTF-8 is checked and kept; a single-byte character set is one look-up per byte; the
 others are decoded a column at a time, joined by a control character that no value holds.
-Bytes that are no text in their character set are an error, or U+FFFD: see `Policies.invalid_text`.
+Invalid byte sequences are an error, or replaced by U+FFFD: see `Policies.invalid_text`.
 
 Source: mysql-server strings/ctype-*.cc; sql/field.cc, Field_string, Field_varstring, Field_blob.
 """
@@ -31,7 +31,7 @@ it is UTF-8, else bytes."""
 _UNIT = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
 _SEPARATORS = 0x20
 
-# Where some value is no text, as many values at a time are looked at before each of them is.
+# Where some value is invalid, this many values are checked together before each by itself.
 _CHECKED_TOGETHER = 128
 
 
@@ -92,7 +92,7 @@ def to_utf8(text: Bytes, charset: str) -> Bytes:
     """Return the values in UTF-8.
 
     Raises:
-        FormatError: A value is no text in its character set.
+        FormatError: A value is not valid in its character set.
     """
     if charset in UTF8:
         return _checked_utf8(text)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
-from airflow_provider_binlog.spark.names import catalog_name, encode_name, quote_identifier
+from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

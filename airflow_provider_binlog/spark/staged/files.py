@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from airflow_provider_binlog.errors import ManifestError, StagingError, StoreUnavailableError
 from airflow_provider_binlog.manifest import Manifest, Part
-from airflow_provider_binlog.spark.names import encode_name
+from airflow_provider_binlog.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -36,15 +36,15 @@ class BinaryFile(Protocol):
         ...
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill the front of the buffer; 0 at the end."""
+        """Fill the start of the buffer; return 0 at the end."""
         ...
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go to an offset, and return it; `whence` as `os.SEEK_END` counts from the end."""
+        """Move to an offset, and return it; `os.SEEK_END` counts from the end."""
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
@@ -52,8 +52,8 @@ class Content(Protocol):
     """The bytes of a binlog, from the first one on.
 
     Attributes:
-        size: How many there are, as it was at the beginning; None where only the end tells.
-        error: Why a compressed copy ended before its end; None as long as it did not.
+        size: Their number when the file was opened; None if only the end shows it.
+        error: Why a compressed copy ended early; None if it did not.
     """
 
     size: int | None
@@ -63,13 +63,13 @@ class Content(Protocol):
         """Read until the view is full or the content ends; return how far it is full.
 
         Args:
-            view: Where the bytes go.
+            view: Where the bytes are written.
             filled: How many of its first bytes are there already.
         """
         ...
 
     def skip(self, count: int) -> int:
-        """Pass over so many bytes, or to the end; return how many it were."""
+        """Skip so many bytes, or to the end; return how many were skipped."""
         ...
 
 
@@ -168,7 +168,7 @@ class _Gzip(_Compressed):
 
 
 class _Zstd(_Compressed):
-    """Frames one after another; up to one piece in front of damage is lost with it."""
+    """Frames one after another; up to one piece before damage is lost with it."""
 
     def __init__(self, file: BinaryFile) -> None:
         super().__init__(
@@ -177,7 +177,7 @@ class _Zstd(_Compressed):
 
     def _read(self) -> memoryview:
         try:
-            # When `read` fails, the bytes that it has set aside are never freed.
+            # When `read` fails, the bytes that it has allocated are never freed.
             return memoryview(self._stream.read_buffer(_PIECE_BYTES)).cast("B")
         except OSError as error:
             if error.errno is not None:  # of the file, not of what it holds

@@ -1,9 +1,9 @@
-"""Where the log ends that some files hold: behind its last whole transaction.
+"""Where the log in some files ends: after its last whole transaction.
 
 A file that its server still writes to, copied at any moment, ends anywhere: inside a transaction,
-inside an event. What is whole of it is read; the rest comes with the next copy. A file that is
-closed says where the log goes on, and then the log ends at the beginning of that file, whether or
-not it is there already.
+inside an event. What is whole of it is read; the rest comes with the next copy. A file that
+is closed names the next one, and then the log ends at the start of that file, whether or not it
+is there already.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class _End:
         self._scanner = TransactionScanner()
 
     def read(self, block: EventBlock) -> None:
-        """Go on behind the transactions that end in the next block of the file."""
+        """Move after the transactions that end in the next block of the file."""
         begins = np.flatnonzero(IS_GROUP_START[block.type])
         first = 0
         if len(begins):
-            # What lies in front of a transaction is whole, or was given up by the server.
+            # What precedes a transaction is whole, or was abandoned by the server.
             first = int(begins[-1])
-            self._pass(block, first)
+            self._move_to(block, first)
             self._scanner = TransactionScanner()
         for event in range(first, len(block)):
             if int(block.type[event]) not in _INSIDE:
@@ -81,19 +81,19 @@ class _End:
                 header = EventHeader.parse(plain.event(0))
                 self._scanner.feed(header, plain.body(0), plain.format)
             except BinlogError:
-                # Whoever reads the log up to here is told what is wrong with it.
+                # Readers of the log up to here get the error.
                 self._scanner = TransactionScanner()
         if self._scanner.at_boundary:
-            self._pass(block, event + 1)
+            self._move_to(block, event + 1)
         if not int(block.flags[event]) & ARTIFICIAL:
             self._close(block, event)
 
-    def _pass(self, block: EventBlock, event: int) -> None:
+    def _move_to(self, block: EventBlock, event: int) -> None:
         offset = int(block.offset[event]) if event < len(block) else block.next_offset
         self.position = Position(block.file, offset)
 
     def _close(self, block: EventBlock, event: int) -> None:
-        """Go on in the file that the server opened, or will open, after this event."""
+        """Continue in the file that the server opened, or will open, after this event."""
         code = int(block.type[event])
         try:
             log, number = split_file_name(block.file)

@@ -1,4 +1,4 @@
-"""Which of the files in a folder are the binlogs, and their order: what their names tell."""
+"""Which files of a folder are binlogs, and their order, by their names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from airflow_provider_binlog.position import split_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COMPRESSED = (".zst", ".zstd", ".gz")
+COMPRESSED_SUFFIXES = (".zst", ".zstd", ".gz")
 """What the names of compressed copies end in; of two copies of one file the first is read."""
 
 _NAME = re.compile(r"(?P<log>.+)\.(?P<number>\d+)(?P<suffix>\.[^.]+)?", re.ASCII | re.DOTALL)
 # MariaDB's engine Aria keeps a log of its own in the data folder, named like a binlog.
 _NO_LOGS = frozenset({"aria_log"})
-# To pass over a binlog only because it cannot be opened would leave a gap.
+# Skipping a binlog only because it cannot be opened would leave a gap.
 _UNREADABLE = frozenset(
     {".7z", ".age", ".br", ".bz2", ".enc", ".gpg", ".lz4", ".lzma", ".xz", ".z", ".Z", ".zip"}
 )
@@ -43,7 +43,7 @@ class LogFiles:
 def plain_name(path: str | os.PathLike[str]) -> str:
     """Return the name that the server gave a file: without folder, and without `.gz` or `.zst`."""
     name = PurePosixPath(os.fspath(path)).name
-    for suffix in COMPRESSED:
+    for suffix in COMPRESSED_SUFFIXES:
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix)
     return name
@@ -51,7 +51,7 @@ def plain_name(path: str | os.PathLike[str]) -> str:
 
 def is_pattern(name: str) -> bool:
     """Whether it is a glob, so that it stands for several names."""
-    return any(sign in name for sign in "*?[")
+    return any(character in name for character in "*?[")
 
 
 def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFiles:
@@ -75,12 +75,12 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
         suffix = (parts["suffix"] or "") if parts else ""
         if parts and suffix in _UNREADABLE and parts["log"] not in _NO_LOGS:
             raise ConfigurationError(
-                f"a binlog compressed or encrypted as {suffix} is not read: {', '.join(COMPRESSED)}"
-                " are, and files as the server wrote them",
+                f"a binlog compressed or encrypted as {suffix} is not read:"
+                f" {', '.join(COMPRESSED_SUFFIXES)} are, and files as the server wrote them",
                 folder=folder,
                 file=name,
             )
-        if parts and suffix in ("", *COMPRESSED) and parts["log"] not in _NO_LOGS:
+        if parts and suffix in ("", *COMPRESSED_SUFFIXES) and parts["log"] not in _NO_LOGS:
             log, number = split_file_name(plain_name(name))
             found.setdefault(log, {}).setdefault(number, []).append(name)
         else:
@@ -99,7 +99,9 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
 
 
 def _preference(name: str) -> int:
-    return next((index for index, end in enumerate(COMPRESSED, 1) if name.endswith(end)), 0)
+    return next(
+        (index for index, end in enumerate(COMPRESSED_SUFFIXES, 1) if name.endswith(end)), 0
+    )
 
 
 def _not_one(
@@ -107,12 +109,12 @@ def _not_one(
 ) -> ConfigurationError:
     if not found:
         return ConfigurationError(
-            "no binlog lies there: binlogs are named like binlog.000001 or binlog.000001.gz",
+            "there is no binlog: binlogs are named like binlog.000001 or binlog.000001.gz",
             folder=folder,
             pattern=pattern,
         )
     logs = sorted(found)
     return ConfigurationError(
-        f"the files of more than one log lie there: name those to read, as {folder}/{logs[0]}.*",
+        f"there are files of more than one log: name those to read, as {folder}/{logs[0]}.*",
         logs=", ".join(logs),
     )

@@ -22,7 +22,7 @@ from airflow_provider_binlog.binlog.events.format_description import FormatDescr
 from airflow_provider_binlog.binlog.footer import verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.magic import check_magic
-from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, Frames, checked_block
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-BLOCK_BYTES = 4 << 20
-"""Read from a file before events are framed: more no longer fits into the cache."""
-
 _FLAGS_OFFSET = 17
 # 84 bytes and one per event type, of which there are at most 256.
 _DESCRIPTION_BYTES_MAX = 512
@@ -64,7 +61,7 @@ def open_local(path: str) -> BinaryFile:
 
 
 class FileBlockStream:
-    """The events of one log's files, which lie in the given places."""
+    """The events in the files of one log, at the given paths."""
 
     def __init__(
         self,
@@ -95,9 +92,9 @@ class FileBlockStream:
         return Position(self._names[-1], FIRST_OFFSET)
 
     def identity(self, file: str) -> SourceIdentity:
-        """Return whose log it is, as far as files tell: by the server id that one of them names.
+        """Return whose log it is, as far as files say: by the server id that one of them contains.
 
-        A server's UUID stands in no file; those of GTIDs are of the servers where transactions
+        No file contains the server's UUID; those of GTIDs are of the servers where transactions
         originated.
 
         Raises:
@@ -119,7 +116,7 @@ class FileBlockStream:
         """Yield the events from `start` on to the end of the last file; see `BlockStream`.
 
         Raises:
-            PositionPurgedError: The files begin behind `start`.
+            PositionPurgedError: The files begin after `start`.
             ForeignPositionError: The files end before `start`, or are of another log.
             TruncatedError: A file ends inside an event.
             UnsupportedError: A file is encrypted.
@@ -138,7 +135,7 @@ class FileBlockStream:
             begin = FIRST_OFFSET
 
     def close(self) -> None:
-        """Nothing to let go of: a file is closed when it has been read."""
+        """Do nothing: a file is closed when it has been read."""
 
     def _begin(self, file: str) -> _File:
         """Read the beginning of a file."""
@@ -170,8 +167,8 @@ class _File:
         self._block_bytes = block_bytes
         with error_context(file=self._name):
             self._content = open_content(file)
-            self._head = bytearray()
-            self.server_id, self.description, self._is_relay_log = self._read_head()
+            self._start = bytearray()
+            self.server_id, self.description, self._is_relay_log = self._read_start()
         self._framer = Framer(own_log_pos=not self._is_relay_log)
 
     def blocks(self, begin: int) -> Iterator[EventBlock]:
@@ -179,7 +176,7 @@ class _File:
         if not self._is_relay_log or begin == FIRST_OFFSET:
             yield from self._read_blocks(begin)
             return
-        # The source's FORMAT_DESCRIPTION stands somewhere before.
+        # The source's FORMAT_DESCRIPTION is somewhere before.
         end = FIRST_OFFSET
         for block in self._read_blocks(FIRST_OFFSET):
             end = block.next_offset
@@ -188,10 +185,10 @@ class _File:
             elif end > begin:
                 yield events_from(block, begin)
         if end < begin:
-            raise self._behind_the_end(begin, end)
+            raise self._after_the_end(begin, end)
 
     def _read_blocks(self, begin: int) -> Iterator[EventBlock]:
-        size, rest = self._content.size, self._go_to(begin)
+        size, rest = self._content.size, self._move_to(begin)
         offset, wanted = begin, 0
         while size is None or offset < size:
             capacity = max(self._block_bytes, wanted, len(rest))
@@ -244,7 +241,7 @@ class _File:
     def _describe(
         self, data: npt.NDArray[np.uint8], frames: Frames, index: int, offset: int
     ) -> None:
-        """Read on by another FORMAT_DESCRIPTION; that of the file's beginning is known."""
+        """Continue by another FORMAT_DESCRIPTION than that at the file's start."""
         if offset == FIRST_OFFSET:
             return
         begin = int(frames.start[index])
@@ -254,7 +251,7 @@ class _File:
             verify_checksum(event, description)
         self.description = description
 
-    def _read_head(self) -> tuple[int, FormatDescription, bool]:
+    def _read_start(self) -> tuple[int, FormatDescription, bool]:
         """Return the file's server id, its FORMAT_DESCRIPTION, and whether it is a relay log.
 
         Raises:
@@ -284,25 +281,25 @@ class _File:
     def _read(self, size: int) -> bytes:
         buffer = memoryview(bytearray(size))
         data = bytes(buffer[: self._content.fill(buffer)])
-        self._head += data
+        self._start += data
         if len(data) < size and self._content.error is not None:
             raise self._content.error
         return data
 
-    def _go_to(self, begin: int) -> memoryview:
-        """Go on reading at an offset; return what was read behind it already."""
-        read = len(self._head)
+    def _move_to(self, begin: int) -> memoryview:
+        """Continue reading at an offset; return what was already read after it."""
+        read = len(self._start)
         if begin > read:
             read += self._content.skip(begin - read)
         if begin > read:
             if self._content.error is not None:
                 raise self._truncated(memoryview(b""), read)
-            raise self._behind_the_end(begin, read)
-        return memoryview(self._head)[begin:]
+            raise self._after_the_end(begin, read)
+        return memoryview(self._start)[begin:]
 
-    def _behind_the_end(self, begin: int, size: int) -> ForeignPositionError:
+    def _after_the_end(self, begin: int, size: int) -> ForeignPositionError:
         return ForeignPositionError(
-            "the position lies behind the end of the file", file=self._name, offset=begin, size=size
+            "the position is after the end of the file", file=self._name, offset=begin, size=size
         )
 
     def _truncated(self, rest: memoryview, offset: int) -> FormatError:

@@ -50,7 +50,7 @@ _REFUSALS: tuple[tuple[str, type[Translated], str], ...] = (
     (
         r"position > file size|impossible position|position < 4",
         ForeignPositionError,
-        f"the position lies outside the server's binlog file: {_OTHER_LOG}",
+        f"the position is outside the server's binlog file: {_OTHER_LOG}",
     ),
     (
         r"more GTIDs than the (source|master) has",
@@ -60,7 +60,7 @@ _REFUSALS: tuple[tuple[str, type[Translated], str], ...] = (
     (
         r"requested to start from GTID|missing the GTID|GTID .* is not in the master",
         ForeignPositionError,
-        f"the server's log does not hold the GTID to start behind: {_OTHER_LOG}",
+        f"the server's log does not hold the GTID to start after: {_OTHER_LOG}",
     ),
     (
         r"same server_uuid|same server_id|same server id",
@@ -131,9 +131,9 @@ _CODES: dict[int, tuple[type[Translated], str]] = {
     1773: (ForeignPositionError, "the server does not understand the GTID set"),
     1941: (ForeignPositionError, "the server does not understand the list of GTIDs"),
     1943: (ForeignPositionError, "the list of GTIDs names a domain twice"),
-    1945: (ForeignPositionError, "the server's log does not hold the GTID to start behind"),
-    1951: (ForeignPositionError, "the server's log does not hold the GTID to start behind"),
-    1955: (ForeignPositionError, "the server's log does not hold the GTID to start behind"),
+    1945: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
+    1951: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
+    1955: (ForeignPositionError, "the server's log does not hold the GTID to start after"),
     4052: (IdentityClashError, "another replica connected with our server id"),
 }
 

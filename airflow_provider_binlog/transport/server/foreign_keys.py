@@ -1,9 +1,9 @@
-"""Foreign keys that change rows of which the log says nothing.
+"""Foreign keys that change rows without row events.
 
 `ON DELETE` and `ON UPDATE` with `CASCADE` or `SET NULL` change the rows that refer to another one.
 MariaDB, and MySQL before 9.6, do it inside InnoDB, and log the statement's own rows alone.
 
-To know them is worth a warning, and no more: a question that fails is told as such.
+They are worth a warning, and no more: a failed query is reported as such.
 
 Source: MySQL 9.7 reference manual, 15.1.24.5 FOREIGN KEY Constraints, and
 `innodb_native_foreign_keys`; MariaDB documentation, Foreign Keys; MariaDB, MDEV-32500;
@@ -22,7 +22,7 @@ from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ TableName = tuple[str, str]
 
 _LOGGED_SINCE = (9, 6)
 _CHANGING = ("CASCADE", "SET NULL")
-# MariaDB opens every table of a database to answer, where it is not asked for one.
+# MariaDB opens every table of a database, unless the query names one.
 _ONE_BY_ONE = 20
 _LOCK_WAIT_SECONDS = 5
 _NAMED_MAX = 10
 
 
 class UnloggedForeignKey(NamedTuple):
-    """A foreign key that changes rows, and has nothing logged of it.
+    """A foreign key that changes rows without row events.
 
     Attributes:
         database: Of the table whose rows are changed.
@@ -66,7 +66,7 @@ class UnloggedForeignKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ForeignKeys:
-    """What is known of foreign keys that change rows without a word in the log.
+    """The known foreign keys that change rows without row events.
 
     Attributes:
         unlogged: In the order of their tables' names.
@@ -91,26 +91,26 @@ def unlogged_foreign_keys(
     captured: Callable[[str, str], bool],
     logged: Collection[TableName] = (),
 ) -> ForeignKeys:
-    """Return the foreign keys of captured tables that change their rows without a word in the log.
+    """Return the foreign keys of captured tables that change their rows without row events.
 
-    It takes SELECT on the tables. Raises no `BinlogError`: that the question failed is in the
-    answer.
+    It takes SELECT on the tables. Raises no `BinlogError`: the result says that a query
+    failed.
 
     Args:
         connect: Opens a connection, which is closed again.
-        captured: Tells by database and name.
+        captured: Whether a table is captured, by database and name.
         logged: Tables that there are, by the log. Those of them that the account may not see are
             named.
     """
     try:
         with closing(connect()) as connection:
-            return _ask(connection, captured, logged)
+            return _find(connection, captured, logged)
     except BinlogError as error:
         # What would be a warning must not stop capture.
-        return ForeignKeys(unknown=f"the server could not be asked: {error}")
+        return ForeignKeys(unknown=f"the server could not be queried: {error}")
 
 
-def _ask(
+def _find(
     connection: Connection,
     captured: Callable[[str, str], bool],
     logged: Collection[TableName],
@@ -119,10 +119,10 @@ def _ask(
     if _are_logged(connection, of):
         return ForeignKeys()
     tables = {name for name in _list_tables(connection) if captured(*name)}
-    ask_for_rules = _ask_mysql if of.flavor is Flavor.MYSQL else _ask_mariadb
+    query_rules = _query_mysql if of.flavor is Flavor.MYSQL else _query_mariadb
     found: list[UnloggedForeignKey] = []
     hidden = set(logged) - tables
-    for name, key, on_delete, on_update in ask_for_rules(connection, tables):
+    for name, key, on_delete, on_update in query_rules(connection, tables):
         if on_delete is None:
             hidden.add(name)
         elif rules := _changing_rules(on_delete, on_update or ""):
@@ -133,7 +133,7 @@ def _ask(
 def _are_logged(connection: Connection, of: ServerVersion) -> bool:
     if of.flavor is Flavor.MARIADB or of.version < _LOGGED_SINCE:
         return False
-    native = ask(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    native = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     return all(str(row["Value"]).upper() != "ON" for row in native)
 
 
@@ -142,7 +142,7 @@ def _why_unknown(tables: Collection[TableName], hidden: Collection[TableName]) -
         names = sorted(map(".".join, hidden))
         more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
         listed = ", ".join(names[:_NAMED_MAX]) + more
-        return f"the account lacks SELECT on {listed}, or they are gone"
+        return f"the account lacks SELECT on {listed}, or they were dropped"
     if not tables:
         return "the account sees none of the tables: if there are any, it lacks SELECT on them"
     return ""
@@ -156,16 +156,16 @@ def _changing_rules(on_delete: str, on_update: str) -> str:
 def _list_tables(connection: Connection) -> Iterator[TableName]:
     # These two columns alone: MariaDB opens no table for them.
     statement = "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name FROM information_schema.TABLES"
-    return ((str(row["db"]), str(row["name"])) for row in ask(connection, statement))
+    return ((str(row["db"]), str(row["name"])) for row in query(connection, statement))
 
 
 # A table, one of its foreign keys, ON DELETE and ON UPDATE; None where they may not be seen.
 _Rules = tuple[TableName, str, str | None, str | None]
 
 
-def _ask_mysql(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
+def _query_mysql(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
     for database in sorted({database for database, _ in tables}):
-        for row in ask(
+        for row in query(
             connection,
             "SELECT TABLE_NAME AS name, CONSTRAINT_NAME AS foreign_key,"
             " DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
@@ -176,14 +176,14 @@ def _ask_mysql(connection: Connection, tables: Collection[TableName]) -> Iterato
                 yield name, row["foreign_key"], row["on_delete"], row["on_update"]
 
 
-def _ask_mariadb(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
+def _query_mariadb(connection: Connection, tables: Collection[TableName]) -> Iterator[_Rules]:
     """Read the rules from the tables' definitions.
 
-    The catalogue shows them only to who has another privilege than SELECT; that there are foreign
-    keys, and on which columns, it shows to everybody who may read those.
+    information_schema shows them only to accounts with another privilege than SELECT. It shows
+    foreign keys and their columns to every account that may read those.
     """
-    ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
-    ask(connection, "SET SESSION sql_quote_show_create = ON")
+    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
+    query(connection, "SET SESSION sql_quote_show_create = ON")
     keys: dict[TableName, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _key_columns(connection, tables):
         if (name := (str(row["db"]), str(row["name"]))) in tables:
@@ -209,16 +209,16 @@ def _key_columns(connection: Connection, tables: Collection[TableName]) -> Itera
     )
     for database, names in by_database.items():
         if len(names) > _ONE_BY_ONE:
-            yield from ask(connection, statement.format(""), database)
+            yield from query(connection, statement.format(""), database)
             continue
         for name in names:
-            yield from ask(connection, statement.format(" AND TABLE_NAME = %s"), database, name)
+            yield from query(connection, statement.format(" AND TABLE_NAME = %s"), database, name)
 
 
 def _definition(connection: Connection, name: TableName) -> str:
-    """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or is gone."""
+    """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or was dropped."""
     try:
-        (row,) = ask(connection, f"SHOW CREATE TABLE {'.'.join(map(_quoted, name))}")
+        (row,) = query(connection, f"SHOW CREATE TABLE {'.'.join(map(_quoted, name))}")
     except AccessDeniedError:
         return ""
     except SourceError as error:

@@ -1,7 +1,7 @@
-"""What a server's catalogue says of tables, and for which place in its log that holds.
+"""Tables as a server's information_schema describes them, and the position for which it does.
 
-A table that was read from may not be altered until the transaction ends: so the tables are read
-from first, no row of them, and what the catalogue says then holds where the log ends then.
+A table that was read from cannot be altered until the transaction ends: so the tables are read
+from first, no row of them, and information_schema is then valid at the end of the log.
 
 Source: MySQL 9.7 reference manual, 10.11.4 Metadata Locking, and 28.3; MariaDB documentation,
 Metadata Locking, and Information Schema Tables.
@@ -21,7 +21,7 @@ from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, parse_type
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
-from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from airflow_provider_binlog.transport.server.version import server_version
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TableName = tuple[str, str]
 
-# The catalogue is asked for so many tables of a database one by one, for more as a whole.
+# Queried one by one for so many tables of a database, for more as a whole.
 _ONE_BY_ONE = 20
 _ROUNDS_MAX = 10
 _LOCK_WAIT_SECONDS = 30
@@ -67,13 +67,13 @@ class ServerTable:
 
 @dataclass(frozen=True)
 class ServerTables:
-    """Tables as they are behind everything before a place in the log, and before all behind it.
+    """Tables as they are at a position: after every event before it.
 
     Attributes:
-        position: The place.
-        tables: By database and name. A table that was asked for and is not among them does not
-            exist there, or the account may not read from it.
-        versioned: Those of them that keep former rows too, `WITH SYSTEM VERSIONING`.
+        position: The position.
+        tables: By database and name. A wanted table that is not among them does not exist
+            there, or the account may not read from it.
+        versioned: Those of them that keep previous rows too, `WITH SYSTEM VERSIONING`.
     """
 
     position: Position
@@ -82,22 +82,22 @@ class ServerTables:
 
 
 def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool]) -> ServerTables:
-    """Return what the catalogue says of the tables that are wanted.
+    """Return the wanted tables as information_schema describes them.
 
     Nobody can alter them meanwhile; readers and writers are not disturbed.
 
     Args:
         connection: Closed by the caller; in no transaction.
-        wanted: Tells by database and name.
+        wanted: Whether a table is wanted, by database and name.
 
     Raises:
-        TableLockedError: Somebody held a table for too long.
+        TableLockedError: Another session held a table for too long.
         SourceError: The server refused.
     """
     with _transaction(connection):
         held: set[TableName] = set()
         hidden: set[TableName] = set()
-        # What is made or renamed before all of them are held is found in the next round.
+        # Tables created or renamed before all of them are held are found in the next round.
         for _ in range(_ROUNDS_MAX):
             kinds = {name: kind for name, kind in _list_tables(connection).items() if wanted(*name)}
             if kinds.keys() <= held | hidden:
@@ -109,7 +109,7 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                 except AccessDeniedError:
                     hidden.add(name)
         else:
-            raise TableLockedError("tables come and go too fast to be listed")
+            raise TableLockedError("tables are created and dropped too fast to be listed")
         position = log_end(connection)
         tables = _read_tables(connection, held & kinds.keys())
         versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
@@ -118,13 +118,13 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    ask(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
-    ask(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     of = server_version(connection)
     if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
-        # The key that the server made up is a column like any other in the log.
-        ask(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
-    ask(connection, "START TRANSACTION READ ONLY")
+        # In the log, a generated invisible primary key is a column like any other.
+        query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    query(connection, "START TRANSACTION READ ONLY")
     try:
         yield
     finally:
@@ -132,7 +132,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
 
 
 def _list_tables(connection: Connection) -> dict[TableName, str]:
-    rows = ask(
+    rows = query(
         connection,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind"
         " FROM information_schema.TABLES",
@@ -145,15 +145,15 @@ def _list_tables(connection: Connection) -> dict[TableName, str]:
 
 
 def _hold(connection: Connection, name: TableName) -> bool:
-    """Read no row from a table; False if it is gone.
+    """Read no row from a table; return False if it was dropped.
 
     Raises:
         AccessDeniedError: The account may not read from it.
-        TableLockedError: Somebody held it for too long.
+        TableLockedError: Another session held it for too long.
         SourceError: The server refused.
     """
     try:
-        ask(connection, f"SELECT 1 FROM {_quoted(name)} LIMIT 0")  # noqa: S608
+        query(connection, f"SELECT 1 FROM {_quoted(name)} LIMIT 0")  # noqa: S608
     except AccessDeniedError:
         raise
     except SourceError as error:
@@ -162,7 +162,7 @@ def _hold(connection: Connection, name: TableName) -> bool:
             return False
         if code == ER.LOCK_WAIT_TIMEOUT:
             raise TableLockedError(
-                "a table cannot be looked at: somebody holds it with LOCK TABLES, or waits to "
+                "a table cannot be read: another session holds it with LOCK TABLES, or waits to "
                 "alter it",
                 table=".".join(name),
                 seconds=_LOCK_WAIT_SECONDS,
@@ -194,7 +194,7 @@ def _table(
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
-    in_order = sorted(rows, key=lambda row: int(row["place"]))
+    in_order = sorted(rows, key=lambda row: int(row["ordinal"]))
     return tuple((str(row["name"]), int(row["prefix"] or 0)) for row in in_order)
 
 
@@ -205,7 +205,7 @@ def _first_unique(connection: Connection, name: TableName) -> tuple[tuple[str, i
     index on a hidden column. Source: sql/table.cc, open_table_from_share; sql/dd_table_share.cc.
     """
     keys: dict[str, list[Row]] = defaultdict(list)
-    for row in ask(connection, f"SHOW INDEX FROM {_quoted(name)}"):
+    for row in query(connection, f"SHOW INDEX FROM {_quoted(name)}"):
         if not int(row["Non_unique"]):
             keys[str(row["Key_name"])].append(row)
     for rows in keys.values():
@@ -282,7 +282,7 @@ def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableNam
         connection,
         names,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS key_name,"
-        " SEQ_IN_INDEX AS place, COLUMN_NAME AS name, SUB_PART AS prefix, NON_UNIQUE AS repeats"
+        " SEQ_IN_INDEX AS ordinal, COLUMN_NAME AS name, SUB_PART AS prefix, NON_UNIQUE AS repeats"
         " FROM information_schema.STATISTICS",
         order="SEQ_IN_INDEX",
     )
@@ -296,17 +296,17 @@ def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableNam
 def _of_tables(
     connection: Connection, names: Collection[TableName], statement: str, *, order: str
 ) -> Iterable[Row]:
-    """Yield what the catalogue says of the tables, in their order."""
+    """Yield the rows of information_schema about the tables, in their order."""
     by_database: dict[str, list[str]] = defaultdict(list)
     for database, table in sorted(names):
         by_database[database].append(table)
     for database, tables in by_database.items():
         where = f"{statement} WHERE TABLE_SCHEMA = %s"
         if len(tables) > _ONE_BY_ONE:
-            rows = ask(connection, f"{where} ORDER BY TABLE_NAME, {order}", database)
+            rows = query(connection, f"{where} ORDER BY TABLE_NAME, {order}", database)
         else:
             one = f"{where} AND TABLE_NAME = %s ORDER BY {order}"
-            rows = [row for table in tables for row in ask(connection, one, database, table)]
+            rows = [row for table in tables for row in query(connection, one, database, table)]
         # Names may differ in case alone.
         yield from (row for row in rows if (row["database"], row["table"]) in names)
 

@@ -1,4 +1,4 @@
-"""Questions to a server in SQL: who it is, where its log ends, whether a position still holds.
+"""SQL queries to a server: its identity, the end of its log, whether a position is still valid.
 
 They take any open PyMySQL connection, of MySQL 5.7 and later or MariaDB 10.6 and later, and change
 nothing on the server.
@@ -20,7 +20,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server.result_sets import Row, ask
+from airflow_provider_binlog.transport.server.result_sets import Row, query
 from airflow_provider_binlog.transport.server.setup import check_setup
 from airflow_provider_binlog.transport.server.version import (
     LOG_IS_OFF,
@@ -82,7 +82,7 @@ def log_end(connection: Connection) -> Position:
         AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
         ServerSetupError: The server writes no binary log.
     """
-    rows = ask(connection, _status_statement(server_version(connection)))
+    rows = query(connection, _status_statement(server_version(connection)))
     if not rows:
         raise ServerSetupError(LOG_IS_OFF)
     return Position(str(rows[0]["File"]), int(rows[0]["Position"]))
@@ -95,7 +95,7 @@ def binary_logs(connection: Connection) -> list[BinaryLog]:
         AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
         ServerSetupError: The server writes no binary log.
     """
-    rows = ask(connection, "SHOW BINARY LOGS")
+    rows = query(connection, "SHOW BINARY LOGS")
     return [BinaryLog(str(row["Log_name"]), int(row["File_size"])) for row in rows]
 
 
@@ -131,12 +131,12 @@ def gtid_executed(connection: Connection) -> str:
     """
     flavor = server_version(connection).flavor
     variable = "gtid_executed" if flavor is Flavor.MYSQL else "gtid_binlog_pos"
-    value = ask(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
+    value = query(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
     return re.sub(r"\s", "", value or "")
 
 
 def gtid_at(connection: Connection, position: Position) -> str | None:
-    """Return the GTIDs executed before a position; None where the server cannot tell.
+    """Return the GTIDs executed before a position; None if the server cannot say.
 
     Only MariaDB can. The answer is None, too, if no event begins at the position. It reads the file
     up to there.
@@ -144,7 +144,7 @@ def gtid_at(connection: Connection, position: Position) -> str | None:
     if server_version(connection).flavor is not Flavor.MARIADB:
         return None
     statement = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
-    value = ask(connection, statement, position.file, position.offset)[0]["gtids"]
+    value = query(connection, statement, position.file, position.offset)[0]["gtids"]
     return None if value is None else re.sub(r"\s", "", value)
 
 
@@ -200,14 +200,14 @@ def check_gtids(connection: Connection, gtids: str) -> None:
 
 
 def _gtid_purged(connection: Connection) -> str:
-    value = ask(connection, "SELECT @@GLOBAL.gtid_purged AS gtids")[0]["gtids"]
+    value = query(connection, "SELECT @@GLOBAL.gtid_purged AS gtids")[0]["gtids"]
     return re.sub(r"\s", "", value or "")
 
 
 def _oldest_list(connection: Connection) -> MariadbGtidPosition:
     """Return where every domain of a MariaDB stood when its oldest file began."""
     oldest = binary_logs(connection)[0].file
-    for event in ask(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
+    for event in query(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
         if event["Event_type"] == "Gtid_list":
             gtids = re.findall(r"(\d+)-(\d+)-(\d+)", str(event["Info"]))
             return MariadbGtidPosition.of((int(a), int(b), int(c)) for a, b, c in gtids)
@@ -237,7 +237,7 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
     if position.file not in sizes:
         if position.coordinates > newest.coordinates:
             raise ForeignPositionError(
-                "the position lies behind the end of the log: "
+                "the position is after the end of the log: "
                 "the log was reset, or the server restored",
                 position=position,
                 log_end=newest,
@@ -249,8 +249,7 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
         )
     if position.offset > sizes[position.file]:
         raise ForeignPositionError(
-            "the position lies behind the end of its file: "
-            "the log was reset, or the server restored",
+            "the position is after the end of its file: the log was reset, or the server restored",
             position=position,
             file_size=sizes[position.file],
         )
@@ -266,7 +265,7 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
     """
     if position.gtid:
         statement = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) AS unknown"
-        unknown = ask(connection, statement, position.gtid)[0]["unknown"]
+        unknown = query(connection, statement, position.gtid)[0]["unknown"]
         if unknown:
             raise ForeignPositionError(
                 "the server has not executed everything before the position: "
@@ -282,7 +281,7 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
     before = position.gtid if position.logged is None else position.logged
     if before and gtid:
         statement = "SELECT GTID_SUBSET(%s, %s) AS known"
-        if ask(connection, statement, gtid[1], before)[0]["known"]:
+        if query(connection, statement, gtid[1], before)[0]["known"]:
             raise ForeignPositionError(
                 "the transaction at the position counts as one before it: the log was reset",
                 position=position,
@@ -293,8 +292,8 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
 def _check_mariadb_history(connection: Connection, position: Position) -> None:
     """Compare the last GTID of each domain with what the log holds before the position.
 
-    Domains that one of the two does not know are passed over, for a domain can be deleted from the
-    log; but not if it is all of them.
+    Domains that one of the two does not know are skipped, since a domain can be deleted from the
+    log; but at least one must be common.
     """
     found = gtid_at(connection, position)
     if found is None:
@@ -344,7 +343,7 @@ def _following_events(connection: Connection, position: Position) -> list[Row]:
     # The file's name is quoted by the driver; FROM takes a literal number only.
     statement = f"SHOW BINLOG EVENTS IN %s FROM {position.offset:d} LIMIT 3"
     try:
-        return ask(connection, statement, position.file)
+        return query(connection, statement, position.file)
     except SourceError as error:
         if error.context.get("code") != _ERROR_WHEN_EXECUTING_COMMAND:
             raise

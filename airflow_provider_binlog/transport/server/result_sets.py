@@ -58,7 +58,7 @@ _CLIENT_ERRORS = range(2000, 3000)
 """PyMySQL's own numbers: it could not connect, or the connection ended."""
 
 
-def ask(connection: pymysql.Connection[Any], statement: str, *arguments: object) -> list[Row]:
+def query(connection: pymysql.Connection[Any], statement: str, *arguments: object) -> list[Row]:
     """Return the rows that `statement` gives, each as a dict by column name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a server is set up for capture; if not, everything that is wrong, and what mends it.
+"""Whether a server is set up for capture; if not, everything that is wrong, and what corrects it.
 
 Source: MySQL 9.7 reference manual, 19.1.6.4 Binary Logging Options and Variables, and 8.2.2
 Privileges Provided by MySQL; MariaDB documentation, GRANT and Replication and Binary Log System
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import ask
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import (
     LOG_IS_OFF,
     ServerVersion,
@@ -34,7 +34,7 @@ class Requirement:
     Attributes:
         name: The variable's name.
         value: What it must be, in capitals.
-        why: What goes wrong otherwise.
+        why: What fails otherwise.
         since: The versions that brought it, where a server without it cannot be captured; None
             where it is fine that the variable does not exist.
     """
@@ -53,7 +53,7 @@ REQUIREMENTS = (
 def check_setup(connection: Connection) -> None:
     """Refuse a server or an account that capture cannot work with, naming all that is wrong.
 
-    Settings are the server's global ones; a session may have its own, which only its events tell.
+    Settings are the server's global ones; a session may have its own, which only its events show.
 
     Raises:
         ServerSetupError: A variable is not as it must be; the text has the statement that sets it.
@@ -93,15 +93,15 @@ def setting_problems(of: ServerVersion, values: dict[str, str]) -> list[str]:
                     f"the server has no {each.name}, {each.why}: it takes {each.since} or later."
                 )
         elif value.upper() != each.value:
-            mend = _set(of, each.name, each.value or "''")
-            problems.append(f"{each.name} is {value}, {each.why}: {mend}")
+            correction = _set(of, each.name, each.value or "''")
+            problems.append(f"{each.name} is {value}, {each.why}: {correction}")
     return problems
 
 
 def _privilege_problems(connection: Connection, asked: ServerVersion) -> list[str]:
     problems = []
     if not _may(connection, "SHOW BINARY LOGS"):
-        problems.append(_lacks(connection, "REPLICATION CLIENT", "asking where the log ends"))
+        problems.append(_lacks(connection, "REPLICATION CLIENT", "reading where the log ends"))
     if asked.flavor is Flavor.MARIADB:
         may_dump = _may_dump_by_grants(connection)
     else:
@@ -118,14 +118,14 @@ def _may_dump_by_grants(connection: Connection) -> bool:
 
     Those of the session's role are among them.
     """
-    lines = [str(next(iter(row.values()))) for row in ask(connection, "SHOW GRANTS")]
+    lines = [str(next(iter(row.values()))) for row in query(connection, "SHOW GRANTS")]
     may = re.compile(r"GRANT (?:.*, )?(?:ALL PRIVILEGES|REPLICATION SLAVE)(?:, .*?)? ON \*\.\* TO ")
     return any(may.match(line) for line in lines)
 
 
 def _may(connection: Connection, statement: str) -> bool:
     try:
-        ask(connection, statement)
+        query(connection, statement)
     except AccessDeniedError:
         return False
     except ServerSetupError:  # the log is off, which the settings have said already
@@ -134,7 +134,7 @@ def _may(connection: Connection, statement: str) -> bool:
 
 
 def _lacks(connection: Connection, privilege: str, purpose: str) -> str:
-    account = str(ask(connection, "SELECT CURRENT_USER() AS account")[0]["account"])
+    account = str(query(connection, "SELECT CURRENT_USER() AS account")[0]["account"])
     user, _, host = account.rpartition("@")
     quoted = "@".join(f"`{part.replace('`', '``')}`" for part in (user, host))
     return f"the account lacks {privilege} for {purpose}: GRANT {privilege} ON *.* TO {quoted};"

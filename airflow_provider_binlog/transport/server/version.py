@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, ask
+from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, query
 
 if TYPE_CHECKING:
     import pymysql
@@ -41,7 +41,7 @@ class ServerVersion:
 
 def server_version(connection: Connection) -> ServerVersion:
     """Return the server's flavor and version."""
-    return parse_version(str(ask(connection, "SELECT VERSION() AS version")[0]["version"]))
+    return parse_version(str(query(connection, "SELECT VERSION() AS version")[0]["version"]))
 
 
 def parse_version(text: str) -> ServerVersion:
@@ -80,7 +80,7 @@ GLOBAL_VARIABLES = (
 def global_variables(connection: Connection) -> dict[str, str]:
     """Return `GLOBAL_VARIABLES` by name, without those that the server does not have."""
     marks = ", ".join(["%s"] * len(GLOBAL_VARIABLES))
-    rows = ask(
+    rows = query(
         connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *GLOBAL_VARIABLES
     )
     return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}

@@ -55,11 +55,11 @@ def binlog_dump(file: str, offset: int, *, server_id: int, flags: int) -> bytes:
     """Return COM_BINLOG_DUMP: the log from a position on; the empty file is the first one.
 
     Raises:
-        UnsupportedError: The position is behind 4 GiB, where this command cannot point.
+        UnsupportedError: The offset is after 4 GiB, which this command cannot express.
     """
     if offset >= 1 << 32:
         raise UnsupportedError(
-            "a position behind 4 GiB: start by GTID, or at a file's beginning",
+            "a position after 4 GiB: start by GTID, or at a file's beginning",
             file=file,
             offset=offset,
         )
@@ -77,7 +77,7 @@ def binlog_dump_gtid(
     """Return COM_BINLOG_DUMP_GTID: what is not in `executed`. MySQL with `gtid_mode=ON` only.
 
     Without a file the server chooses it, and refuses if it has purged what is asked for. With a
-    file it does not check that; with an empty set, this reaches positions behind 4 GiB.
+    file it does not check that; with an empty set, this reaches offsets after 4 GiB.
     The set is written with tags only where it has some: servers before 8.3 read no others.
     """
     name, gtids = file.encode(), executed.encode()
@@ -102,7 +102,7 @@ def session_statements(
         flavor: Of the server.
         heartbeat_seconds: After so much silence the server sends a heartbeat; 0 for never.
         net_write_timeout_seconds: How long the server waits for a reader that does not read.
-        connect_state: MariaDB only: start behind this GTID position, whatever the dump command
+        connect_state: MariaDB only: start after this GTID position, whatever the dump command
             says. A domain left out is sent from its beginning.
     """
     period = int(heartbeat_seconds * 1_000_000_000)

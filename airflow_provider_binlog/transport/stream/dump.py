@@ -1,4 +1,4 @@
-"""What a server sends after a dump command: log events, and what only steers the stream.
+"""What a server sends after a dump command: log events, and events that only control the stream.
 
     artificial ROTATE (file, position) | FORMAT_DESCRIPTION | events … | artificial ROTATE | …
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _EOF = 0xFE
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 # MariaDB repeats its list where a stream by GTID arrives at its start.
-_PASSED_OVER = frozenset({*_HEARTBEATS, EventType.MARIADB_GTID_LIST})
+_SKIPPED = frozenset({*_HEARTBEATS, EventType.MARIADB_GTID_LIST})
 _OFFSET_MASK = 0xFFFFFFFF
 
 
 @dataclass
-class _Place:
-    """Where in the log the stream stands."""
+class _LogOffset:
+    """The offset in the log that the stream has reached."""
 
     file: str = ""
     offset: int = 0
@@ -68,23 +68,23 @@ class Dump:
 
     def __init__(self, packets: PacketReader) -> None:
         self._packets = packets
-        self._place = _Place()
-        self._asked_for: dict[str, Any] = {}
+        self._at = _LogOffset()
+        self._requested: dict[str, Any] = {}
 
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield the log's events from `start` on, until the server has no more.
 
-        The server may begin earlier in the same file: what comes before `start` is passed over.
+        The server may begin earlier in the same file: what comes before `start` is skipped.
 
         Raises:
             ForeignPositionError: No event begins at `start`.
             SourceError: The server ends the stream with an error.
             FormatError: See `checked_block`.
         """
-        self._asked_for = {"file": start.file, "offset": start.offset}
+        self._requested = {"file": start.file, "offset": start.offset}
         for packets, first, last in self._segments():
             block = self._block(packets, first, last)
-            self._place.offset = block.next_offset
+            self._at.offset = block.next_offset
             if block.file != start.file or block.offset[0] >= start.offset:
                 yield block
             elif block.next_offset > start.offset:
@@ -93,7 +93,7 @@ class Dump:
     def first_transaction(self) -> Position:
         """Return where the stream's first transaction begins, or where the log ends without one.
 
-        For a stream that begins by GTID, from which the server leaves out what it was told we have:
+        For a stream that begins by GTID, from which the server leaves out the transactions we have:
         offsets come from the events' own counts, in which a gap of 4 GiB does not show.
 
         Raises:
@@ -104,40 +104,40 @@ class Dump:
             packets = self._read()
             for index in range(len(packets.start)):
                 with error_context(**self._where()):
-                    begins = self._pass(packets, index)
+                    begins = self._advance(packets, index)
                 if begins:
-                    return Position(self._place.file, self._place.offset)
+                    return Position(self._at.file, self._at.offset)
             if self._ended(packets):
-                return Position(self._place.file, self._place.offset)
+                return Position(self._at.file, self._at.offset)
 
-    def _pass(self, packets: Packets, index: int) -> bool:
-        """Stand behind an event, or before it and return True, if it begins a transaction."""
+    def _advance(self, packets: Packets, index: int) -> bool:
+        """Move after an event; or before it, and return True, if it begins a transaction."""
         event, header = _event(packets, index), packets.header[index]
         type_code, log_pos = int(header["type"]), int(header["log_pos"])
-        if self._place.description is not None and type_code != EventType.ROTATE:
-            verify_checksum(event, self._place.description)
+        if self._at.description is not None and type_code != EventType.ROTATE:
+            verify_checksum(event, self._at.description)
         begins = type_code in GROUP_STARTS
-        if _steers(packets.header[index : index + 1])[0]:
-            self._steer(packets, index)
+        if _controls(packets.header[index : index + 1])[0]:
+            self._control(packets, index)
         if type_code == EventType.HEARTBEAT_V2:
-            body = body_of(event, self._place.known())
-            offset = Heartbeat.parse_v2(body, self._place.known()).offset
-            self._place.offset = offset or self._place.offset
+            body = body_of(event, self._at.known())
+            offset = Heartbeat.parse_v2(body, self._at.known()).offset
+            self._at.offset = offset or self._at.offset
         elif log_pos:
             end = log_pos - int(header["size"]) if begins else log_pos
-            self._place.offset += (end - self._place.offset) & _OFFSET_MASK
+            self._at.offset += (end - self._at.offset) & _OFFSET_MASK
         return begins
 
     def _segments(self) -> Iterator[tuple[Packets, int, int]]:
-        """Yield runs of log events, each wholly in one file; follow what lies between them."""
+        """Yield runs of log events, each wholly in one file; follow what is between them."""
         while True:
             packets = self._read()
             first = 0
-            for index in np.flatnonzero(_steers(packets.header)).tolist():
+            for index in np.flatnonzero(_controls(packets.header)).tolist():
                 if index > first:
                     yield packets, first, index
                 with error_context(**self._where()):
-                    of_the_log = self._steer(packets, index)
+                    of_the_log = self._control(packets, index)
                 first = index if of_the_log else index + 1
             if len(packets.start) > first:
                 yield packets, first, len(packets.start)
@@ -157,40 +157,40 @@ class Dump:
             return self._packets.read()
 
     def _where(self) -> dict[str, Any]:
-        if not self._place.file:
-            return self._asked_for
-        return {"file": self._place.file, "offset": self._place.offset}
+        if not self._at.file:
+            return self._requested
+        return {"file": self._at.file, "offset": self._at.offset}
 
     def _block(self, packets: Packets, first: int, last: int) -> EventBlock:
         return checked_block(
             packets.data,
             packets.start[first:last],
             packets.header[first:last],
-            file=self._place.file,
-            description=self._place.known(),
-            offset=self._place.offset,
+            file=self._at.file,
+            description=self._at.known(),
+            offset=self._at.offset,
             neutral_gaps=True,
         )
 
-    def _steer(self, packets: Packets, index: int) -> bool:
-        """Follow an event that steers the stream. Return whether it is one of the log too."""
+    def _control(self, packets: Packets, index: int) -> bool:
+        """Follow an event that controls the stream. Return whether it is one of the log too."""
         event = _event(packets, index)
         type_code = int(packets.header[index]["type"])
         if type_code == EventType.FORMAT_DESCRIPTION:
             description = FormatDescription.parse(event)
-            of_the_log = self._place.offset == FIRST_OFFSET
+            of_the_log = self._at.offset == FIRST_OFFSET
             # A reminder is not as it stands in the file, and in a log without checksums the
             # server leaves it with the checksum that it has there.
             if of_the_log or description.checksum_size:
                 verify_checksum(event, description)
-            self._place.description = description
+            self._at.description = description
             return of_the_log
         if type_code == EventType.ROTATE:
             self._enter(Rotate.parse(_rotate_body(event)))
             return False
-        # What is passed over is looked at first: it might be an event of the log, damaged.
-        verify_checksum(event, self._place.known())
-        if type_code not in _PASSED_OVER:
+        # What is skipped is checked first: it might be a damaged event of the log.
+        verify_checksum(event, self._at.known())
+        if type_code not in _SKIPPED:
             raise FormatError(
                 "an event that is in no file, of a type not known to occur there",
                 **self._where(),
@@ -199,24 +199,26 @@ class Dump:
         return False
 
     def _enter(self, rotate: Rotate) -> None:
-        file = self._place.file
+        file = self._at.file
         if file:
             (log, number), (next_log, next_number) = map(split_file_name, (file, rotate.file))
             if log != next_log or number >= next_number:
-                raise FormatError("the log does not go on there", file=file, next=rotate.file)
-        elif rotate.file != self._asked_for.get("file", rotate.file):
-            raise FormatError("the server sends another file than asked for", sent=rotate.file)
+                raise FormatError(
+                    "the log does not continue in this file", file=file, next=rotate.file
+                )
+        elif rotate.file != self._requested.get("file", rotate.file):
+            raise FormatError("the server sends another file than requested", sent=rotate.file)
         # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
-        self._place = _Place(rotate.file, rotate.offset)
+        self._at = _LogOffset(rotate.file, rotate.offset)
 
 
-def _steers(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+def _controls(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     """Return which events are in no file, or may be."""
     types = header["type"]
-    steers: npt.NDArray[np.bool_] = (header["flags"] & ARTIFICIAL) != 0
+    controls: npt.NDArray[np.bool_] = (header["flags"] & ARTIFICIAL) != 0
     for type_code in (EventType.FORMAT_DESCRIPTION, *_HEARTBEATS):
-        steers |= types == type_code
-    return steers
+        controls |= types == type_code
+    return controls
 
 
 def _event(packets: Packets, index: int) -> memoryview:
@@ -225,6 +227,6 @@ def _event(packets: Packets, index: int) -> memoryview:
 
 
 def _rotate_body(event: memoryview) -> memoryview:
-    """Return an artificial ROTATE's body; only its bytes tell whether it has a checksum."""
+    """Return an artificial ROTATE's body; only its bytes show whether it has a checksum."""
     end = len(event) - (CHECKSUM_SIZE if checksum_matches(event) else 0)
     return event[HEADER_SIZE:end]

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.block_stream import reaches
-from airflow_provider_binlog.transport.server.result_sets import ask, translate
+from airflow_provider_binlog.transport.server.result_sets import query, translate
 from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.dump import Dump
-from airflow_provider_binlog.transport.stream.packets import BLOCK_BYTES, PacketReader
+from airflow_provider_binlog.transport.stream.packets import PacketReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,8 +67,8 @@ class ServerBlockStream:
             server_id: By which the server knows us; another replica's would end that one's
                 stream. By default a high one is drawn for every connection, and for a second
                 one at the same time, always.
-            heartbeat_seconds: After so much silence the server sends a sign of life; earlier where
-                the connection would count as lost before the third.
+            heartbeat_seconds: After so much silence the server sends a heartbeat; earlier if the
+                connection would count as lost before the third.
             silence_seconds_max: After so much silence the connection counts as lost.
             net_write_timeout_seconds: How long the server waits while we do not read.
             block_bytes: Bytes received before they are framed.
@@ -104,8 +105,8 @@ class ServerBlockStream:
     def position_after(self, gtid: str) -> Position:
         """Return where the first transaction begins that is not in a GTID set.
 
-        Its `gtid` is the set given. A set with holes may hold transactions behind that place too:
-        those are in the blocks from there on.
+        Its `gtid` is the set given. A set with holes may hold transactions after that position
+        too: those are in the blocks from there on.
 
         Args:
             gtid: MySQL's set or MariaDB's list of GTIDs, in text; empty for the log's beginning.
@@ -145,7 +146,7 @@ class ServerBlockStream:
             return commands.binlog_dump_gtid(
                 GtidSet(), server_id=server_id, flags=flags, file=start.file, offset=start.offset
             )
-        # No command can point there: have the file from its beginning, and pass over what is known.
+        # No command can express it: read the file from its start, and skip what is known.
         return commands.binlog_dump(start.file, FIRST_OFFSET, server_id=server_id, flags=flags)
 
     def _prepare(
@@ -164,7 +165,7 @@ class ServerBlockStream:
         identity = uuid.uuid4()
         statements.append(f"SET @slave_uuid = '{identity}', @replica_uuid = '{identity}'")
         for statement in statements:
-            ask(connection, statement)
+            query(connection, statement)
         try:
             _send(connection, commands.register_slave(server_id, host=socket.gethostname()[:60]))
             connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
@@ -210,7 +211,7 @@ class ServerBlockStream:
 
 
 def _gtid_mode(connection: Connection) -> str:
-    return str(ask(connection, "SELECT @@GLOBAL.gtid_mode AS mode")[0]["mode"])
+    return str(query(connection, "SELECT @@GLOBAL.gtid_mode AS mode")[0]["mode"])
 
 
 def _send(connection: Connection, command: bytes) -> None:

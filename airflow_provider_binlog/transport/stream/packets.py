@@ -5,9 +5,9 @@ Every event comes in a packet of its own:
     | 3 length of what follows the sequence number | 1 sequence number | 1 status (0) | event |
 
 The socket is read in megabytes, and the packets are found as events are in a file: a server id
-stands 10 bytes behind a packet's first byte, and each packet ends where the next one begins. The
-bytes stay where they are. The five in front of an event, once checked, are overwritten with bytes
-that its checksum does not feel, so that the checksums of a block hold together as in a file.
+is 10 bytes after a packet's first byte, and each packet ends where the next one begins. The
+bytes stay where they are. The five before an event, once checked, are overwritten with bytes
+that do not change its checksum, so that the checksums of a block hold together as in a file.
 
 An event of 16 MiB - 2 bytes or more comes in several packets; it is joined into a block of its own.
 
@@ -26,13 +26,10 @@ import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks import scan
-from airflow_provider_binlog.blocks.block import SLACK
+from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK
 from airflow_provider_binlog.blocks.checksums import NEUTRAL
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX
 from airflow_provider_binlog.errors import FormatError
-
-BLOCK_BYTES = 4 << 20
-"""Read from the socket before events are framed: more no longer fits into the cache."""
 
 _PACKET_HEADER_SIZE = 4
 _PREFIX_SIZE = 5  # with the status byte
@@ -52,7 +49,7 @@ _PACKET = np.dtype(
         "itemsize": _PREFIX_SIZE + HEADER_SIZE,
     }
 )
-"""The front of a packet; the upper byte of `length` is the sequence number."""
+"""The start of a packet; the upper byte of `length` is the sequence number."""
 
 _FRONT = struct.Struct("<IBIBIIIH")
 _SERVER_ID_OFFSET = _PREFIX_SIZE + scan.SERVER_ID_OFFSET
@@ -66,11 +63,11 @@ class Packets:
     """Some consecutive events of a stream, unchecked, and how the stream ends.
 
     Attributes:
-        data: The bytes, `block.SLACK` more than are used. `checksums.NEUTRAL` stands in front of
-            every event.
+        data: The bytes, `block.SLACK` more than are used. `checksums.NEUTRAL` precedes every
+            event.
         start: int64; where each event begins.
         header: Records with the fields of `scan.HEADER`, one per event.
-        reply: The EOF or ERR packet behind the last event; None while the stream goes on.
+        reply: The EOF or ERR packet after the last event; None while the stream continues.
     """
 
     data: npt.NDArray[np.uint8]
@@ -135,18 +132,18 @@ class PacketReader:
                 fronts.append(scan.take(rest_front, chosen))
                 at = int(follows[chosen][-1])
                 continue
-            look = _look(data.data[at:end])
-            if look.server_id is None:
+            next_packet = _peek(data.data[at:end])
+            if next_packet.server_id is None:
                 break
-            if self._scanner.learn(look.server_id):
+            if self._scanner.learn(next_packet.server_id):
                 packet, front = self._candidates(data, at, end)
             parts.append(np.array([at]))
             fronts.append(scan.records(data, parts[-1], _PACKET))
-            at += look.size
-        # An error is kept: what stands before it may be damaged too, and is then the error to tell.
-        self._wanted, self._error = look.wanted, look.error
+            at += next_packet.size
+        # An error is kept: bytes before it may be damaged too, and that error is raised first.
+        self._wanted, self._error = next_packet.wanted, next_packet.error
         starts, headers = scan.join(parts, fronts, _PACKET)
-        return self._checked(data, starts, headers, look.reply), at
+        return self._checked(data, starts, headers, next_packet.reply), at
 
     def _candidates(
         self, data: npt.NDArray[np.uint8], begin: int, end: int
@@ -231,7 +228,7 @@ class PacketReader:
 
 
 def _may_end_with_reply(data: memoryview) -> bool:
-    """Whether the last bytes look like an EOF or ERR packet, behind which nothing comes.
+    """Whether the last bytes look like an EOF or ERR packet, after which nothing comes.
 
     Never False for one that is whole. True inside an event costs no more than a short block.
     """
@@ -251,8 +248,8 @@ def _may_end_with_reply(data: memoryview) -> bool:
 
 
 @dataclass(frozen=True)
-class _Look:
-    """What stands at a place of the stream.
+class _PeekedPacket:
+    """What comes next in the stream.
 
     Attributes:
         server_id: Of the whole event in a packet of `size` bytes; None for anything else, which is
@@ -269,26 +266,28 @@ class _Look:
     error: FormatError | None = None
 
 
-def _look(data: memoryview) -> _Look:
-    """Look at the packet that `data` begins with."""
+def _peek(data: memoryview) -> _PeekedPacket:
+    """Return what the packet is that `data` begins with."""
     has_status = len(data) >= _PREFIX_SIZE
     length = int.from_bytes(data[:3], "little")
     if has_status and length == _LENGTH_MAX:
-        return _Look()
+        return _PeekedPacket()
     size = _PACKET_HEADER_SIZE + length if has_status else _PREFIX_SIZE
     if len(data) < size:
-        return _Look(wanted=size)
+        return _PeekedPacket(wanted=size)
     body = data[_PACKET_HEADER_SIZE:size]
     status = body[0] if length else None
     if status == _STATUS_ERROR or (status == _STATUS_EOF and length < _EOF_END):
-        return _Look(reply=bytes(body))
+        return _PeekedPacket(reply=bytes(body))
     if status != _STATUS_EVENT or length <= HEADER_SIZE:
-        return _Look(error=FormatError("a packet holds no event", length=length, status=status))
+        return _PeekedPacket(
+            error=FormatError("a packet holds no event", length=length, status=status)
+        )
     *_, server_id, event_size, _, _ = _FRONT.unpack_from(data)
     if event_size != length - 1:
         wrong = FormatError("a packet and its event differ in size", length=length, size=event_size)
-        return _Look(error=wrong)
-    return _Look(server_id, size)
+        return _PeekedPacket(error=wrong)
+    return _PeekedPacket(server_id, size)
 
 
 def _out_of_order() -> FormatError:

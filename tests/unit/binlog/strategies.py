@@ -42,7 +42,7 @@ def columns(
     labelled = kind in (ColumnType.ENUM, ColumnType.SET)
     own = ColumnType.VECTOR if flavor is Flavor.MYSQL else ColumnType.GEOMETRY
     text = kind in BLOBS | VARCHARS | {ColumnType.STRING, own}
-    labels = st.lists(st.binary(max_size=5), min_size=1, max_size=4).map(tuple)
+    values = st.lists(st.binary(max_size=5), min_size=1, max_size=4).map(tuple)
     has_collation = (charsets and text) or (full and labelled)
     return TableMapColumn(
         code,
@@ -52,8 +52,8 @@ def columns(
         unsigned=draw(st.booleans()) if signs and kind in NUMERIC else None,
         collation=draw(_COLLATIONS) if has_collation else None,
         name=draw(_NAMES) if full else None,
-        enum_values=draw(labels) if full and kind == ColumnType.ENUM else None,
-        set_members=draw(labels) if full and kind == ColumnType.SET else None,
+        enum_values=draw(values) if full and kind == ColumnType.ENUM else None,
+        set_members=draw(values) if full and kind == ColumnType.SET else None,
         geometry_type=draw(st.integers(0, 7)) if signs and kind == ColumnType.GEOMETRY else None,
         visible=draw(st.booleans()) if full and flavor is Flavor.MYSQL else None,
         vector_dimension=draw(st.integers(1, 16383))
@@ -67,8 +67,8 @@ def table_maps(draw: st.DrawFn, flavor: Flavor) -> TableMap:
     """Return a table as `binlog_row_metadata` of NO_LOG, MINIMAL or FULL logs it."""
     level = draw(st.sampled_from(["NO_LOG", "MINIMAL", "FULL"]))
     minimal, full = level != "NO_LOG", level == "FULL"
-    shape = columns(flavor, signs=minimal, charsets=minimal, full=full)
-    members = draw(st.lists(shape, min_size=1, max_size=20))
+    column = columns(flavor, signs=minimal, charsets=minimal, full=full)
+    members = draw(st.lists(column, min_size=1, max_size=20))
     key = None
     if full and draw(st.booleans()):
         indexes = st.integers(0, len(members) - 1)

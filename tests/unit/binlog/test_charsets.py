@@ -110,7 +110,7 @@ def test_ill_formed_text_is_refused_or_replaced(charset: str, data: bytes) -> No
 
 
 @pytest.mark.parametrize("charset", ["binary", "klingon"])
-def test_what_is_no_text_is_refused(charset: str) -> None:
+def test_invalid_byte_sequences_are_refused(charset: str) -> None:
     with pytest.raises(UnsupportedError, match=charset):
         decode_text(b"", charset)
 

@@ -21,7 +21,7 @@ UNTAGGED = bytes.fromhex(
     "0100000000000000 0600000000000000 0700000000000000 0800000000000000"
 )
 
-# The mark 01 ... 01 around the count 2; no tag, 1-51; then tag "abc_1" (5 << 1), 1.
+# The bytes 01 ... 01 around the count 2; no tag, 1-51; then tag "abc_1" (5 << 1), 1.
 TAGGED = bytes.fromhex(
     "0102000000000001"
     "4f1e6f83e4ef11f09d0c0242ac110002 00 0100000000000000 0100000000000000 3400000000000000"

@@ -1,4 +1,4 @@
-"""SQL types: what DESCRIBE prints, as far as the TABLE_MAP tells."""
+"""SQL types: what DESCRIBE prints, as far as the TABLE_MAP contains it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from airflow_provider_binlog.blocks.checksums import INTACT, NEUTRAL, first_dama
 RUN = checksums._RUN_BYTES
 
 
-def sealed(*bodies: bytes, front: bytes = b"") -> tuple[bytearray, list[int], list[int]]:
+def checksummed(*bodies: bytes, front: bytes = b"") -> tuple[bytearray, list[int], list[int]]:
     """Return events with their checksums, and where they begin and how long they are."""
     data, start, size = bytearray(), [], []
     for body in bodies:
@@ -35,9 +35,9 @@ def check(data: bytearray, start: list[int], size: list[int]) -> int | None:
 
 
 def test_a_crc_over_its_own_trailer_is_a_constant() -> None:
-    data, _, _ = sealed(b"123456789")
+    data, _, _ = checksummed(b"123456789")
 
-    # The check value of CRC-32/ISO-HDLC in the catalogue of parametrised CRC algorithms.
+    # The check value of CRC-32/ISO-HDLC.
     assert data[-4:] == (0xCBF43926).to_bytes(4, "little")
     assert zlib.crc32(data) == INTACT == 0x2144DF1C
 
@@ -48,18 +48,18 @@ def test_neutral_bytes_leave_the_crc_of_what_follows() -> None:
 
 
 def test_no_events_are_intact() -> None:
-    assert check(*sealed()) is None
+    assert check(*checksummed()) is None
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=60))
 def test_intact_events_pass(bodies: list[bytes]) -> None:
-    assert check(*sealed(*bodies)) is None
-    assert check(*sealed(*bodies, front=NEUTRAL)) is None
+    assert check(*checksummed(*bodies)) is None
+    assert check(*checksummed(*bodies, front=NEUTRAL)) is None
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=60), st.data())
 def test_one_damaged_byte_is_found_in_its_event(bodies: list[bytes], draw: st.DataObject) -> None:
-    data, start, size = sealed(*bodies)
+    data, start, size = checksummed(*bodies)
     at = draw.draw(st.integers(0, len(data) - 1))
     data[at] ^= draw.draw(st.integers(1, 255))
 
@@ -81,7 +81,7 @@ def test_one_damaged_byte_is_found_in_its_event(bodies: list[bytes], draw: st.Da
     ],
 )
 def test_events_around_the_bounds_of_a_run(lengths: list[int]) -> None:
-    data, start, size = sealed(*(bytes(length) for length in lengths))
+    data, start, size = checksummed(*(bytes(length) for length in lengths))
 
     assert check(data, start, size) is None
     for index in {0, len(lengths) // 2, len(lengths) - 1}:
@@ -91,7 +91,7 @@ def test_events_around_the_bounds_of_a_run(lengths: list[int]) -> None:
 
 
 def test_the_first_of_several_damaged_events_is_named() -> None:
-    data, start, size = sealed(*(bytes(1000) for _ in range(200)))
+    data, start, size = checksummed(*(bytes(1000) for _ in range(200)))
     data[start[150]] ^= 1
     data[start[70]] ^= 1
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.payloads import PayloadLimit
 from airflow_provider_binlog.changes import FILE, POSITION, ROW
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
@@ -49,7 +50,7 @@ MARIADB_INSERT = insert(A, [1, 2, 3], version=1)
 
 
 def expand(
-    files: Files, cut: dict[str, list[int]] | None = None, **limits: int
+    files: Files, cut: dict[str, list[int]] | None = None, **limits: Any
 ) -> Iterator[EventBlock]:
     expander = Expander(**limits)
     for name, file in files.items():
@@ -58,7 +59,7 @@ def expand(
 
 
 def events_of(blocks: Iterator[EventBlock]) -> list[tuple[Any, ...]]:
-    """Return of each event all but where it is; no FORMAT_DESCRIPTION, which tells of checksums."""
+    """Return every event without its offset; no FORMAT_DESCRIPTION, which has the checksums."""
     return [
         (
             block.file,
@@ -164,7 +165,11 @@ def rows(store: FsspecStore, manifest: Manifest) -> list[Any]:
             for part in table.parts
         ]
         ordered = sorted(
-            (row[ROW], table.schema(schema), {key: row[key] for key in row if key not in PLACES})
+            (
+                row[ROW],
+                table.schema(schema),
+                {key: row[key] for key in row if key not in POSITION_COLUMNS},
+            )
             for part, schema in parts
             for row in part.to_pylist()
         )
@@ -172,7 +177,7 @@ def rows(store: FsspecStore, manifest: Manifest) -> list[Any]:
     return found
 
 
-PLACES = {FILE, POSITION, ROW}
+POSITION_COLUMNS = {FILE, POSITION, ROW}
 
 
 def test_events_are_counted_as_logged_and_inside_transactions() -> None:
@@ -262,17 +267,17 @@ ZEROS = b"\0" * 19
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (payload(zstd(PACKED), len(PACKED) + 1), "another size than it says"),
-        (payload(zstd(PACKED), len(PACKED) - 1), "another size than it says"),
+        (payload(zstd(PACKED), len(PACKED) + 1), "not have the size that it declares"),
+        (payload(zstd(PACKED), len(PACKED) - 1), "not have the size that it declares"),
         (payload(zstd(PACKED)[:-5], len(PACKED)), "is damaged"),
         (payload(b"nothing of the kind", len(PACKED)), "is damaged"),
         (payload(zstd(PACKED) + b"more", len(PACKED)), "is damaged"),
-        (payload(zstd(PACKED[:-1]), len(PACKED) - 1), "breaks off inside an event"),
-        (payload(zstd(PACKED + ZEROS), len(PACKED) + 19), "breaks off inside an event"),
-        (payload(zstd(PACKED + b"x"), len(PACKED) + 1), "breaks off inside an event"),
+        (payload(zstd(PACKED[:-1]), len(PACKED) - 1), "ends inside an event"),
+        (payload(zstd(PACKED + ZEROS), len(PACKED) + 19), "ends inside an event"),
+        (payload(zstd(PACKED + b"x"), len(PACKED) + 1), "ends inside an event"),
         (payload(zstd(b""), 0), "without events"),
-        (payload(zstd(PACKED), len(PACKED), packed_size=1), "another size than it says"),
-        (HUGE, "breaks off inside an event"),
+        (payload(zstd(PACKED), len(PACKED), packed_size=1), "not have the size that it declares"),
+        (HUGE, "ends inside an event"),
         *[
             (payload(zstd(data), len(data)), "cannot be part of a compressed transaction")
             for data in (
@@ -285,7 +290,7 @@ ZEROS = b"\0" * 19
     ],
 )
 @pytest.mark.parametrize("block_bytes", [1, 4 << 20])
-def test_a_payload_that_is_not_what_it_says_is_refused_by_its_place(
+def test_a_payload_with_false_sizes_is_refused_with_its_offset(
     event: Made, reason: str, block_bytes: int
 ) -> None:
     good = payload(zstd(PACKED), len(PACKED))
@@ -302,12 +307,12 @@ def test_a_payload_that_is_not_what_it_says_is_refused_by_its_place(
 def test_two_payloads_that_make_up_for_one_another_are_refused() -> None:
     short, long = payload(zstd(PACKED), len(PACKED) - 1), payload(zstd(PACKED), len(PACKED) + 1)
 
-    with pytest.raises(FormatError, match="another size than it says"):
+    with pytest.raises(FormatError, match="not have the size that it declares"):
         list(expand(a_log(START, short, START, long)))
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_bomb_is_refused_before_it_goes_off(declared: bool) -> None:
+def test_a_decompression_bomb_is_refused_early(declared: bool) -> None:
     event = builder.event(EventType.ROWS_QUERY, bytes(1 << 20), checksum=False)
     data = event * 300
     packed = zstd(data)
@@ -316,7 +321,7 @@ def test_a_bomb_is_refused_before_it_goes_off(declared: bool) -> None:
 
     blocks: list[EventBlock] = []
     with pytest.raises(FormatError, match="more than any transaction") as caught:
-        blocks.extend(expand(files, payload_bytes=10 << 20, payload_ratio=100))
+        blocks.extend(expand(files, payload_limit=PayloadLimit(size_max=10 << 20, ratio_max=100)))
 
     assert len(events_of(iter(blocks))) <= (1 if declared else 12)
     assert caught.value.context["offset"] == files[NAME].offsets[3]
@@ -363,12 +368,12 @@ def test_both_versions_of_rows_events_are_read(version: int, kind: str) -> None:
 @pytest.mark.parametrize(
     ("packed", "kind", "reason"),
     [
-        (compressed(b"x" * 50, size=49), FormatError, "another size than it says"),
-        (compressed(b"x" * 50, size=51), FormatError, "another size than it says"),
-        (compressed(b"x" * 50) + b"more", FormatError, "another size than it says"),
-        (compressed(b"x" * 50)[:-3], FormatError, "another size than it says"),
+        (compressed(b"x" * 50, size=49), FormatError, "not have the size that it declares"),
+        (compressed(b"x" * 50, size=51), FormatError, "not have the size that it declares"),
+        (compressed(b"x" * 50) + b"more", FormatError, "not have the size that it declares"),
+        (compressed(b"x" * 50)[:-3], FormatError, "not have the size that it declares"),
         (compressed(b"x" * 50)[:2] + bytes(20), FormatError, "is damaged"),
-        (compressed(b"x" * 50, size=1 << 40), FormatError, "as large as this one says"),
+        (compressed(b"x" * 50, size=1 << 40), FormatError, "declares a size that no event has"),
         (compressed(b"x" * 50, algorithm=1), UnsupportedError, "upgrade this package"),
         (b"", UnsupportedError, "upgrade this package"),
         (bytes(20), UnsupportedError, "upgrade this package"),
@@ -404,7 +409,7 @@ def test_both_families_in_one_file_are_refused() -> None:
             list(expand(a_log(*events, flavor=Flavor.MARIADB)))
 
 
-def test_bytes_behind_a_block_of_compressed_events_do_not_grow() -> None:
+def test_bytes_after_a_block_of_compressed_events_do_not_grow() -> None:
     """A block that unpacks to much more than it is comes out in several."""
     note = single_event(query("GRANT " + "x" * 100_000))
     files = a_log(*[MARIADB_START, note] * 50, flavor=Flavor.MARIADB)

@@ -120,7 +120,7 @@ def test_columns() -> None:
     assert bytes(block.body(1)) == b"other"
 
 
-def test_positions_go_on_behind_4_gib_where_the_events_wrap() -> None:
+def test_offsets_continue_after_4_gib_where_log_pos_wraps() -> None:
     begin = (1 << 32) - 30
     events = log([(1, bytes(10))] * 3, position=begin)
 
@@ -178,7 +178,7 @@ def test_an_event_elsewhere_than_its_header_says_is_refused() -> None:
         read(b"".join(events), position=8)
 
 
-def test_a_log_without_checksums_checks_places_alone() -> None:
+def test_a_log_without_checksums_checks_offsets_alone() -> None:
     data = bytearray(b"".join(log([(1, b"row")] * 3, checksum=False)))
     data[20] ^= 1
 

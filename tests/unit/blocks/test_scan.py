@@ -1,4 +1,4 @@
-"""The chain of events among places that look like events."""
+"""The chain of events among offsets that look like events."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_every_server_id_is_found(data: bytes, ids: set[int], begin: int) -> Non
 
     found = scanner.find(np.frombuffer(octets, dtype=np.uint8), begin, len(octets)).tolist()
 
-    places = range(begin, len(octets) - 3)
-    assert found == [at for at in places if int.from_bytes(octets[at : at + 4], "little") in ids]
+    offsets = range(begin, len(octets) - 3)
+    assert found == [at for at in offsets if int.from_bytes(octets[at : at + 4], "little") in ids]
 
 
 def test_ids_are_found_across_the_pieces_that_are_compared_at_once(

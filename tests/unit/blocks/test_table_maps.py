@@ -76,9 +76,9 @@ def read(
                 i for i, kind in enumerate(block.type.tolist()) if kind in ROWS
             ]
             for event, index in zip(rows.tolist(), table.tolist(), strict=True):
-                shape = None if index == NO_TABLE else tables.table_maps[index]
+                table_map = None if index == NO_TABLE else tables.table_maps[index]
                 at = int(block.offset[event])
-                found.append((name, at, shape and replace(shape, table_id=0)))
+                found.append((name, at, table_map and replace(table_map, table_id=0)))
     return found, None
 
 
@@ -92,7 +92,7 @@ def check(files: Sequence[Sequence[Made]], flavor: Flavor, data: st.DataObject) 
     found, refused = read(written, {name: data.draw(cuts(file)) for name, file in written.items()})
 
     assert refused == missing
-    # Of a block that is refused nothing is told.
+    # Nothing is returned of a block that is refused.
     assert found == (expected if missing is None else expected[: len(found)])
 
 

@@ -119,7 +119,7 @@ def test_what_comes_before_a_damaged_event_is_printed(
     [
         (["events", "/nowhere/binlog.000001"], "/nowhere/binlog.000001: No such file"),
         (["events", "binlog.000001"], "binlog.000001: No such file"),
-        (["events", "/"], "no binlog lies there"),
+        (["events", "/"], "there is no binlog"),
         (["events", sys.executable], "not a binlog file"),
         (["rows", "mysql://root@127.0.0.1:1"], "127.0.0.1:1"),
         (["status", "http://db"], "not the address of a server: http://db"),

@@ -84,7 +84,7 @@ def test_a_url_is_whatever_fsspec_reaches(folder: Path, capsys: pytest.CaptureFi
     ("lost", "source", "says"),
     [
         (NAMES[1] + ".gz", "", "not consecutive"),
-        (None, "/relay.*", "no binlog lies there"),
+        (None, "/relay.*", "there is no binlog"),
         (None, "/nowhere/", "No such file"),
         (None, "/binlog.000012.gz", "binlog.000012.gz: No such file"),
     ],

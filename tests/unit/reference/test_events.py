@@ -53,7 +53,7 @@ def test_a_file_cut_anywhere_is_truncated_except_between_events() -> None:
     assert whole == 4
 
 
-def test_a_damaged_event_is_named_by_its_place() -> None:
+def test_a_damaged_event_is_named_by_its_offset() -> None:
     file = small_file()
     data = bytearray(bytes(file))
     data[file.offsets[2] + 30] ^= 1

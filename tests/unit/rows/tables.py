@@ -95,14 +95,14 @@ def _text(column: TableMapColumn, codec: str, alphabet: st.SearchStrategy[str], 
 
 
 def _labelled(kind: ColumnType, count: int) -> Kind:
-    labels = tuple(f"l{number}é".encode() for number in range(count))
-    texts = [label.decode() for label in labels]
+    values = tuple(f"l{number}é".encode() for number in range(count))
+    texts = [value.decode() for value in values]
     if kind == ColumnType.ENUM:
-        column = wire.column(kind, b"\x02" if count > 255 else b"\x01", enum_values=labels)
+        column = wire.column(kind, b"\x02" if count > 255 else b"\x01", enum_values=values)
         numbers = st.integers(0, count)
         return Kind(column, numbers.map(lambda value: (value, ["", *texts][value])))
     size = (count + 7) // 8
-    column = wire.column(kind, bytes([size if size <= 4 else 8]), set_members=labels)
+    column = wire.column(kind, bytes([size if size <= 4 else 8]), set_members=values)
 
     def pair(mask: int) -> tuple[int, str]:
         return mask, ",".join(text for bit, text in enumerate(texts) if mask >> bit & 1)
@@ -139,7 +139,7 @@ def _pads(size: int) -> Kind:
     return Kind(column, data.map(lambda value: (value.rstrip(b"\0"), value.ljust(size, b"\0"))))
 
 
-def _told_by_catalogue(data_type: str, size: int, show: Callable[[bytes], str]) -> Kind:
+def _known_from_information_schema(data_type: str, size: int, show: Callable[[bytes], str]) -> Kind:
     column = replace(wire.char(size, collation=wire.BINARY), data_type=data_type)
     data = st.binary(min_size=size, max_size=size) | st.sampled_from([bytes(size), b"\xff" * size])
     return Kind(column, data.map(lambda value: (value.rstrip(b"\0"), show(value))))
@@ -254,8 +254,8 @@ def kinds() -> st.SearchStrategy[Kind]:
         for size in (1, 2, 3, 4)
     ]
     fixed += [
-        _told_by_catalogue("uuid", 16, lambda value: str(uuid.UUID(bytes=value))),
-        _told_by_catalogue("inet4", 4, lambda value: str(ipaddress.IPv4Address(value))),
+        _known_from_information_schema("uuid", 16, lambda value: str(uuid.UUID(bytes=value))),
+        _known_from_information_schema("inet4", 4, lambda value: str(ipaddress.IPv4Address(value))),
         _vector(wire.column(ColumnType.VECTOR, b"\x04", vector_dimension=5)),
         _vector(replace(wire.varchar(12, collation=wire.BINARY), data_type="vector")),
         _vector(replace(wire.varchar(400, collation=wire.BINARY), data_type="vector")),

@@ -100,11 +100,11 @@ def logs(draw: st.DrawFn) -> Log:
     """Draw a table and events of it, whose images hold all columns or some."""
     columns = draw(st.lists(kinds(), min_size=1, max_size=12))
     key = draw(st.lists(st.integers(0, len(columns) - 1), unique=True, max_size=3))
-    shape = wire.table(*(kind.column for kind in columns), key=key)
+    table_map = wire.table(*(kind.column for kind in columns), key=key)
     row = st.tuples(*(kind.values | st.just((None, None)) for kind in columns))
     some = st.sets(st.integers(0, len(columns) - 1), min_size=1).map(sorted)
     held = st.just(list(range(len(columns)))) | st.just(sorted(key) or [0]) | some
-    log = Log(compile_layout(shape), None, [])  # type: ignore[arg-type]  # below
+    log = Log(compile_layout(table_map), None, [])  # type: ignore[arg-type]  # below
     events = []
     for _ in range(draw(st.integers(1, 5))):
         kind = draw(st.sampled_from([INSERT, UPDATE, DELETE]))
@@ -125,7 +125,7 @@ def logs(draw: st.DrawFn) -> Log:
                 if code == EventType.PARTIAL_UPDATE_ROWS and change == 2:
                     images += b"\x00"
                 written = [value for value, _ in values]
-                images += wire.some_image(shape, written, columns_held, padding=padding)
+                images += wire.some_image(table_map, written, columns_held, padding=padding)
                 known = set(sets[0]) | set(columns_held)
                 read = (value if c in known else None for c, (_, value) in enumerate(values))
                 log.expected.append((change, tuple(sorted(known)), tuple(read)))
@@ -202,7 +202,7 @@ def test_batches_do_not_show(log: Log, data: st.DataObject) -> None:
     assert whole == [*first, *((row[0] + cut, *row[1:]) for row in second)]
 
 
-SHAPE = wire.table(
+TABLE_MAP = wire.table(
     wire.column(ColumnType.LONG),
     wire.varchar(300),
     wire.column(ColumnType.NEWDECIMAL, b"\x0a\x02"),
@@ -214,7 +214,7 @@ ROW = wire.image_of_bytes([b"\1\0\0\0", b"\2\0hi", b"\x80\0\0\0\7", b"\4\0\0\0te
 
 
 def cut(event: bytes, size: int) -> RowsEvents:
-    """Return the first bytes of an event, with bytes of another one behind them."""
+    """Return the first bytes of an event, with bytes of another one after them."""
     whole = wire.rows_events(event, event)
     return RowsEvents(whole.data, whole.start[:1], whole.start[:1] + size, whole.type[:1])
 
@@ -222,7 +222,7 @@ def cut(event: bytes, size: int) -> RowsEvents:
 @pytest.mark.parametrize("few", [1, 1000])
 @pytest.mark.parametrize("kind", [INSERT, UPDATE, DELETE])
 def test_cut_anywhere_is_truncated(kind: EventType, few: int) -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     event = wire.event(kind, 5, ROW * 2)
     row_ends = {len(event), len(event) - 2 * len(ROW)}
     if kind != UPDATE:
@@ -251,7 +251,7 @@ def test_any_rows_give_what_the_plain_decoder_gives(
     limits: contextlib.AbstractContextManager[None],
     keep: BeforeImages,
 ) -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     other = wire.event(kind, 5, body, present=present)
     events = wire.rows_events(wire.event(INSERT, 5, ROW * 2), other)
 
@@ -275,8 +275,8 @@ def test_any_flipped_byte_gives_a_value_or_a_documented_error(
     layout, events = log.layout, log.events
     changed = events.data.copy()
     event = data.draw(st.integers(0, len(events) - 1))
-    place = data.draw(st.integers(int(events.start[event]) + 19, int(events.end[event]) - 1))
-    changed[place] = data.draw(st.integers(0, 255))
+    offset = data.draw(st.integers(int(events.start[event]) + 19, int(events.end[event]) - 1))
+    changed[offset] = data.draw(st.integers(0, 255))
     damaged = RowsEvents(changed, events.start, events.end, events.type)
 
     plain = outcome(lambda: decode_plainly(layout, damaged))
@@ -285,7 +285,7 @@ def test_any_flipped_byte_gives_a_value_or_a_documented_error(
     if isinstance(plain, DecodedRows) and isinstance(fast, DecodedRows):
         assert_same(fast, plain)
     else:
-        # Of two things that are wrong either may be told.
+        # Of two things that are wrong either may be raised.
         assert isinstance(fast, FormatError) or (
             isinstance(fast, BinlogError) and isinstance(plain, BinlogError)
         )
@@ -300,7 +300,7 @@ def outcome(work: Callable[[], DecodedRows]) -> DecodedRows | BinlogError:
 
 
 def test_the_codes_are_the_change_types_in_order() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     events = wire.rows_events(
         wire.event(INSERT, 5, ROW), wire.event(UPDATE, 5, ROW * 2), wire.event(DELETE, 5, ROW)
     )
@@ -315,7 +315,7 @@ def test_the_codes_are_the_change_types_in_order() -> None:
 
 
 def test_rows_are_placed_in_their_event() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     event = wire.event(UPDATE, 5, ROW * 4)
     decoded = decode(layout, wire.rows_events(event, event))
 
@@ -325,7 +325,7 @@ def test_rows_are_placed_in_their_event() -> None:
 
 
 def test_no_events_give_empty_columns() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     nothing = wire.rows_events(wire.event(INSERT, 5, ROW)).slice(0, 0)
 
     for events in (nothing, wire.rows_events(wire.event(INSERT, 5, b""))):
@@ -354,7 +354,7 @@ def test_no_rows_of_every_kind_of_column() -> None:
 
 
 def test_spare_bytes_may_be_missing() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     events = wire.rows_events(wire.event(INSERT, 5, ROW), slack=0)
     exact = RowsEvents(events.data[: int(events.end[0])], events.start, events.end, events.type)
 
@@ -362,7 +362,7 @@ def test_spare_bytes_may_be_missing() -> None:
 
 
 def test_an_error_counts_events_from_the_first() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     good, bad = wire.event(INSERT, 5, ROW), wire.event(INSERT, 5, ROW[:-1])
 
     with small_limits(1, 1), pytest.raises(TruncatedError, match="event=2"):
@@ -371,7 +371,7 @@ def test_an_error_counts_events_from_the_first() -> None:
 
 @pytest.mark.parametrize("kind", [0, EventType.TABLE_MAP, EventType.PRE_GA_WRITE_ROWS, 255])
 def test_an_event_of_another_type_is_refused(kind: int) -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     events = wire.rows_events(wire.event(INSERT, 5, ROW))
     other = RowsEvents(events.data, events.start, events.end, np.array([kind], dtype=np.uint8))
 
@@ -381,7 +381,7 @@ def test_an_event_of_another_type_is_refused(kind: int) -> None:
 
 
 def test_events_out_of_order_are_refused() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     events = wire.rows_events(wire.event(INSERT, 5, ROW), wire.event(INSERT, 5, ROW))
     turned = RowsEvents(events.data, events.start[::-1], events.end[::-1], events.type)
 
@@ -403,7 +403,7 @@ def test_a_wide_table_with_nulls_everywhere() -> None:
 
 
 def test_many_events_of_different_lengths() -> None:
-    layout = compile_layout(SHAPE)
+    layout = compile_layout(TABLE_MAP)
     counts = [1, 40, 3, *([2] * 30), 17, 5, 1]
     events = wire.rows_events(*(wire.event(INSERT, 5, ROW * count) for count in counts))
     decoded = decode(layout, events)

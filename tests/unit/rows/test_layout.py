@@ -73,7 +73,7 @@ def test_columns_without_names_are_numbered() -> None:
     assert layout.schema.names == ["@1", "@2"]
 
 
-def test_a_layout_goes_to_another_process() -> None:
+def test_a_layout_pickles() -> None:
     layout = pickle.loads(pickle.dumps(compile_layout(NAMED)))
 
     assert layout.schema == compile_layout(NAMED).schema
@@ -87,12 +87,12 @@ def test_a_layout_goes_to_another_process() -> None:
     ],
 )
 def test_types_that_are_not_decoded(kind: ColumnType, metadata: bytes) -> None:
-    shape = wire.table(wire.column(kind, metadata, name="doc"))
+    table_map = wire.table(wire.column(kind, metadata, name="doc"))
 
     with pytest.raises(
         UnsupportedError, match=rf"leave the table out.*{kind.name}.*table=shop.orders, column=doc"
     ):
-        compile_layout(shape)
+        compile_layout(table_map)
 
 
 @pytest.mark.parametrize("kind", [ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP])
@@ -129,7 +129,7 @@ def test_no_such_size_of_a_length(size: int) -> None:
 @pytest.mark.parametrize("group_bytes", [1, 10**6])
 def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
     # MariaDB's default, binlog_row_metadata=NO_LOG.
-    shape = wire.table(
+    table_map = wire.table(
         wire.column(ColumnType.LONG, unsigned=None, collation=None),
         wire.column(ColumnType.NEWDECIMAL, b"\x04\x01", unsigned=None, collation=None),
         replace(wire.varchar(20), collation=None),
@@ -141,8 +141,8 @@ def test_looking_at_a_log_that_leaves_out_everything(group_bytes: int) -> None:
         [7, None, b"\xff\x00", 0, 2**63],
         [None, None, None, None, None],
     ]
-    layout = compile_layout(shape, allow_missing_metadata=True)
-    events = [wire.event(EventType.WRITE_ROWS, 5, wire.image(shape, row)) for row in rows]
+    layout = compile_layout(table_map, allow_missing_metadata=True)
+    events = [wire.event(EventType.WRITE_ROWS, 5, wire.image(table_map, row)) for row in rows]
     with patch.object(decode_module, "GROUP_BYTES", group_bytes):
         decoded = decode(layout, wire.rows_events(*events))
 

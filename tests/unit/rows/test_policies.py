@@ -1,4 +1,4 @@
-"""What becomes of values that a lake's types do not hold."""
+"""How values are staged that no lake type holds."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ NO_ZERO_DATES = Policies(zero_dates=ZeroDates.FAIL)
 POLICIES = st.builds(Policies, st.sampled_from(ZeroDates), st.sampled_from(InvalidText))
 
 
-def events_of(shape: Any, *rows: list[Any]) -> Any:
-    images = (wire.image(shape, row) for row in rows)
-    width = len(shape.columns)
+def events_of(table_map: Any, *rows: list[Any]) -> Any:
+    images = (wire.image(table_map, row) for row in rows)
+    width = len(table_map.columns)
     return wire.rows_events(*(wire.event(EventType.WRITE_ROWS, width, each) for each in images))
 
 
@@ -50,16 +50,16 @@ def events_of(shape: Any, *rows: list[Any]) -> Any:
 def test_both_decoders_agree_under_every_policy(
     columns: list[Any], policies: Policies, data: st.DataObject
 ) -> None:
-    shape = wire.table(*(kind.column for kind in columns))
+    table_map = wire.table(*(kind.column for kind in columns))
     row = st.tuples(*(kind.values | st.just((None, None)) for kind in columns))
     rows = [[value for value, _ in each] for each in data.draw(st.lists(row, max_size=6))]
-    events = events_of(shape, *rows)
+    events = events_of(table_map, *rows)
     if len(events):  # damage, or not
         changed = events.data.copy()
-        place = data.draw(st.integers(int(events.start[0]) + 32, int(events.end[-1])))
-        changed[place] = data.draw(st.integers(0, 255))
+        offset = data.draw(st.integers(int(events.start[0]) + 32, int(events.end[-1])))
+        changed[offset] = data.draw(st.integers(0, 255))
         events = type(events)(changed, events.start, events.end, events.type)
-    layout = compile_layout(shape, policies=policies)
+    layout = compile_layout(table_map, policies=policies)
 
     outcomes: list[Any] = []
     for decoder in (decode, decode_plainly):
@@ -78,8 +78,8 @@ def test_both_decoders_agree_under_every_policy(
         assert fast.invalid_text == plain.invalid_text
 
 
-def test_a_layout_with_policies_goes_to_another_process() -> None:
-    shape = wire.table(
+def test_a_layout_with_policies_pickles() -> None:
+    table_map = wire.table(
         wire.column(ColumnType.DATE),
         wire.varchar(40),
         wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"\xff", b"b")),
@@ -87,11 +87,11 @@ def test_a_layout_with_policies_goes_to_another_process() -> None:
     )
     for policies in (REPLACE, BINARY, NO_ZERO_DATES, Policies(zero_dates=ZeroDates.TEXT)):
         if policies is NO_ZERO_DATES:
-            shape = wire.table(*shape.columns[:2])
-        layout = pickle.loads(pickle.dumps(compile_layout(shape, policies=policies)))
+            table_map = wire.table(*table_map.columns[:2])
+        layout = pickle.loads(pickle.dumps(compile_layout(table_map, policies=policies)))
 
         assert layout.policies == policies
-        assert layout.schema == compile_layout(shape, policies=policies).schema
+        assert layout.schema == compile_layout(table_map, policies=policies).schema
 
 
 # ------------------------------------------------------------------- zero dates
@@ -108,10 +108,10 @@ def test_a_layout_with_policies_goes_to_another_process() -> None:
 def test_a_zero_date_is_refused_where_it_stands(column: TableMapColumn) -> None:
     zero: Any = 0 if column.real_type == ColumnType.TIMESTAMP2 else (0, 0, 0)
     day: Any = 10**15 if column.real_type == ColumnType.TIMESTAMP2 else (2024, 2, 29)
-    shape = wire.table(column, wire.varchar(9))
-    events = events_of(shape, [day, b"a"], [None, b"b"], [zero, b"c"], [zero, b"d"])
+    table_map = wire.table(column, wire.varchar(9))
+    events = events_of(table_map, [day, b"a"], [None, b"b"], [zero, b"c"], [zero, b"d"])
 
-    layout = compile_layout(shape, policies=NO_ZERO_DATES)
+    layout = compile_layout(table_map, policies=NO_ZERO_DATES)
     with pytest.raises(UnsupportedError, match=r"zero_dates.*table=shop.orders.*@1.*event=2"):
         decode(layout, events)
     with pytest.raises(UnsupportedError):
@@ -123,12 +123,12 @@ def test_a_zero_date_is_refused_where_it_stands(column: TableMapColumn) -> None:
 
 
 def test_invalid_text_is_refused_where_it_stands() -> None:
-    shape = wire.table(wire.varchar(40), wire.column(ColumnType.TINY))
+    table_map = wire.table(wire.varchar(40), wire.column(ColumnType.TINY))
     rows = [[b"good", 1] for _ in range(100)]
     rows[61][0] = rows[90][0] = b"\xff"
 
     with pytest.raises(FormatError, match=r"table=shop.orders.*column=@1, event=61"):
-        decode(compile_layout(shape), events_of(shape, *rows))
+        decode(compile_layout(table_map), events_of(table_map, *rows))
 
 
 def test_replaced_text_is_counted() -> None:
@@ -168,7 +168,7 @@ def test_ill_formed_bytes_of_every_character_set(charset: str, values: list[byte
     np.testing.assert_array_equal(changed, [not is_text(value) for value in values])
 
 
-def test_labels_that_are_no_text() -> None:
+def test_enum_values_with_invalid_byte_sequences() -> None:
     enum = wire.column(ColumnType.ENUM, b"\x01", enum_values=(b"a", b"\xff"))
     few = wire.column(ColumnType.SET, b"\x01", set_members=(b"a", b"\xff", b"c"))
 

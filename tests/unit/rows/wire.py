@@ -52,9 +52,9 @@ def encode(logged: TableMapColumn, value: Any) -> bytes:  # noqa: C901, PLR0911,
     """Return a value's bytes.
 
     Numbers, dates, datetimes and Decimals as they are; TIME in microseconds; TIMESTAMP in
-    microseconds since 1970; ENUM and SET as their number; text and binary as bytes; dates that are
-    none as (year, month, day) or (year, month, day, hour, minute, second, microsecond); the old
-    TIME, DATETIME and TIMESTAMP as bytes.
+    microseconds since 1970; ENUM and SET as their number; text and binary as bytes; zero and
+    invalid dates as (year, month, day) or (year, month, day, hour, minute, second, microsecond);
+    the old TIME, DATETIME and TIMESTAMP as bytes.
     """
     kind = ColumnType(logged.real_type)
     match kind:
@@ -134,23 +134,23 @@ def _encode_decimal(precision: int, scale: int, value: Decimal) -> bytes:
     return bytes(byte ^ 0xFF for byte in data) if sign else bytes(data)
 
 
-def image(shape: TableMap, row: Sequence[Any], *, padding: bool = False) -> bytes:
+def image(table_map: TableMap, row: Sequence[Any], *, padding: bool = False) -> bytes:
     """Return a full row image; with `padding` the unused NULL bits are set, as MariaDB does."""
     return image_of_bytes(
         [
             None if value is None else encode(each, value)
-            for each, value in zip(shape.columns, row, strict=True)
+            for each, value in zip(table_map.columns, row, strict=True)
         ],
         padding=padding,
     )
 
 
 def some_image(
-    shape: TableMap, row: Sequence[Any], held: Sequence[int], *, padding: bool = False
+    table_map: TableMap, row: Sequence[Any], held: Sequence[int], *, padding: bool = False
 ) -> bytes:
     """Return the image of a row that holds these columns only."""
     values = [
-        None if row[column] is None else encode(shape.columns[column], row[column])
+        None if row[column] is None else encode(table_map.columns[column], row[column])
         for column in held
     ]
     return image_of_bytes(values, padding=padding)

@@ -1,4 +1,4 @@
-"""Text put together from fragments: stretches of bytes from here and there.
+"""Text assembled from fragments: spans of bytes of several arrays.
 
 Source: numpy, assignment to an indexed view of overlapping items happens in order.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ _LONG = 16 * _CELL
 """Fragments of more bytes are copied one by one."""
 
 
-def stretches(begin: Int64Array, length: Int64Array) -> Int64Array:
-    """Return stretches of bytes as one number each: | 32 begin | 32 bits length |."""
+def spans(begin: Int64Array, length: Int64Array) -> Int64Array:
+    """Return spans of bytes as one number each: | 32 begin | 32 bits length |."""
     return (begin << 32) + length
 
 
 LATER = (1 << 32) - 1
-"""What makes a stretch begin a byte later and end where it did."""
+"""Added to a span: it begins a byte later and ends where it did."""
 
 
 class Fragments:
@@ -42,10 +42,10 @@ class Fragments:
         """Begin with `data` to take fragments from, of less than 2 GiB like all that is added."""
         self._pieces = [data]
         self._size = len(data)
-        self._stretches = np.zeros(count, dtype=np.int64)
+        self._spans = np.zeros(count, dtype=np.int64)
 
     def add_bytes(self, data: bytes | npt.NDArray[np.uint8]) -> int:
-        """Return where these bytes come to lie, to take fragments from."""
+        """Add bytes to take fragments from; return where they begin."""
         at = self._size
         piece = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
         self._pieces.append(piece)
@@ -53,24 +53,24 @@ class Fragments:
         return at
 
     def add_values(self, values: Bytes) -> Int64Array:
-        """Return the stretches in which these values come to lie."""
+        """Return the spans of these values, copied."""
         bounds = values.offsets.astype(np.int64)
-        return stretches(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
+        return spans(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
 
     def put(self, number: Int64Array, of: Int64Array) -> None:
-        """Say of some fragments what stretches they are."""
-        self._stretches[number] = of
+        """Set the spans of some fragments."""
+        self._spans[number] = of
 
     def join(self) -> tuple[npt.NDArray[np.uint8], Int64Array]:
         """Return all fragments end to end, and where each one ends.
 
-        They are copied in cells. What a cell has too much is written over by the fragments behind
+        They are copied in cells. What a cell copies too much is overwritten by the fragments after
         it: so the first cell of each one is copied last, and in order.
 
         Raises:
             ArrowCapacityError: They take more than Arrow's offsets can say.
         """
-        ends = np.cumsum(self._stretches & _LENGTH)
+        ends = np.cumsum(self._spans & _LENGTH)
         size = int(ends[-1]) if len(ends) else 0
         if size > OFFSET_MAX:
             raise pa.ArrowCapacityError("documents are too large as text")
@@ -78,8 +78,8 @@ class Fragments:
         text = np.empty(size + _CELL, dtype=np.uint8)
         for first in range(0, len(ends), _CHUNK):
             chunk = slice(first, first + _CHUNK)
-            length = self._stretches[chunk] & _LENGTH
-            _copy(source, self._stretches[chunk] >> 32, length, text, ends[chunk] - length)
+            length = self._spans[chunk] & _LENGTH
+            _copy(source, self._spans[chunk] >> 32, length, text, ends[chunk] - length)
         return text[:size], ends
 
 
@@ -91,7 +91,7 @@ def _copy(
     offset: Int64Array,
 ) -> None:
     """Copy some fragments."""
-    from_cells, to_cells = overlapping(source, f"V{_CELL}"), overlapping(text, f"V{_CELL}")
+    from_cells, to_cells = unaligned_view(source, f"V{_CELL}"), unaligned_view(text, f"V{_CELL}")
     longer = np.flatnonzero(length > _CELL)
     if len(longer):
         is_long = length.take(longer) > _LONG

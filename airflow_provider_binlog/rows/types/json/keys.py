@@ -6,7 +6,7 @@ The text of a key holds what may come before and after it:
 
 Most objects of a column have the same keys. So one object is looked into, and all that have the
 same bytes in their headers and keys get its texts; then another one, as long as that pays. The keys
-of the others are told apart by Arrow.
+of the others are distinguished by Arrow.
 
 Source: mysql-server, sql-common/json_binary.cc, serialize_json_object.
 """
@@ -109,8 +109,8 @@ class Keys:
     def _add_few(self, memory: Memory, begin: Int64Array, length: Int64Array) -> Int64Array:
         """Return the numbers of the texts of one object's keys."""
         data = memory.u1.data
-        stretches = zip(begin.tolist(), (begin + length).tolist(), strict=True)
-        keys = [quote(data[at:end]) for at, end in stretches]
+        spans = zip(begin.tolist(), (begin + length).tolist(), strict=True)
+        keys = [quote(data[at:end]) for at, end in spans]
         leads = [b"{", *[b'", '] * len(keys)]
         texts = [b'%b%b: "' % each for each in zip(leads, keys, strict=False)]
         self.texts.append(Bytes.of_values(texts))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.blocks.memory import overlapping
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.rows.values import Bytes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _LONG = 8 * _BITS
 def find_special(memory: Memory, offset: Int64Array, length: Int64Array) -> Int64Array:
     """Return which strings hold a quote, a backslash or a control character."""
     bits = _special_bits(memory.u1)
-    words = overlapping(bits, "<u8")
+    words = unaligned_view(bits, "<u8")
     found = _some_bit(words, offset, length)
     longer = np.flatnonzero(length > _BITS)
     is_long = length.take(longer) > _LONG

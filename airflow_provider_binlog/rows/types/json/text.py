@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from airflow_provider_binlog.binlog.json.document import CONTAINERS, LITERALS, JsonType
 from airflow_provider_binlog.binlog.json.scalars import double_text, opaque_text
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.fragments import LATER, Fragments, stretches
+from airflow_provider_binlog.rows.types.json.fragments import LATER, Fragments, spans
 from airflow_provider_binlog.rows.types.json.strings import escape, find_special
 from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.types.json.walk import Level
 
 _BRACKETS = b'"}"]{}[]'
-# What Arrow prints as MySQL does, but for the ".0" behind a whole number.
+# What Arrow prints as MySQL does, but for the ".0" after a whole number.
 _WHOLE_MAX = 1e15
 _FRACTION_MIN, _FRACTION_MAX = 1e-4, 1e9
 
@@ -54,8 +54,8 @@ def _number_fragments(levels: list[Level]) -> tuple[list[Int64Array], list[Int64
     """Return how many fragments each value is, level by level, and the number of the first.
 
     A scalar is one fragment. A container is one before each child, those of the child, and one
-    behind the last child. A document that is a string has quotes around it. Also return the number
-    of each document's first fragment, and of the one behind the last document.
+    after the last child. A document that is a string has quotes around it. Also return the number
+    of each document's first fragment, and of the one after the last document.
     """
     counts = [np.ones(len(level.type), dtype=np.int64) for level in levels]
     is_string = (levels[0].type == JsonType.STRING).astype(np.int64)
@@ -71,9 +71,9 @@ def _number_fragments(levels: list[Level]) -> tuple[list[Int64Array], list[Int64
     for depth, level in enumerate(levels[:-1]):
         number = upto[depth + 1][:-1] + 1
         for each in level.containers:
-            first, behind = each.children[0], each.children[-1]
+            first, stop = each.children[0], each.children[-1]
             shift = numbers[depth][each.which] - upto[depth + 1][each.children[:-1]]
-            number[first:behind] += np.repeat(shift, each.count)
+            number[first:stop] += np.repeat(shift, each.count)
         numbers.append(number)
     return counts, numbers, upto[0]
 
@@ -85,15 +85,15 @@ def _put_glue(
     numbers: list[Int64Array],
     keys: Keys,
 ) -> None:
-    """Put what stands before, between and behind the values of containers."""
+    """Put the text before, between and after the values of containers."""
     texts = fragments.add_values(Bytes.join(keys.texts))
     brackets = fragments.add_bytes(_BRACKETS)
     strings = numbers[0][levels[0].type == JsonType.STRING]
     for quotes in (strings - 1, strings + 1):
-        fragments.put(quotes, stretches(np.full_like(quotes, brackets), np.ones_like(quotes)))
+        fragments.put(quotes, spans(np.full_like(quotes, brackets), np.ones_like(quotes)))
     for depth, (level, below) in enumerate(pairwise(levels)):
         is_string = (below.type == JsonType.STRING).astype(np.int64)
-        # Of a text's two quotes, one ends the string before it and one begins that behind it.
+        # Of a text's two quotes, one ends the string before it and one begins the string after it.
         unquoted = np.ones(len(is_string), dtype=np.int64)
         unquoted[1:] -= is_string[:-1]
         for each in level.containers:
@@ -103,8 +103,8 @@ def _put_glue(
             after_string = np.zeros(len(filled), dtype=np.int64)
             after_string[filled] = is_string[each.children[1:][filled] - 1]
             close = brackets + (0 if each.is_object else 2)
-            closing = stretches(close + 1 - after_string, 1 + after_string)
-            closing[~filled] = stretches(np.array(close + 4), np.array(2))
+            closing = spans(close + 1 - after_string, 1 + after_string)
+            closing[~filled] = spans(np.array(close + 4), np.array(2))
             fragments.put(numbers[depth][each.which] + counts[depth][each.which] - 1, closing)
         unquoted *= LATER
         unquoted += texts.take(below.text)
@@ -170,7 +170,7 @@ def _printed(values: npt.NDArray[Any]) -> Bytes:
 def _put_strings(
     fragments: Fragments, memory: Memory, number: Int64Array, offset: Int64Array, length: Int64Array
 ) -> None:
-    fragments.put(number, stretches(offset, length))
+    fragments.put(number, spans(offset, length))
     which = find_special(memory, offset, length)
     if len(which):
         strings = gather_bytes(Values(memory, offset[which], length[which], None))

@@ -1,7 +1,7 @@
 """Find every value of many JSON documents at once, level by level.
 
 The documents are the first level; the members and elements of all containers of a level are the
-next one. So the number of steps is that of the levels, whatever the documents' shapes are.
+next one. So the number of steps is that of the levels, whatever the documents' structure is.
 
 Nothing is read outside of a document: what does not fit into its container is an error.
 
@@ -60,7 +60,7 @@ class Containers:
 
     Attributes:
         which: Their indexes in the level.
-        children: Index of each one's first child in the next level, and behind the last one's.
+        children: Index of each one's first child in the next level, and the one after the last.
         count: How many children each one has.
         is_object: Whether they are objects.
         room: Bytes each one has for what its slots lead to.
@@ -79,7 +79,7 @@ class Level:
 
     Attributes:
         type: JSON types.
-        offset: Where each value begins; a string behind its length.
+        offset: Where each value begins; a string after its length.
         size: Bytes of a string, of an opaque value with its header, of a container.
         text: Number of the key's text, or of the text before an element.
         containers: Those among the values, by type.
@@ -157,7 +157,7 @@ def _measure(memory: Memory, found: _Found, present: Int64Array) -> tuple[Int64A
     """Set the size of every value; return begin and size as a level has them.
 
     Raises:
-        FormatError: A value ends behind its container.
+        FormatError: A value ends after its container.
     """
     whole = found.size
     if (found.offset > found.end).any():

@@ -42,7 +42,7 @@ def test_heartbeat_v2() -> None:
     assert builder.heartbeat_v2("binlog.000001", 19_306) == HEARTBEAT_V2
 
 
-def test_heartbeat_v2_passes_over_fields_it_does_not_know() -> None:
+def test_heartbeat_v2_skips_unknown_fields() -> None:
     body = b"\x09\x02xx" + HEARTBEAT_V2
 
     assert Heartbeat.parse_v2(body, MYSQL).offset == 19_306

@@ -57,7 +57,7 @@ def test_a_type_beyond_the_table_is_refused() -> None:
         described.post_header_length(EventType.MARIADB_GTID)
 
 
-def test_a_longer_fixed_part_is_passed_over() -> None:
+def test_a_longer_post_header_is_skipped() -> None:
     described = FormatDescription("9.9.9", 0, ChecksumAlgorithm.OFF, bytes([9] * 42))
 
     fixed, rest = described.split(EventType.ROTATE, b"12345678+file")

@@ -57,7 +57,7 @@ def test_gtid_of_a_replica_has_two_timestamps() -> None:
     assert event.original_timestamp_us == 1_000_001
 
 
-def test_gtid_of_mysql_5_7_ends_behind_the_logical_clock() -> None:
+def test_gtid_of_mysql_5_7_ends_after_the_logical_clock() -> None:
     event = GtidEvent.parse(EventType.GTID, GTID[:42], MYSQL)
 
     assert event.sequence_number == 5
@@ -96,7 +96,7 @@ def test_tagged_original_timestamp_before_a_field_of_a_newer_server() -> None:
     assert event.number == 7
 
 
-def test_tagged_fields_that_must_not_be_passed_over_are_refused() -> None:
+def test_tagged_fields_that_must_not_be_skipped_are_refused() -> None:
     body = bytearray(builder.gtid_tagged(7, "t"))
     body[2] = 14 << 1
 

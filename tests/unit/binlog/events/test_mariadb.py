@@ -1,4 +1,4 @@
-"""MariaDB's events: optional fields in every combination, zeros behind them."""
+"""MariaDB's events: optional fields in every combination, zeros after them."""
 
 from __future__ import annotations
 

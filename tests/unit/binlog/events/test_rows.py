@@ -41,7 +41,7 @@ def test_version_1() -> None:
     assert header == RowsHeader(23, 1, b"", 16, 0xFFFF, 0xFFFF, 13)
 
 
-def test_extra_data_is_passed_over() -> None:
+def test_extra_data_is_skipped() -> None:
     # The number of a partition: type 1, then two bytes.
     body = builder.rows(EventType.WRITE_ROWS, 5, 1, b"image", extra=b"\x01\x02\x00")
 

@@ -29,7 +29,7 @@ BEGIN = bytes.fromhex(
     "73686f70 00 424547494e"
 )
 
-# Each status variable once, in front of CHARSET: code, then what it brings.
+# Each status variable once, before CHARSET: code, then what it brings.
 STATUS = {
     "FLAGS2": b"\x00" + bytes(4),
     "SQL_MODE": b"\x01" + bytes(8),
@@ -76,7 +76,7 @@ def test_explicit_defaults_for_timestamp(value: bytes, explicit: bool) -> None:
 
 
 @pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)
-def test_the_character_set_is_found_behind_every_status_variable(status: bytes) -> None:
+def test_the_character_set_is_found_after_every_status_variable(status: bytes) -> None:
     body = builder.query("ALTER TABLE é".encode("latin-1"), client_collation=8, status=status)
 
     query = Query.parse(body, MYSQL)
@@ -85,7 +85,7 @@ def test_the_character_set_is_found_behind_every_status_variable(status: bytes) 
     assert query.sql == "ALTER TABLE é"
 
 
-def test_behind_an_unknown_status_variable_database_and_sql_are_still_found() -> None:
+def test_after_an_unknown_status_variable_database_and_sql_are_still_found() -> None:
     query = Query.parse(builder.query("BEGIN", status=b"\x77\x01\x02"), MYSQL)
 
     assert (query.database, query.client_collation, query.sql) == ("shop", None, "BEGIN")

@@ -1,4 +1,4 @@
-"""TableMap: the shape of a table, with whatever metadata its server logged."""
+"""TableMap: the columns of a table, with whatever metadata its server logged."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_optional_metadata_comes_in_any_order_with_unknown_fields(
     assert TableMap.parse(body + b"".join(everything), MYSQL) == expected
 
 
-def test_a_default_character_set_has_exceptions_by_place_among_text_columns() -> None:
+def test_a_default_character_set_has_exceptions_by_index_among_text_columns() -> None:
     text = column(ColumnType.VARCHAR, b"\x50\0")
     body = table_map(table(text, column(ColumnType.LONG), text, text))
 
@@ -182,8 +182,8 @@ def test_a_key_of_prefixes_keeps_its_order() -> None:
     [
         (b"\x03\x02\x08\x08", "more columns than there are"),
         (b"\x03\x00", "ends early"),
-        (b"\x02\x03\x08\x01\x3f", "column that is not there"),
-        (b"\x08\x01\x02", "key column that is not there"),
+        (b"\x02\x03\x08\x01\x3f", "column that does not exist"),
+        (b"\x08\x01\x02", "key column that does not exist"),
         (b"\x06\x01\x05", "more columns than there are"),
         (b"\x04\x06\x01a\x01b\x01c", "more columns than there are"),
         (b"\x04\x04\x01a\x01\xff", "not UTF-8"),
@@ -196,11 +196,11 @@ def test_metadata_that_does_not_fit_the_columns_is_refused(field: bytes, error: 
         TableMap.parse(body + field, MYSQL)
 
 
-def test_more_labels_than_bytes_are_refused_at_once() -> None:
+def test_more_enum_values_than_bytes_are_refused_at_once() -> None:
     enum = TableMapColumn(ColumnType.STRING, b"\xf7\x01", ColumnType.ENUM, nullable=True)
     body = table_map(table(enum))
 
-    with pytest.raises(FormatError, match="labels=16777215"):
+    with pytest.raises(FormatError, match="count=16777215"):
         TableMap.parse(body + b"\x06\x04\xfd\xff\xff\xff", MYSQL)
 
 
@@ -208,7 +208,7 @@ def test_metadata_of_types_must_be_used_up() -> None:
     body = bytearray(table_map(table(column(ColumnType.VARCHAR, b"\x50\0"))))
     body[body.index(b"\x01\x0f\x02\x50") + 1] = ColumnType.BLOB
 
-    with pytest.raises(FormatError, match="behind the last column's"):
+    with pytest.raises(FormatError, match="after that of the last column"):
         TableMap.parse(bytes(body), MYSQL)
 
 

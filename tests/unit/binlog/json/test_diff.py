@@ -104,7 +104,7 @@ def test_a_diff_that_does_not_fit_is_refused(change: bytes) -> None:
         *["$[0 to 1]", "$" + "[0]" * 101],
     ],
 )
-def test_what_is_no_path_to_one_place_is_refused(path: str) -> None:
+def test_paths_to_several_values_are_refused(path: str) -> None:
     with pytest.raises(FormatError, match="not a path"):
         parse_path(path.encode())
 

@@ -42,13 +42,13 @@ def layout(*, known: bool, key: Sequence[int] = (0,)) -> RowLayout:
 
 
 def event(kind: EventType, *sets: list[int]) -> bytes:
-    shape = wire.table(*COLUMNS)
-    images = b"".join(wire.some_image(shape, [1, 2, 3, 4, b"five"], held) for held in sets)
+    table_map = wire.table(*COLUMNS)
+    images = b"".join(wire.some_image(table_map, [1, 2, 3, 4, b"five"], held) for held in sets)
     first, last = (sum(1 << column for column in sets[each]) for each in (0, -1))
     return wire.event(kind, len(COLUMNS), images * 2, present=first, present_after=last)
 
 
-# What is logged; whether it is refused where the catalogue was asked, and where it was not.
+# What is logged; whether it is refused with information_schema, and without.
 CASES = [
     (INSERT, [WHOLE], False, False),
     (INSERT, [[0, 1]], True, False),  # MINIMAL
@@ -71,17 +71,17 @@ CASES = [
 def test_a_value_that_is_not_logged_is_refused_on_mariadb(
     kind: EventType, sets: list[list[int]], when_known: bool, when_not: bool, known: bool
 ) -> None:
-    shape = layout(known=known)
+    table_map = layout(known=known)
     good = event(INSERT, WHOLE)
     events = wire.rows_events(good, event(kind, *sets), good)
 
     if not (when_known if known else when_not):
-        assert decode(shape, events).columns == decode_plainly(shape, events).columns
+        assert decode(table_map, events).columns == decode_plainly(table_map, events).columns
         return
     with pytest.raises(UnsupportedError, match=r"binlog_row_image=FULL.*event=1"):
-        decode(shape, events)
+        decode(table_map, events)
     with pytest.raises(UnsupportedError):
-        decode_plainly(shape, events)
+        decode_plainly(table_map, events)
 
 
 @pytest.mark.parametrize(("kind", "sets", "_one", "_other"), CASES)

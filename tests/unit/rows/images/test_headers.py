@@ -33,7 +33,7 @@ def test_width_of_one_byte_or_three(width: int) -> None:
 
 
 @pytest.mark.parametrize("extra", [b"", b"\x01\x05\x00", bytes(600)])
-def test_extra_data_is_passed_over(extra: bytes) -> None:
+def test_extra_data_is_skipped(extra: bytes) -> None:
     event = wire.event(EventType.WRITE_ROWS, 2, image(2), extra=extra)
 
     assert decode(layout_of(2), wire.rows_events(event)).offset.tolist() == [31 + len(extra)]

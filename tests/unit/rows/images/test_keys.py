@@ -26,10 +26,10 @@ def _few(request: pytest.FixtureRequest) -> Any:
 
 def changes(key: list[int], *updates: tuple[list[Any], list[Any]]) -> list[int]:
     """Return the change codes that are left of these updates."""
-    shape = wire.table(*COLUMNS, key=key)
-    images = b"".join(wire.image(shape, row) for update in updates for row in update)
+    table_map = wire.table(*COLUMNS, key=key)
+    images = b"".join(wire.image(table_map, row) for update in updates for row in update)
     events = wire.rows_events(wire.event(EventType.UPDATE_ROWS, 3, images))
-    decoded = decode(compile_layout(shape), events, before_images=BeforeImages.KEY_CHANGES)
+    decoded = decode(compile_layout(table_map), events, before_images=BeforeImages.KEY_CHANGES)
     codes: list[int] = decoded.change.tolist()
     return codes
 
@@ -81,14 +81,14 @@ def test_without_a_key_every_before_image_is_kept() -> None:
 
 
 def test_inserts_and_deletes_are_kept() -> None:
-    shape = wire.table(*COLUMNS, key=[0])
-    image = wire.image(shape, [b"k", 1, b"z"])
+    table_map = wire.table(*COLUMNS, key=[0])
+    image = wire.image(table_map, [b"k", 1, b"z"])
     events = wire.rows_events(
         wire.event(EventType.WRITE_ROWS, 3, image * 2),
         wire.event(EventType.UPDATE_ROWS, 3, image * 4),
         wire.event(EventType.DELETE_ROWS, 3, image),
     )
-    layout = compile_layout(shape)
+    layout = compile_layout(table_map)
     kept = decode(layout, events, before_images=BeforeImages.KEY_CHANGES)
 
     assert kept.change.tolist() == [0, 0, 2, 2, 3]

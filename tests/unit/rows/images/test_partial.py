@@ -27,14 +27,14 @@ INSERT, UPDATE, DELETE = EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.
 PARTIAL = EventType.PARTIAL_UPDATE_ROWS
 
 # CREATE TABLE p (id INT PRIMARY KEY, b INT, c VARCHAR(10), bl TEXT)
-SHAPE = wire.table(
+TABLE_MAP = wire.table(
     wire.column(ColumnType.LONG, nullable=False, name="id"),
     wire.column(ColumnType.LONG, name="b"),
     wire.varchar(40, name="c"),
     wire.column(ColumnType.BLOB, b"\x02", name="bl"),
     key=[0],
 )
-LAYOUT = compile_layout(SHAPE)
+LAYOUT = compile_layout(TABLE_MAP)
 
 
 @pytest.fixture(params=[1, 1000], ids=["vectors", "one by one"], autouse=True)
@@ -108,7 +108,7 @@ def test_full_nodup_is_completed_from_the_before_image() -> None:
 
 
 def test_an_insert_holds_what_it_was_given() -> None:
-    image = wire.some_image(SHAPE, [5, None, None, None], [0, 1])
+    image = wire.some_image(TABLE_MAP, [5, None, None, None], [0, 1])
     event = wire.event(INSERT, 4, image, present=0b0011)
 
     # b was given as NULL; c and bl are absent, which is not NULL.
@@ -116,8 +116,8 @@ def test_an_insert_holds_what_it_was_given() -> None:
 
 
 def test_all_kinds_in_one_group() -> None:
-    full = wire.event(INSERT, 4, wire.image(SHAPE, [1, 2, b"three", b"four"]) * 3)
-    delete = wire.event(DELETE, 4, wire.some_image(SHAPE, [9] * 4, [0]) * 2, present=1)
+    full = wire.event(INSERT, 4, wire.image(TABLE_MAP, [1, 2, b"three", b"four"]) * 3)
+    delete = wire.event(DELETE, 4, wire.some_image(TABLE_MAP, [9] * 4, [0]) * 2, present=1)
     nothing = wire.event(INSERT, 4, b"", present=0)
     everything = {"id": 1, "b": 2, "c": "three", "bl": "four"}
     expected = [
@@ -144,7 +144,7 @@ def test_groups_do_not_show(group_bytes: int) -> None:
 
 
 def test_a_column_that_no_image_holds_has_its_type() -> None:
-    event = wire.event(DELETE, 4, wire.some_image(SHAPE, [9] * 4, [0]) * 2, present=1)
+    event = wire.event(DELETE, 4, wire.some_image(TABLE_MAP, [9] * 4, [0]) * 2, present=1)
     decoded = decode(LAYOUT, wire.rows_events(event))
 
     assert [array.type for array in decoded.columns] == LAYOUT.schema.types
@@ -162,8 +162,8 @@ def test_a_column_that_no_image_holds_has_its_type() -> None:
 def test_a_key_changes_only_where_the_after_image_says_so(
     before: int, after: int, held: list[int], codes: list[int]
 ) -> None:
-    images = wire.some_image(SHAPE, [before] * 4, [0])
-    images += wire.some_image(SHAPE, [after, 1, b"", b""], held)
+    images = wire.some_image(TABLE_MAP, [before] * 4, [0])
+    images += wire.some_image(TABLE_MAP, [after, 1, b"", b""], held)
     present_after = sum(1 << column for column in held)
     event = wire.event(UPDATE, 4, images, present=1, present_after=present_after)
 
@@ -174,19 +174,19 @@ def test_a_key_changes_only_where_the_after_image_says_so(
 
 
 def test_zero_dates_are_counted_where_they_are_and_not_where_nothing_is() -> None:
-    shape = wire.table(
+    table_map = wire.table(
         wire.column(ColumnType.LONG, name="id"), wire.column(ColumnType.DATE, name="day"), key=[0]
     )
-    layout = compile_layout(shape)
+    layout = compile_layout(table_map)
     zero, absent = [1, (0, 0, 0)], [2, None]
     events = wire.rows_events(
-        wire.event(INSERT, 2, wire.image(shape, zero)),
-        wire.event(INSERT, 2, wire.some_image(shape, absent, [0]) * 3, present=1),
+        wire.event(INSERT, 2, wire.image(table_map, zero)),
+        wire.event(INSERT, 2, wire.some_image(table_map, absent, [0]) * 3, present=1),
         # Twice: before, and after, where it is left out as it did not change.
         wire.event(
             UPDATE,
             2,
-            wire.image(shape, zero) + wire.some_image(shape, zero, [0]),
+            wire.image(table_map, zero) + wire.some_image(table_map, zero, [0]),
             present_after=1,
         ),
     )
@@ -196,10 +196,10 @@ def test_zero_dates_are_counted_where_they_are_and_not_where_nothing_is() -> Non
 
 
 def test_more_columns_than_a_word_has_bits() -> None:
-    shape = wire.table(
+    table_map = wire.table(
         *[wire.column(ColumnType.TINY) if n % 3 else wire.varchar(20) for n in range(200)], key=[0]
     )
-    layout = compile_layout(shape)
+    layout = compile_layout(table_map)
     row = [None if n % 7 == 0 else (n % 100 if n % 3 else b"x") for n in range(200)]
     sets = [list(range(0, 200, each)) for each in (1, 2, 3, 7, 66, 199)]
     events = wire.rows_events(
@@ -207,7 +207,7 @@ def test_more_columns_than_a_word_has_bits() -> None:
             wire.event(
                 UPDATE,
                 200,
-                (wire.some_image(shape, row, one) + wire.some_image(shape, row, other)) * 3,
+                (wire.some_image(table_map, row, one) + wire.some_image(table_map, row, other)) * 3,
                 present=sum(1 << column for column in one),
                 present_after=sum(1 << column for column in other),
             )
@@ -223,9 +223,9 @@ def test_more_columns_than_a_word_has_bits() -> None:
 
 def test_the_bytes_of_a_wide_table_need_not_be_walked() -> None:
     # A route has the columns that some image holds, not all of the table's.
-    shape = wire.table(*[wire.varchar(20)] * 1000, key=[0])
-    layout = compile_layout(shape)
-    image = wire.some_image(shape, [b"x"] * 1000, [0])
+    table_map = wire.table(*[wire.varchar(20)] * 1000, key=[0])
+    layout = compile_layout(table_map)
+    image = wire.some_image(table_map, [b"x"] * 1000, [0])
     events = wire.rows_events(*[wire.event(DELETE, 1000, image * 100, present=1)] * 50)
 
     with patch.object(walk, "_walk_values", wraps=walk._walk_values) as walked:
@@ -248,7 +248,7 @@ def test_a_partial_update_without_differences() -> None:
 
 # ------------------------------------------------------------------- JSON
 
-JSON_SHAPE = wire.table(
+JSON_TABLE_MAP = wire.table(
     wire.column(ColumnType.LONG, name="id"),
     wire.column(ColumnType.JSON, b"\x04", name="j"),
     wire.varchar(40, name="c"),
@@ -263,20 +263,20 @@ DIFF = bytes.fromhex("00 03 242e61 03 050200")
 def json_event(*after: bytes, before: list[int] | None = None, rows: int = 1) -> bytes:
     """Return an event with an id, DOCUMENT twice and a text before, `after` after."""
     held = [0, 1, 2, 3] if before is None else before
-    image = wire.some_image(JSON_SHAPE, [6, DOCUMENT, b"text", DOCUMENT], held)
+    image = wire.some_image(JSON_TABLE_MAP, [6, DOCUMENT, b"text", DOCUMENT], held)
     present = sum(1 << column for column in held)
     pairs = b"".join(image + each for each in after) * rows
     return wire.event(PARTIAL, 4, pairs, present=present, present_after=0b1111)
 
 
 def after_image(bits: int, j: bytes | None, k: bytes | None) -> bytes:
-    image = wire.image(JSON_SHAPE, [6, j, b"text", k])
+    image = wire.image(JSON_TABLE_MAP, [6, j, b"text", k])
     return (b"\0" if bits < 0 else bytes([1, bits])) + image
 
 
 def documents(*events: bytes, keep: BeforeImages = BeforeImages.ALL) -> list[list[str | None]]:
     """Return the after-images' JSON columns; both decoders find the same documents."""
-    layout = compile_layout(JSON_SHAPE)
+    layout = compile_layout(JSON_TABLE_MAP)
     logged = wire.rows_events(*events)
     found = decode(layout, logged, before_images=keep)
     plain = decode_plainly(layout, logged, before_images=keep)
@@ -305,7 +305,7 @@ def test_differences_become_whole_documents(keep: BeforeImages, rows: int) -> No
 
 def test_differences_to_a_document_that_was_not_logged_name_the_settings() -> None:
     event = json_event(after_image(0b10, DOCUMENT, DIFF), before=[0, 1])
-    layout = compile_layout(JSON_SHAPE)
+    layout = compile_layout(JSON_TABLE_MAP)
     good = json_event(after_image(0b11, DIFF, DIFF))
 
     with pytest.raises(UnsupportedError, match="binlog_row_value_options=''") as raised:
@@ -319,7 +319,7 @@ def test_differences_to_a_document_that_was_not_logged_name_the_settings() -> No
 
 @pytest.mark.parametrize("diff", [DIFF[:-1], b"\x03\x00", b"\x00\x03$.z\x03\x05\x02\x00"])
 def test_differences_that_do_not_fit_are_refused(diff: bytes) -> None:
-    layout = compile_layout(JSON_SHAPE)
+    layout = compile_layout(JSON_TABLE_MAP)
     good = json_event(after_image(0b11, DIFF, DIFF))
 
     with pytest.raises(FormatError, match=r"column=j.*event=1|event=1.*column=j"):
@@ -327,15 +327,15 @@ def test_differences_that_do_not_fit_are_refused(diff: bytes) -> None:
 
 
 def test_differences_to_null_are_refused() -> None:
-    before = wire.image(JSON_SHAPE, [6, None, b"text", DOCUMENT])
+    before = wire.image(JSON_TABLE_MAP, [6, None, b"text", DOCUMENT])
     event = wire.event(PARTIAL, 4, before + after_image(0b01, DIFF, DOCUMENT))
 
     with pytest.raises(FormatError, match="NULL"):
-        decode(compile_layout(JSON_SHAPE), wire.rows_events(event))
+        decode(compile_layout(JSON_TABLE_MAP), wire.rows_events(event))
 
 
 def test_any_cut_is_refused() -> None:
-    layout = compile_layout(JSON_SHAPE)
+    layout = compile_layout(JSON_TABLE_MAP)
     whole = json_event(after_image(0b01, DIFF, DOCUMENT))
     for size in range(len(whole) - 1, 27, -1):
         with contextlib.suppress(FormatError):

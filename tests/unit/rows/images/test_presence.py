@@ -67,10 +67,10 @@ def test_null_bits_stand_for_the_columns_that_are_held() -> None:
     presence = presence_of([0b0101_0010], 8)
     missing = np.zeros((1, 1), dtype=np.int64)
 
-    behind = presence.read_missing(memory_of(b"\xfa"), np.array([0]), np.array([0]), missing)
+    after = presence.read_missing(memory_of(b"\xfa"), np.array([0]), np.array([0]), missing)
 
     assert missing.tolist() == [[0b1011_1101]]
-    assert behind.tolist() == [1]
+    assert after.tolist() == [1]
 
 
 @given(WIDTHS, st.data())
@@ -83,7 +83,7 @@ def test_images_in_vectors_and_one_by_one_read_the_same(width: int, data: st.Dat
     presence = presence_of(sets, width)
     missing = np.empty((-(-width // 64), len(sets)), dtype=np.int64)
 
-    behind = presence.read_missing(memory, at, np.arange(len(sets)), missing)
+    after = presence.read_missing(memory, at, np.arange(len(sets)), missing)
 
     for event, (held, image) in enumerate(zip(sets, images, strict=True)):
         columns = columns_of(held)
@@ -91,9 +91,9 @@ def test_images_in_vectors_and_one_by_one_read_the_same(width: int, data: st.Dat
         absent = (1 << width) - 1 - held
         expected = absent | sum(1 << c for bit, c in enumerate(columns) if null >> bit & 1)
         assert int.from_bytes(missing[:, event].tobytes(), "little") == expected
-        assert int(behind[event]) == 20 * event + (len(columns) + 7) // 8
+        assert int(after[event]) == 20 * event + (len(columns) + 7) // 8
         one = presence.reader(event)(memory.u1.data, 20 * event, 0)
-        assert one == (int(behind[event]), expected, 0)
+        assert one == (int(after[event]), expected, 0)
 
 
 def test_options_stand_before_after_images() -> None:
@@ -102,9 +102,9 @@ def test_options_stand_before_after_images() -> None:
     options = Options(np.array([False, True, True]), 2)
     bits = np.zeros(3, dtype=np.int64)
 
-    behind = options.read(memory, np.array([0, 2, 4]), np.arange(3), bits)
+    after = options.read(memory, np.array([0, 2, 4]), np.arange(3), bits)
 
-    assert (behind.tolist(), bits.tolist()) == ([0, 3, 7], [0, 0, 5])
+    assert (after.tolist(), bits.tolist()) == ([0, 3, 7], [0, 0, 5])
     data = memory.u1.data
     assert [options.read_one(data, at, 0) for at in (2, 4)] == [(3, 0), (7, 5)]
     reader = presence_of([1, 1, 1], 1, options).reader(2)

@@ -13,6 +13,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import TruncatedError
 from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.images import walk
+from airflow_provider_binlog.rows.images.located import Images
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.memory import Memory
 from tests.unit.rows import wire
@@ -36,7 +37,7 @@ def few(request: pytest.FixtureRequest) -> int:
     return count
 
 
-def locate(images: bytes, few: int) -> walk.Images:
+def locate(images: bytes, few: int) -> Images:
     memory = Memory(np.frombuffer(images + bytes(100), dtype=np.uint8), len(images) + 1)
     with patch.object(walk, "FEW_EVENTS", few):
         return walk.locate(LAYOUT.route, memory, np.array([0]), np.array([len(images)]))
@@ -75,12 +76,12 @@ def test_a_null_takes_no_room(missing: int, few: int) -> None:
 
 
 def test_a_null_bit_counts_on_a_column_that_may_not_be_null() -> None:
-    shape = wire.table(wire.column(ColumnType.LONG, nullable=False), wire.varchar(5))
+    table_map = wire.table(wire.column(ColumnType.LONG, nullable=False), wire.varchar(5))
     events = wire.rows_events(
         wire.event(EventType.WRITE_ROWS, 2, wire.image_of_bytes([None, b"\1x"]))
     )
 
-    rows = decode(compile_layout(shape), events)
+    rows = decode(compile_layout(table_map), events)
     assert [array.to_pylist() for array in rows.columns] == [[None], ["x"]]
 
 

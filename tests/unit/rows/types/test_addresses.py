@@ -91,8 +91,8 @@ def test_they_are_named(data_type: str) -> None:
         replace(wire.varchar(16, collation=wire.BINARY), data_type="uuid"),
     ],
 )
-def test_a_catalogue_that_says_something_else(other: TableMapColumn) -> None:
-    with pytest.raises(FormatError, match="another type than the log"):
+def test_an_information_schema_that_disagrees(other: TableMapColumn) -> None:
+    with pytest.raises(FormatError, match="disagree"):
         compile_layout(wire.table(other))
 
 

@@ -22,14 +22,14 @@ def test_enum() -> None:
     assert read(column, b"\x00", b"\x01", b"\x02", None) == ["", "new", "grün", None]
 
 
-def test_enum_of_more_than_255_labels_takes_two_bytes() -> None:
-    labels = tuple(b"%d" % number for number in range(1, 301))
-    column = wire.column(ColumnType.ENUM, b"\x02", enum_values=labels)
+def test_enum_of_more_than_255_values_takes_two_bytes() -> None:
+    values = tuple(b"%d" % number for number in range(1, 301))
+    column = wire.column(ColumnType.ENUM, b"\x02", enum_values=values)
 
     assert read(column, b"\x01\x00", b"\x2c\x01") == ["1", "300"]
 
 
-def test_labels_are_in_the_columns_character_set() -> None:
+def test_values_are_in_the_columns_character_set() -> None:
     # MySQL 9.7: latin1 'ü' is logged as fc.
     column = wire.column(
         ColumnType.SET, b"\x01", set_members=(b"\xfc", b"b", b"\xe9"), collation=wire.LATIN1
@@ -38,7 +38,7 @@ def test_labels_are_in_the_columns_character_set() -> None:
     assert read(column, b"\x00", b"\x01", b"\x05", b"\x07", None) == ["", "ü", "ü,é", "ü,b,é", None]
 
 
-def test_labels_of_a_binary_column_are_bytes() -> None:
+def test_values_of_a_binary_column_are_bytes() -> None:
     column = wire.column(
         ColumnType.ENUM, b"\x01", enum_values=(b"\xff", b"b"), collation=wire.BINARY
     )
@@ -46,9 +46,9 @@ def test_labels_of_a_binary_column_are_bytes() -> None:
     assert read(column, b"\x00", b"\x01", None) == [b"", b"\xff", None]
 
 
-def test_set_of_64_labels() -> None:
-    labels = tuple(b"%d" % number for number in range(64))
-    column = wire.column(ColumnType.SET, b"\x08", set_members=labels)
+def test_set_of_64_members() -> None:
+    values = tuple(b"%d" % number for number in range(64))
+    column = wire.column(ColumnType.SET, b"\x08", set_members=values)
 
     assert read(column, b"\xff" * 8, bytes(7) + b"\x80") == [
         ",".join(map(str, range(64))),
@@ -63,8 +63,8 @@ def test_set_of_64_labels() -> None:
         (wire.column(ColumnType.SET, b"\x01", set_members=(b"a",)), b"\x02"),
     ],
 )
-def test_no_such_label(column: TableMapColumn, data: bytes) -> None:
-    with pytest.raises(FormatError, match="no such label"):
+def test_no_such_value(column: TableMapColumn, data: bytes) -> None:
+    with pytest.raises(FormatError, match="no such"):
         read(column, data)
 
 
@@ -78,8 +78,8 @@ def test_no_such_size(kind: ColumnType, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [ColumnType.ENUM, ColumnType.SET])
-def test_without_labels_the_error_says_what_to_set(kind: ColumnType) -> None:
-    shape = wire.table(wire.column(kind, b"\x01", name="state"))
+def test_without_values_the_error_says_what_to_set(kind: ColumnType) -> None:
+    table_map = wire.table(wire.column(kind, b"\x01", name="state"))
 
     with pytest.raises(UnsupportedError, match=r"binlog_row_metadata=FULL.*column=state"):
-        compile_layout(shape)
+        compile_layout(table_map)

@@ -46,7 +46,7 @@ def test_without_digits() -> None:
     "stored",
     [0, 20_240_231_000_000, 20_241_301_000_000, 20_240_101_240_000, 10**14, 2**64 - 1],
 )
-def test_what_is_no_date_becomes_null_and_is_counted(stored: int) -> None:
+def test_zero_and_invalid_dates_are_null_and_counted(stored: int) -> None:
     column = wire.column(ColumnType.DATETIME, datetime_precision=0)
     decoded = decode_column(column, stored.to_bytes(8, "little"), None)
 
@@ -74,7 +74,7 @@ def test_as_text() -> None:
 
 
 @pytest.mark.parametrize("kind", [ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP])
-def test_without_a_catalogue_the_error_says_what_to_change(kind: ColumnType) -> None:
+def test_without_information_schema_the_error_says_what_to_change(kind: ColumnType) -> None:
     with pytest.raises(UnsupportedError, match=r"FORCE.*mysql56_temporal_format=ON"):
         compile_layout(wire.table(wire.column(kind)), allow_missing_metadata=True)
 

@@ -29,7 +29,7 @@ def test_date() -> None:
         *[(2024, 13, 1), (2024, 15, 31), (0, 1, 1), (10_000, 1, 1), (32_767, 15, 31)],
     ],
 )
-def test_what_is_no_date_becomes_null_and_is_counted(parts: tuple[int, ...]) -> None:
+def test_zero_and_invalid_dates_are_null_and_counted(parts: tuple[int, ...]) -> None:
     for kind, metadata in ((ColumnType.DATE, b""), (ColumnType.DATETIME2, b"\x00")):
         column = wire.column(kind, metadata)
         if kind == ColumnType.DATETIME2 and parts[0] > 10_000:

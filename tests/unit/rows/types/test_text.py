@@ -77,7 +77,7 @@ def test_every_control_character_in_use(charset: str) -> None:
         ("utf32", b"\x00\x00"),
     ],
 )
-def test_what_is_no_text_is_refused(charset: str, value: bytes) -> None:
+def test_invalid_byte_sequences_are_refused(charset: str, value: bytes) -> None:
     for values in ([value], [b"", value], [value, b"", value]):
         with pytest.raises(FormatError):
             convert(charset, *values)

@@ -30,15 +30,15 @@ def test_a_vector_may_be_shorter_than_its_column() -> None:
 def test_every_bit_is_kept() -> None:
     # An infinity, a signalling NaN, the least number and a negative zero.
     bits = bytes.fromhex("0000807f0100a07f0100000000000080")
-    shape = wire.table(wire.column(ColumnType.VECTOR, b"\x01"))
+    table_map = wire.table(wire.column(ColumnType.VECTOR, b"\x01"))
     event = wire.event(EventType.WRITE_ROWS, 1, wire.image_of_bytes([b"\x10" + bits]))
-    vectors: Any = decode(compile_layout(shape), wire.rows_events(event)).columns[0]
+    vectors: Any = decode(compile_layout(table_map), wire.rows_events(event)).columns[0]
 
     assert vectors.type == pa.list_(pa.float32())
     assert vectors.flatten().buffers()[1].to_pybytes() == bits
 
 
-def test_mariadb_has_one_where_the_catalogue_says_so() -> None:
+def test_mariadb_has_one_if_information_schema_says_so() -> None:
     data = b"\x0c" + struct.pack("<3f", 1, 2, 3)
 
     assert read(MARIADB, data, None) == [[1.0, 2.0, 3.0], None]

@@ -36,7 +36,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "gzip before zeros": lambda data: gzip.compress(data) + bytes(100),
     "zstd": zstd,
     "zstd in frames": lambda data: zstd(data[:9]) + zstd(b"") + zstd(data[9:]),
-    "zstd behind a skippable frame": lambda data: (
+    "zstd after a skippable frame": lambda data: (
         b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + zstd(data)
     ),
 }
@@ -64,7 +64,7 @@ def test_all_bytes_come(form: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_view_is_filled_behind_what_is_there(form: str) -> None:
+def test_a_view_is_filled_after_what_it_holds(form: str) -> None:
     content = open_content(io.BytesIO(FORMS[form](DATA)))
     view = memoryview(bytearray(b"abc" + bytes(7)))
 
@@ -74,7 +74,7 @@ def test_a_view_is_filled_behind_what_is_there(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("count", [0, 1, 70_000, len(DATA), len(DATA) + 1])
-def test_bytes_are_passed_over(form: str, count: int) -> None:
+def test_bytes_are_skipped(form: str, count: int) -> None:
     content = open_content(io.BytesIO(FORMS[form](DATA)))
 
     assert content.skip(count) == min(count, len(DATA))
@@ -116,7 +116,7 @@ def test_what_comes_before_damage_does_not_depend_on_how_it_is_read(form: str) -
 
 
 @pytest.mark.parametrize("form", ["gzip", "zstd"])
-def test_garbage_behind_the_end_is_refused(form: str) -> None:
+def test_garbage_after_the_end_is_refused(form: str) -> None:
     content = open_content(io.BytesIO(FORMS[form](DATA) + b"garbage, not zeros"))
 
     assert len(DATA) - (1 << 16) < len(read(content, 512)) <= len(DATA)
@@ -149,7 +149,7 @@ def test_a_bomb_takes_little_memory(form: str) -> None:
     assert peak < 4 << 20
 
 
-def test_damaged_files_leave_no_memory_behind() -> None:
+def test_damaged_files_leak_no_memory() -> None:
     cut = FORMS["zstd"](DATA)[:-3]
     tracemalloc.start()
 
@@ -162,8 +162,8 @@ def test_damaged_files_leave_no_memory_behind() -> None:
     assert left < 1 << 20
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells its size")
-def test_what_decompressed_goes_with_the_error() -> None:
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux shows its size")
+def test_the_decompressor_is_freed_with_the_error() -> None:
     # A window of 128 MiB, and a block of the type that is reserved.
     damaged = b"\x28\xb5\x2f\xfd" + b"\x00\x88" + b"\x07\x00\x00"
     errors = []

@@ -47,7 +47,7 @@ def statement(file: BinlogFile, number: int) -> int:
 
 @pytest.mark.parametrize("version", [builder.MYSQL, builder.MARIADB])
 @pytest.mark.parametrize("block_bytes", [1, 128, 1 << 20])
-def test_cut_anywhere_the_log_ends_behind_the_last_whole_transaction(
+def test_cut_anywhere_the_log_ends_after_the_last_whole_transaction(
     version: str, block_bytes: int
 ) -> None:
     file = BinlogFile(version)
@@ -60,7 +60,7 @@ def test_cut_anywhere_the_log_ends_behind_the_last_whole_transaction(
         assert end == Position(NAME, max(each for each in bounds if each <= size))
 
 
-def test_a_file_without_a_transaction_ends_behind_its_events() -> None:
+def test_a_file_without_a_transaction_ends_after_its_events() -> None:
     file = BinlogFile()
     head = len(file.data)
 
@@ -72,7 +72,7 @@ def test_a_file_that_was_only_just_begun_ends_at_its_beginning(size: int) -> Non
     assert end_of(bytes(BinlogFile())[:size]) == Position(NAME, 4)
 
 
-def test_a_closed_file_says_where_the_log_goes_on() -> None:
+def test_a_closed_file_names_the_next_file() -> None:
     file = BinlogFile()
     transaction(file, 1)
     file.add(EventType.ROTATE, builder.rotate("binlog.000010"))
@@ -80,7 +80,7 @@ def test_a_closed_file_says_where_the_log_goes_on() -> None:
     assert end_of(bytes(file)) == Position("binlog.000010", 4)
 
 
-def test_behind_a_shutdown_the_next_file_is_the_next_number() -> None:
+def test_after_a_shutdown_the_next_file_is_the_next_number() -> None:
     file = BinlogFile()
     transaction(file, 1)
     file.add(EventType.STOP)
@@ -89,14 +89,14 @@ def test_behind_a_shutdown_the_next_file_is_the_next_number() -> None:
     assert end_of(bytes(file), NAME) == Position("binlog.000010", 4)
 
 
-def test_a_file_of_another_name_goes_on_nowhere() -> None:
+def test_a_file_of_another_name_has_no_next_file() -> None:
     file = BinlogFile()
     file.add(EventType.STOP)
 
     assert end_of(bytes(file), "copied.bin").file == "copied.bin"
 
 
-def test_a_relay_log_goes_on_in_its_own_next_file() -> None:
+def test_a_relay_log_continues_in_its_own_next_file() -> None:
     file = BinlogFile()
     file.data[4 + 17] |= RELAY_LOG
     file.data[-4:] = zlib.crc32(file.data[4:-4]).to_bytes(4, "little")

@@ -37,8 +37,8 @@ def test_files_are_ordered_by_number() -> None:
     assert found.ignored == ()
 
 
-def test_other_files_are_passed_over_and_named() -> None:
-    # What lies in the data folder of a server, and what copying leaves behind.
+def test_other_files_are_skipped_and_named() -> None:
+    # Files of the data folder of a server, and leftovers of copying.
     others = [
         "aria_log.00000001",
         "aria_log_control",
@@ -92,7 +92,7 @@ def test_one_number_under_two_names_is_refused() -> None:
         arrange(["binlog.000001", "binlog.01"], folder="/data")
 
 
-def test_globs_are_told_from_names() -> None:
+def test_globs_are_distinguished_from_names() -> None:
     assert is_pattern("binlog.*")
     assert is_pattern("binlog.00000[12]")
     assert not is_pattern("binlog.000001")

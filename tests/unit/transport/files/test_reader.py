@@ -236,14 +236,14 @@ def test_a_file_that_mariadb_encrypted_is_refused_from_any_start(tmp_path: Path)
             read([path], start)
 
 
-def test_a_start_before_or_behind_the_files_is_refused(files: list[Path]) -> None:
+def test_a_start_before_or_after_the_files_is_refused(files: list[Path]) -> None:
     with pytest.raises(PositionPurgedError, match=r"first=binlog\.000002"):
         read(files[1:], Position(FIRST, 4))
     with pytest.raises(ForeignPositionError, match=r"last=binlog\.000002"):
         read(files, Position("binlog.000003", 4))
     with pytest.raises(ForeignPositionError, match="not among"):
         read(files, Position("other.000001", 4))
-    with pytest.raises(ForeignPositionError, match="behind the end"):
+    with pytest.raises(ForeignPositionError, match="after the end"):
         read(files, Position(SECOND, files[1].stat().st_size + 1))
 
 
@@ -315,12 +315,12 @@ def test_a_compressed_copy_reads_as_the_file_does(
         assert read(copies, Position(file, offset), block_bytes=block_bytes) == events[index:]
     end = files[0].stat().st_size
     assert read(copies, Position(FIRST, end)) == [each for each in events if each[0] == SECOND]
-    with pytest.raises(ForeignPositionError, match="behind the end"):
+    with pytest.raises(ForeignPositionError, match="after the end"):
         read(copies, Position(SECOND, 1 << 40))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_first_bytes_tell_the_form_not_the_name(
+def test_first_bytes_decide_the_form_not_the_name(
     pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / FIRST
@@ -403,7 +403,7 @@ def test_a_relay_log_is_read_as_it_stands(
     assert read([path], Position(path.name, len(file.data))) == []
     with pytest.raises(ForeignPositionError, match="no event begins"):
         read([path], Position(path.name, file.offsets[3] + 1), block_bytes=block_bytes)
-    with pytest.raises(ForeignPositionError, match="behind the end"):
+    with pytest.raises(ForeignPositionError, match="after the end"):
         read([path], Position(path.name, len(file.data) + 1), block_bytes=block_bytes)
 
 

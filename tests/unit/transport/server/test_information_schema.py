@@ -1,4 +1,4 @@
-"""The catalogue: what its texts mean."""
+"""information_schema: what its texts mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the questions needs no server: versions, errors, advice, imports."""
+"""What of the queries needs no server: versions, errors, advice, imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.queries import binary_logs
-from airflow_provider_binlog.transport.server.result_sets import ask, translate
+from airflow_provider_binlog.transport.server.result_sets import query, translate
 from airflow_provider_binlog.transport.server.setup import setting_problems
 from airflow_provider_binlog.transport.server.version import ServerVersion, parse_version
 
@@ -68,7 +68,7 @@ def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
         (pymysql.OperationalError("without a number"), SourceError),
     ],
 )
-def test_errors_are_told_apart(error: Exception, kind: type[SourceError]) -> None:
+def test_errors_are_distinguished(error: Exception, kind: type[SourceError]) -> None:
     translated = translate(error, statement="SELECT 1")
 
     assert type(translated) is kind
@@ -81,7 +81,7 @@ def test_a_closed_connection_is_a_lost_one() -> None:
     connection = pymysql.connect(defer_connect=True)
 
     with pytest.raises(ConnectionLostError):
-        ask(connection, "SELECT 1")
+        query(connection, "SELECT 1")
     with pytest.raises(ConnectionLostError):
         binary_logs(connection)
 
@@ -147,7 +147,7 @@ def test_a_problem_says_what_mends_it(
     assert setting_problems(server, GOOD | change) == [problem]
 
 
-def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_question() -> None:
+def test_the_triggerer_loads_neither_numpy_nor_pyarrow_for_a_query() -> None:
     hide = (
         "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pyarrow', 'fsspec', 'airflow']))"
     )

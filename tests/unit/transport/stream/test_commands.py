@@ -31,7 +31,7 @@ def test_binlog_dump() -> None:
     )
 
 
-def test_binlog_dump_cannot_point_behind_4_gib() -> None:
+def test_binlog_dump_cannot_express_offsets_after_4_gib() -> None:
     with pytest.raises(UnsupportedError, match="offset=4294967296"):
         binlog_dump("b.000001", 1 << 32, server_id=7, flags=3)
 
@@ -46,7 +46,7 @@ def test_binlog_dump_gtid_counts_servers_in_eight_bytes() -> None:
     )
 
 
-def test_binlog_dump_gtid_with_a_place_behind_4_gib() -> None:
+def test_binlog_dump_gtid_with_an_offset_after_4_gib() -> None:
     command = binlog_dump_gtid(
         GtidSet(), server_id=7, flags=3, file="b.000001", offset=4_718_599_578
     )
@@ -63,7 +63,7 @@ def test_binlog_dump_gtid_writes_tags_where_there_are_some() -> None:
 
 
 @pytest.mark.parametrize("flavor", Flavor)
-def test_flags_ask_for_everything(flavor: Flavor) -> None:
+def test_flags_request_everything(flavor: Flavor) -> None:
     assert dump_flags(flavor, non_block=False) == 2
     assert dump_flags(flavor, non_block=True) == 2 | NON_BLOCK
 

@@ -30,7 +30,7 @@ FIRST, SECOND = "binlog.000001", "binlog.000002"
 
 
 def rotate(file: str, position: int = 4, *, checksum: bool = True) -> bytes:
-    """Return the ROTATE with which a server tells the file."""
+    """Return the ROTATE with which a server names the file."""
     body = builder.rotate(file, position)
     return builder.event(EventType.ROTATE, body, checksum=checksum, timestamp=0, flags=ARTIFICIAL)
 
@@ -105,7 +105,7 @@ def test_a_start_inside_the_file_has_a_description_that_is_not_of_the_log() -> N
     assert found == placed(FIRST, file)[5:]
 
 
-def test_signs_of_life_are_left_out() -> None:
+def test_heartbeats_are_left_out() -> None:
     file = a_file()
     description, *events = events_of(file)
     beats = [heartbeat(FIRST, 99), heartbeat(FIRST, 0)]
@@ -114,7 +114,7 @@ def test_signs_of_life_are_left_out() -> None:
     assert read([rotate(FIRST), description, *mixed], Position(FIRST, 4)) == placed(FIRST, file)
 
 
-def test_what_a_server_sends_before_the_start_is_passed_over() -> None:
+def test_what_a_server_sends_before_the_start_is_skipped() -> None:
     file = a_file(4)
     start = file.offsets[11]
 
@@ -132,7 +132,7 @@ def test_a_start_inside_an_event_is_foreign(index: int) -> None:
         read([rotate(FIRST), *events_of(file)], start)
 
 
-def test_the_servers_error_is_raised_with_the_place() -> None:
+def test_the_servers_error_is_raised_with_the_offset() -> None:
     file = a_file()
     end = error_packet(1236, "could not find next log")
 
@@ -172,7 +172,7 @@ def test_a_damaged_description_is_named() -> None:
     assert raised.value.context["offset"] == 4
 
 
-def test_a_broken_packet_is_named_by_its_place() -> None:
+def test_a_broken_packet_is_named_by_its_offset() -> None:
     description, *_ = events_of(a_file())
 
     with pytest.raises(FormatError, match=f"file={FIRST}, offset={4 + len(description)}"):
@@ -192,7 +192,7 @@ def test_events_need_a_description() -> None:
 def test_the_log_does_not_go_back() -> None:
     sent = [rotate(SECOND), *events_of(a_file()), rotate(FIRST), *events_of(a_file())]
 
-    with pytest.raises(FormatError, match="does not go on"):
+    with pytest.raises(FormatError, match="does not continue"):
         read(sent, Position(SECOND, 4))
 
 
@@ -201,7 +201,7 @@ def test_the_log_begins_where_it_was_asked_to() -> None:
         read([rotate(SECOND), *events_of(a_file())], Position(FIRST, 4))
 
 
-def test_an_event_damaged_into_a_sign_of_life_is_not_passed_over() -> None:
+def test_an_event_damaged_into_a_heartbeat_is_not_skipped() -> None:
     file = a_file()
     events = events_of(file)
     events[3] = events[3][:4] + bytes([EventType.HEARTBEAT]) + events[3][5:]
@@ -228,7 +228,7 @@ def test_blocks_are_there_before_the_connection_is_lost() -> None:
         list(blocks)
 
 
-def test_first_transaction_behind_what_mysql_leaves_out() -> None:
+def test_first_transaction_after_what_mysql_leaves_out() -> None:
     file = a_file(3)
     events = events_of(file)
     begin = file.offsets[9]
@@ -243,7 +243,7 @@ def test_first_transaction_behind_what_mysql_leaves_out() -> None:
     assert dump([rotate(FIRST), events[0], beat]).first_transaction() == Position(FIRST, begin)
 
 
-def test_first_transaction_behind_what_mariadb_leaves_out() -> None:
+def test_first_transaction_after_what_mariadb_leaves_out() -> None:
     file = BinlogFile(builder.MARIADB)
     for sequence in range(1, 4):
         file.add_mariadb_transaction(sequence, [(EventType.ANNOTATE_ROWS, b"sql")])
@@ -262,7 +262,7 @@ def test_first_transaction_behind_what_mariadb_leaves_out() -> None:
     assert dump([rotate(FIRST), events[0], reached]).first_transaction() == Position(FIRST, begin)
 
 
-def test_first_transaction_behind_4_gib() -> None:
+def test_first_transaction_after_4_gib() -> None:
     begin = (5 << 32) + 1000
     description = unplaced(events_of(a_file())[0])
     transaction = builder.event(

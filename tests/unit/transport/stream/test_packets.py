@@ -62,7 +62,7 @@ def test_a_stream_of_nothing() -> None:
     assert read_all(stream([])) == ([], EOF)
 
 
-def test_an_error_ends_the_stream_behind_the_events_before_it() -> None:
+def test_an_error_ends_the_stream_after_the_events_before_it() -> None:
     events = log([(1, b"one")] * 3)
     reply = error_packet(1236, "could not find next log # really")
     wire = stream(events, end=reply)
@@ -79,7 +79,7 @@ def test_an_error_out_of_sequence_is_one_as_well() -> None:
 
 
 @pytest.mark.parametrize("end", [EOF, error_packet(1236, "x" * 500)])
-def test_rows_that_look_like_the_end_are_rows(end: bytes) -> None:
+def test_rows_with_the_bytes_of_the_end_are_rows(end: bytes) -> None:
     tail = packets([end], sequence=3)
     events = log([(1, bytes(20) + tail), (1, b"after")])
     wire = stream(events)

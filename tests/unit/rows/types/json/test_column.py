@@ -39,15 +39,15 @@ def _few_documents_together() -> Iterator[None]:
 
 def located(documents: Sequence[bytes | None]) -> Values:
     """Return documents with other bytes between them."""
-    data, place, length = b"\xff" * 7, [], []
+    data, offset, length = b"\xff" * 7, [], []
     for each in documents:
-        place.append(len(data))
+        offset.append(len(data))
         length.append(len(each or b""))
         data += (each or b"") + b"\xff\xee"
     null = np.array([each is None for each in documents], dtype=np.bool_)
     return Values(
         Memory(np.frombuffer(data, dtype=np.uint8), len(data)),
-        np.array(place, dtype=np.int64),
+        np.array(offset, dtype=np.int64),
         np.array(length, dtype=np.int64),
         null if null.any() else None,
     )
@@ -124,14 +124,14 @@ def test_strings(values: list[str]) -> None:
 
 
 @given(st.lists(st.dictionaries(strings, st.integers(0, 9), max_size=6), min_size=1, max_size=30))
-def test_objects_of_many_shapes(objects: list[dict[str, int]]) -> None:
+def test_objects_with_many_sets_of_keys(objects: list[dict[str, int]]) -> None:
     encoded = [document(each) for each in objects]
 
     assert convert_together(*encoded) == [text(each) for each in objects]
 
 
 @pytest.mark.parametrize("words", [0, json_keys._COMPARED_WORDS_MAX])
-def test_objects_of_some_shapes(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+def test_objects_with_some_sets_of_keys(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
     monkeypatch.setattr(json_keys, "_COMPARED_WORDS_MAX", words)
     random.seed(2)
     names = ["id", "name", "a longer name", "n" * 70, 'quo"ted', "é", ""]
@@ -265,7 +265,7 @@ def test_memory_is_bounded(tree: Any, count: int) -> None:
     assert peak < 100_000_000 + 3 * found.nbytes
 
 
-def test_a_document_of_many_values_goes_to_the_plain_decoder(
+def test_a_document_of_many_values_is_left_to_the_plain_decoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(json_walk, "VALUES_MAX", 1000)
@@ -279,7 +279,7 @@ def test_a_document_of_many_values_goes_to_the_plain_decoder(
             convert_together(each)
 
 
-def test_a_large_document_goes_to_the_plain_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_document_is_left_to_the_plain_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json, "LARGE_BYTES", 1000)
     monkeypatch.setattr(json, "render", None)
     tree = [Raw(0x0C, b"\x05hello", '"hello"')] * 200

@@ -25,12 +25,12 @@ def special(*texts: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 16, 17, 255, 256, 257, 600])
-def test_each_character_at_each_place(size: int) -> None:
-    for place in {0, size // 2, max(0, size - 8), size - 1}:
+def test_each_character_at_each_offset(size: int) -> None:
+    for offset in {0, size // 2, max(0, size - 8), size - 1}:
         texts = []
         for code in range(256):
             text = bytearray(b"x" * size)
-            text[place] = code
+            text[offset] = code
             texts.append(bytes(text))
 
         assert special(*texts) == [*range(0x20), ord('"'), ord("\\")]

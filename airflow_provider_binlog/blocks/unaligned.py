@@ -1,4 +1,4 @@
-"""Bytes read as values that begin anywhere."""
+"""Bytes read as values of any type at any offset, whatever its alignment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def overlapping(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
+def unaligned_view(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
     """Return a view of `data` whose item `i` is the value that starts at byte `i`: no copy.
 
-    Index it with `view[places]`; `take` would copy the whole view first.
+    Index it with `view[offsets]`; `take` would copy the whole view first.
     """
     width = np.dtype(dtype).itemsize
     return np.ndarray((max(0, len(data) - width + 1),), dtype, data.data, strides=(1,))

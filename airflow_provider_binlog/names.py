@@ -1,0 +1,42 @@
+"""Names of databases, tables and sources as folder names: what capture and the merge both write."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+_NAME_BYTES_MAX = 200
+"""A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
+Chinese, which MySQL allows, take 576 when encoded."""
+
+_HASH_SEPARATOR = "~"
+_HASH_DIGITS = 32
+
+
+def encode_name(name: str) -> str:
+    """Return `name` as one segment of a key: ASCII, at most 200 bytes, different for every name.
+
+    ASCII letters, digits, `.`, `-` and `_` are kept, but not a dot or underscore in first place. A
+    longer name is truncated, and ends in `~` and a hash of the whole name.
+
+    Raises:
+        ConfigurationError: The name is empty.
+    """
+    if not name:
+        raise ConfigurationError("a database, table or source needs a name")
+    encoded = quote(name, safe="").replace("~", "%7E")
+    if encoded[0] in "._":
+        encoded = escape_first(encoded)
+    if len(encoded) <= _NAME_BYTES_MAX:
+        return encoded
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    start = encoded[: _NAME_BYTES_MAX - len(_HASH_SEPARATOR) - _HASH_DIGITS]
+    return re.sub("%.?$", "", start) + _HASH_SEPARATOR + digest
+
+
+def escape_first(encoded: str) -> str:
+    """Return an encoded name with its first character percent-encoded."""
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}"

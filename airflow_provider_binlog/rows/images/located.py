@@ -1,0 +1,127 @@
+"""Row images whose parts were located, and where the values of each column are.
+
+Columns of fixed width have no offsets of their own: they are counted back from where their run
+stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.rows.images.presence import WORD_BITS
+from airflow_provider_binlog.rows.values import Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.rows.images.route import Route
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
+
+
+@dataclass(frozen=True)
+class Images:
+    """Where the parts of some row images are, one entry per image, in log order.
+
+    Attributes:
+        route: How they were walked.
+        memory: The bytes they are in.
+        event: Index of each image's event.
+        number: Which image of its event it is, from 0.
+        begin: Where each image begins.
+        stops: For each segment, where its run of fixed columns stops.
+        nulls: For each 64 columns, bits of those that are NULL or absent.
+        nullish: Bit c is set if column c is NULL or absent in some image.
+        options: Where the bits stand that an image's options have, 0 where it has none; None where
+            no image has any.
+    """
+
+    route: Route
+    memory: Memory
+    event: Int64Array
+    number: Int64Array
+    begin: Int64Array
+    stops: npt.NDArray[np.int64]
+    nulls: npt.NDArray[np.int64]
+    nullish: int
+    options: Int64Array | None = None
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.begin)
+
+    def select(self, chosen: Int64Array | npt.NDArray[np.bool_]) -> Images:
+        """Return some of the images, in their order."""
+        return Images(
+            self.route,
+            self.memory,
+            self.event[chosen],
+            self.number[chosen],
+            self.begin[chosen],
+            self.stops[:, chosen],
+            self.nulls[:, chosen],
+            self.nullish,
+            None if self.options is None else self.options[chosen],
+        )
+
+    def null(self, column: int) -> npt.NDArray[np.bool_] | None:
+        """Return in which images the column is NULL or absent; None if in none."""
+        if not self.nullish >> column & 1:
+            return None
+        bits: Int64Array = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
+        return bits.astype(np.bool_)
+
+    def values(self, column: int) -> Values:
+        """Return where the values of one column are."""
+        number = self.route.segment_of[column]
+        segment = self.route.segments[number]
+        if column == segment.variable:
+            return self._variable(column, self.stops[number])
+        offset = self.stops[number]
+        for each in reversed(segment.run[segment.run.index(column) :]):
+            fixed = self._fixed(each, offset)
+            offset = fixed.offset
+        return fixed
+
+    def each_column(self) -> Iterator[tuple[int, Values]]:
+        """Yield each column and where its values are, from the last column to the first.
+
+        Int64Array are counted back: so one run of columns takes one vector, not one per column.
+        """
+        for number in reversed(range(len(self.route.segments))):
+            segment, offset = self.route.segments[number], self.stops[number]
+            if segment.variable is not None:
+                yield segment.variable, self._variable(segment.variable, offset)
+            for column in reversed(segment.run):
+                fixed = self._fixed(column, offset)
+                offset = fixed.offset
+                yield column, fixed
+
+    def _fixed(self, column: int, stop: Int64Array) -> Values:
+        """Return where the values are that end where the next column's begin."""
+        null, size = self.null(column), self.route.plans[column].size
+        offset = stop - (size if null is None else size * ~null)
+        return Values(self.memory, offset, None, null)
+
+    def _variable(self, column: int, at: Int64Array) -> Values:
+        """Return where the values are whose lengths stand at these offsets."""
+        null, prefix = self.null(column), self.route.plans[column].prefix
+        length = read_lengths(self.memory, at, prefix).astype(np.int64)
+        if null is None:
+            return Values(self.memory, at + prefix, length, None)
+        length[null] = 0
+        return Values(self.memory, np.where(null, at, at + prefix), length, null)
+
+
+def read_lengths(memory: Memory, at: Int64Array, prefix: int) -> npt.NDArray[np.unsignedinteger]:
+    """Return the length prefixes at these offsets, `prefix` bytes each."""
+    if prefix == 1:
+        return memory.u1.take(at)
+    if prefix == 2:
+        return memory.u2[at]
+    if prefix == 3:
+        return memory.u4[at] & np.uint32(0xFFFFFF)
+    return memory.u4[at]
