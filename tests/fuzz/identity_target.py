@@ -18,7 +18,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.schema_history.tables import Known, Place, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import Session
-from tests.fuzz.targets import Wrong, told
+from tests.fuzz.targets import Wrong, check_text
 
 DATABASE = "shop"
 _ROWS = (
@@ -97,7 +97,7 @@ def run_identity(statements: list[str], mode: int | None) -> None:
             try:
                 ddl = read_ddl(sql, session)
             except UnsupportedError as error:
-                told(error)
+                check_text(error)
                 continue
             place = Place("binlog.000001", 10 * number + 9)
             for action in tables.apply(ddl.changes, place, session) if ddl else ():

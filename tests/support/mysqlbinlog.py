@@ -174,7 +174,7 @@ def _agrees_vector(printed: str, value: list[float], _: Field) -> bool:
 
 
 def _values(column: Field) -> list[str]:
-    return [each.replace("''", "'") for each in _QUOTED.findall(column.mysql_type)]
+    return [each.replace("''", "'") for each in _QUOTED.findall(column.mysql_type or "")]
 
 
 def _unquoted(printed: str) -> bytes:

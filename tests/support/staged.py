@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.paths import decode_name, part_key
+from airflow_provider_binlog.staging.paths import part_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
 
 def named_in(part: Part) -> str:
     """Return the name that a part's table had when its rows were logged."""
-    return decode_name(part.path.split("/")[1])
+    return unquote(part.path.split("/")[1], errors="strict")
 
 
 def held_by(table: TableChanges, schema: Schema, image: int) -> tuple[str, ...]:
