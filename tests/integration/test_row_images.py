@@ -31,6 +31,8 @@ def apply(staged: Staged, defaults: dict[str, Row]) -> dict[str, list[Row]]:
     """Return the tables after all changes; what a new row does not hold has its default."""
     tables: dict[str, list[Row]] = {}
     for table in staged.manifest.tables:
+        if not table.parts:
+            continue  # dropped or replaced
         rows = tables.setdefault(table.table, [])
         key = table.schemas[-1].key_names
         moved: Row | None = None
