@@ -155,7 +155,11 @@ def _prepare(merge: _Merge) -> TargetState:
         merge.lake.create(merge.session, work.target, segment.target_columns, wanted)
     else:
         # Another server may have been promoted; a column of the key may get another name.
-        _set_properties(merge, dict(wanted.items() - state.properties.items()))
+        changed = dict(wanted.items() - state.properties.items())
+        if changed or segment.evolution.changes_columns:
+            # A merge that another one overtook must not change back what that changed.
+            _state(merge)
+        _set_properties(merge, changed)
         _evolve(merge, state)
     current = _state(merge)
     if work.plan.table is None or work.plan.table != current.table:

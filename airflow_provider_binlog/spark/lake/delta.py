@@ -78,6 +78,7 @@ class DeltaLake:
             applied_sequence=int(applied.get()) if applied.isDefined() else 0,
             files=int(snapshot.numOfFiles()),
             bytes=int(snapshot.sizeInBytes()),
+            is_empty=int(snapshot.numOfFiles()) == 0,
             snapshot=int(snapshot.version()),
         )
 

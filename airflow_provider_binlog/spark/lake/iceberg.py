@@ -97,6 +97,7 @@ class IcebergLake:
             applied_sequence=_applied_sequence(table, properties),
             files=int(summary.get("total-data-files", 0)),
             bytes=int(summary.get("total-files-size", 0)),
+            is_empty=snapshot is None or summary.get("total-data-files") == "0",
             snapshot=int(snapshot.snapshotId()) if snapshot is not None else None,
         )
 

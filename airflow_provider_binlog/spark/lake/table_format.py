@@ -54,6 +54,7 @@ class TargetState:
         applied_sequence: Number of the last manifest applied to it; 0 for none.
         files: How many data files it has.
         bytes: Their size.
+        is_empty: Whether it certainly has no rows.
         snapshot: The format's number of this state; None for a table never written to.
     """
 
@@ -63,6 +64,7 @@ class TargetState:
     applied_sequence: int
     files: int
     bytes: int
+    is_empty: bool
     snapshot: int | None
 
     @property

@@ -124,7 +124,7 @@ class _Fold:
     def refuse_rewrites(self) -> None:
         """Refuse changes of rows without row events, unless there was no row that they concern."""
         state, newest = self.tables.state, self.newest
-        in_lake = state is not None and bool(state.files) and not self.rows.discards
+        in_lake = state is not None and not state.is_empty and not self.rows.discards
         for step in self.rows.steps:
             action = step.action
             if not isinstance(action, RewriteRows):
@@ -222,7 +222,7 @@ class _Fold:
             columns=state.columns,
             fields=_fields_by_name(newest.wanted, state) if self.by_name else state.fields,
             unfilled=() if self.by_name else state.unfilled,
-            empty=self.rows.discards or not state.files,
+            empty=self.rows.discards or state.is_empty,
             context=self.context,
         )
         self._check_lake_key(state, evolution)
@@ -233,7 +233,7 @@ class _Fold:
 
         The same rows may get another primary key, if the range has them under one key alone.
         """
-        if self.rows.discards or not state.files:
+        if self.rows.discards or state.is_empty:
             return
         now = {name: each for each, name in evolution.columns.items()}
         rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)

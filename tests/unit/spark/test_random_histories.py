@@ -130,6 +130,7 @@ class LakeInMemory:
             applied_sequence=found.applied,
             files=len(found.rows),
             bytes=0,
+            is_empty=not found.rows,
             snapshot=found.applied,
         )
 

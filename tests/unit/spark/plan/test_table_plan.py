@@ -72,6 +72,7 @@ def lake(of: Schema, *, ended: str = "") -> TargetState:
         applied_sequence=3,
         files=1,
         bytes=0,
+        is_empty=False,
         snapshot=1,
     )
 
