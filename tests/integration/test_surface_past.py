@@ -59,7 +59,7 @@ class Begun:
         return [str(path), "--table", f"{self.database.name}.*"]
 
     def says_signs(self) -> bool:
-    """Whether the server logs signedness and character sets, but neither names nor enum values."""
+        """Whether the server logs signedness and character sets, but no names or enum values."""
         return self.database.query("SELECT @@binlog_row_metadata") == [("MINIMAL",)]
 
 
@@ -131,8 +131,8 @@ def test_what_cannot_be_determined_is_printed(
     assert f"note: {sparse.database.name}.lost: the log does not say how its columns are" in note
     assert ("which integers are unsigned (all are printed as if signed)" in note) == signed
     assert ("in which character set (UTF-8 is printed as text" in note) == signed
-    assert "the labels of ENUM and SET (their numbers are printed)" in note
-    assert "; the server's catalogue does not tell it for certain: " in note
+    assert "the values of ENUM and SET (their numbers are printed)" in note
+    assert "; information_schema does not determine it: " in note
     code, out = verified(capsys, *sparse.of_server())
     (refused,) = [line for line in out.splitlines() if "table=" in line]
     assert "catalogue does not tell it for certain" in refused
