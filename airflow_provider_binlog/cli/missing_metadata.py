@@ -40,7 +40,7 @@ def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> lis
         "what is text and in which character set (UTF-8 is printed as text, the rest as base64)": (
             any(column.real_type in _TEXT and column.collation is None for column in columns)
         ),
-        "the labels of ENUM and SET (their numbers are printed)": any(
+        "the values of ENUM and SET (their numbers are printed)": any(
             column.real_type in _LABELLED
             and (column.collation is None or (column.enum_values or column.set_members) is None)
             for column in columns

@@ -1,4 +1,4 @@
-"""What capture would refuse of a log: each reason once, with the first place and how often."""
+"""What capture would refuse of a log: each reason once, with its first position and how often."""
 
 from __future__ import annotations
 

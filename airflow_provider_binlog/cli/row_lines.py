@@ -160,7 +160,7 @@ class RowLines:
         """Print what the log does not say of a table, where nothing else says it."""
         note = f"note: {name}: the log does not say {', '.join(missing)}"
         if unclear is not None:
-            note += f"; the server's catalogue does not tell it for certain: {unclear}"
+            note += f"; information_schema does not determine it: {unclear}"
         if missing and note not in self._noted:
             self._noted.add(note)
             sys.stderr.write(f"{note}\n")

@@ -40,7 +40,7 @@ def codes() -> Iterator[bytes]:
     yield from map(bytes, product(range(256), repeat=2))
     yield from (bytes((0x8F, row, column)) for row, column in product(_EUC, _EUC))
     digits, leads = range(0x30, 0x3A), range(0x81, 0xFF)
-    # All of the basic plane's, and some behind every other lead byte.
+    # All of the basic plane's, and some after every other lead byte.
     for first in leads:
         thirds = leads if first <= 0x84 else leads[:1]
         yield from map(bytes, product((first,), digits, thirds, digits))

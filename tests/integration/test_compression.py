@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 
-PLACES = {"_file", "_pos", "_row", "_gtid", "_commit_ts"}
+POSITION_COLUMNS = {"_file", "_pos", "_row", "_gtid", "_commit_ts"}
 TINY = 300
 BULK = 20_000
 
@@ -67,9 +67,12 @@ def workload() -> Iterator[str]:
 
 
 def values(staged: Staged) -> list[list[dict[str, Any]]]:
-    """Return the change rows of each table in their order, without what tells places."""
+    """Return the change rows of each table in their order, without the columns of positions."""
     return [
-        [{name: value for name, value in row.items() if name not in PLACES} for row in rows]
+        [
+            {name: value for name, value in row.items() if name not in POSITION_COLUMNS}
+            for row in rows
+        ]
         for rows in map(staged.rows, staged.manifest.tables)
     ]
 

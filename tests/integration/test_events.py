@@ -1,4 +1,4 @@
-"""Events that servers write only under some settings, and what becomes of them in a range."""
+"""Events that servers write only under some settings, and how a range handles them."""
 
 from __future__ import annotations
 

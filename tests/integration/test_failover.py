@@ -208,7 +208,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
         "XA START 'x'", "INSERT INTO visits VALUES ('xa')", "XA END 'x'", "XA PREPARE 'x'"
     )
     capture.run(source)
-    assert capture.undecided(1) == ["X'78',X'',1"]
+    assert capture.in_doubt(1) == ["X'78',X'',1"]
     with pytest.raises(ForeignPositionError, match="has not caught up"):
         capture.run(replica, failover="follow")
     pair.replica.execute(own_domain, "INSERT INTO visits VALUES ('by itself')")

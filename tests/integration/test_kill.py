@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.object_store import open_store
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from tests.demo.worker import Worker
 from tests.integration.test_surface_dag import DAG_ID, create_shop_airflow
 from tests.services.progress import ServiceError
@@ -79,7 +79,7 @@ class Stage:
 
     def log_end(self) -> str:
         with closing(self.database.connect()) as connection:
-            return str(questions.log_end(connection)).split(" ")[0]
+            return str(queries.log_end(connection)).split(" ")[0]
 
     def change(self) -> None:
         """Insert, update, delete and move some rows, in several transactions and two tables."""
@@ -173,7 +173,7 @@ def test_an_extract_killed_anywhere_is_made_good(stage: Stage) -> None:
     for kill_after in range(writes + 1):
         each = stage.named(f"killed-{kill_after}")
         assert each.run(each.until(stop, kill_after=kill_after)) == ("killed", signal.SIGKILL)
-        # Time goes by until the next try: the log grows.
+        # Time passes before the next try: the log grows.
         if kill_after % 2:
             stage.change()
 
@@ -194,8 +194,8 @@ def _tables(manifests: list[Manifest]) -> list[Any]:
     return [table for manifest in manifests for table in manifest.tables]
 
 
-def test_a_sealed_range_is_not_staged_again(stage: Stage) -> None:
-    """Killed behind the manifest, and nothing has happened since."""
+def test_a_committed_range_is_not_staged_again(stage: Stage) -> None:
+    """Killed after the manifest, and nothing has happened since."""
     kind, staged = stage.run()
     assert kind == "done"
     before = stage.check()
@@ -204,7 +204,7 @@ def test_a_sealed_range_is_not_staged_again(stage: Stage) -> None:
     assert stage.check() == before
 
 
-def test_of_two_extracts_with_different_stops_one_seals(stage: Stage) -> None:
+def test_of_two_extracts_with_different_stops_one_commits(stage: Stage) -> None:
     middle = stage.log_end()
     stage.change()
     stops = middle, stage.log_end()

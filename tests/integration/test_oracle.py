@@ -80,7 +80,7 @@ def test_a_difference_is_seen(servers: dict[str, Server], tmp_path: Path) -> Non
     assert raised.value.__notes__ == [f"To replay it: {command}"]
 
 
-def test_the_runs_behind_one_that_fails_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_runs_after_one_that_fails_are_run(capsys: pytest.CaptureFixture[str]) -> None:
     settings, seeds = every("mysql97")[:3], []
 
     def run_one(settings: Settings, seed: int) -> Outcome:

@@ -39,14 +39,14 @@ def database_of(
     return lambda name: create_database(request.getfixturevalue(name))
 
 
-def of_catalogue(database: Database) -> Callable[[TableMap], TableMap]:
-    """Return what adds to a table map what the server's catalogue says."""
+def from_information_schema(database: Database) -> Callable[[TableMap], TableMap]:
+    """Return what completes a TABLE_MAP from information_schema."""
 
-    def complete(shape: TableMap) -> TableMap:
+    def complete(table: TableMap) -> TableMap:
         rows = database.query(
             "SELECT COLUMN_NAME, DATA_TYPE, DATETIME_PRECISION FROM information_schema.COLUMNS"
             " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
-            shape.table,
+            table.table,
         )
         said = {name: (kind, digits) for name, kind, digits in rows}
         columns = (
@@ -55,9 +55,9 @@ def of_catalogue(database: Database) -> Callable[[TableMap], TableMap]:
                 data_type=said[str(column.name)][0],
                 datetime_precision=said[str(column.name)][1],
             )
-            for column in shape.columns
+            for column in table.columns
         )
-        return replace(shape, columns=tuple(columns))
+        return replace(table, columns=tuple(columns))
 
     return complete
 
@@ -82,7 +82,7 @@ def named_types(logged: Logged) -> list[str]:
 
 # ------------------------------------------------------------------- spatial types, vectors
 
-SHAPES = {
+GEOMETRIES = {
     "point": "POINT(1 -2.5)",
     "linestring": "LINESTRING(0 0,1 1,2 0)",
     "polygon": "POLYGON((0 0,4 0,4 4,0 0),(1 0.5,2 1,2 0.5,1 0.5))",
@@ -95,22 +95,22 @@ SHAPES = {
 
 
 def test_a_geometry_is_the_bytes_of_select(database: Database) -> None:
-    columns = ", ".join(f"g{number} {kind}" for number, kind in enumerate(SHAPES))
+    columns = ", ".join(f"g{number} {kind}" for number, kind in enumerate(GEOMETRIES))
     rows = [
-        [f"ST_GeomFromText('{text}', {srid})" for text in SHAPES.values()] for srid in (0, 4326)
+        [f"ST_GeomFromText('{text}', {srid})" for text in GEOMETRIES.values()] for srid in (0, 4326)
     ]
     values = ", ".join(f"({n}, {', '.join(row)})" for n, row in enumerate(rows))
     database.execute(
-        f"CREATE TABLE shapes (id INT PRIMARY KEY, {columns})",
-        f"INSERT INTO shapes VALUES {values}, (2{', NULL' * len(SHAPES)})",
+        f"CREATE TABLE geometries (id INT PRIMARY KEY, {columns})",
+        f"INSERT INTO geometries VALUES {values}, (2{', NULL' * len(GEOMETRIES)})",
     )
-    logged = read_log(database)["shapes"]
+    logged = read_log(database)["geometries"]
 
-    assert inserted(logged) == database.query("SELECT * FROM shapes ORDER BY id")
+    assert inserted(logged) == database.query("SELECT * FROM geometries ORDER BY id")
     # Four bytes of SRID, then WKB: little-endian, a point.
     assert inserted(logged)[1][1][:9] == bytes.fromhex("e6100000 01 01000000")
     names = [name.replace("geomcollection", "geometrycollection") for name in named_types(logged)]
-    assert names[1:] == list(SHAPES)
+    assert names[1:] == list(GEOMETRIES)
 
 
 @pytest.mark.parametrize("name", VECTOR_SERVERS)
@@ -125,7 +125,7 @@ def test_a_vector_is_a_list_of_floats(name: str, database_of: Callable[[str], Da
         "CREATE TABLE vectors (id INT PRIMARY KEY, v VECTOR(4))",
         f"INSERT INTO vectors VALUES {', '.join(rows)}, (9, NULL)",
     )
-    logged = read_log(database, of_catalogue(database))["vectors"]
+    logged = read_log(database, from_information_schema(database))["vectors"]
     column = decode(logged.layout, logged.rows_events()).columns[1]
     stored = database.query("SELECT HEX(v) FROM vectors ORDER BY id")
 
@@ -191,11 +191,11 @@ def test_addresses_as_select_prints_them(name: str, database_of: Callable[[str],
         "CREATE TABLE addresses (id INT PRIMARY KEY, a INET6, b INET4, c UUID)",
         f"INSERT INTO addresses VALUES {', '.join(rows)}, (400, NULL, NULL, NULL)",
     )
-    logged = read_log(database, of_catalogue(database))["addresses"]
+    logged = read_log(database, from_information_schema(database))["addresses"]
 
     assert inserted(logged) == database.query("SELECT * FROM addresses ORDER BY id")
     assert named_types(logged)[1:] == ["inet6", "inet4", "uuid"]
-    # Without the catalogue they are bytes.
+    # Without information_schema they are bytes.
     assert named_types(read_log(database)["addresses"])[1:] == [
         *("binary(16)", "binary(4)", "binary(16)")
     ]
@@ -238,7 +238,7 @@ def test_old_temporals(
         f"CREATE TABLE old (id INT PRIMARY KEY, {columns}, last CHAR(3))",
         f"INSERT INTO old VALUES {', '.join(rows)}, (9{', NULL' * len(kinds)}, 'end')",
     )
-    logged = read_log(database, of_catalogue(database))["old"]
+    logged = read_log(database, from_information_schema(database))["old"]
     logged.policies = Policies(zero_dates=zero_dates)
     selected = database.query(
         f"SELECT id, {', '.join(f'CAST({kind}{fsp} AS CHAR)' for kind, fsp in kinds)}, last"
@@ -323,7 +323,7 @@ def test_dates_as_the_text_of_select(database: Database) -> None:
     )
 
 
-def test_text_that_servers_take_and_that_is_none(database: Database) -> None:
+def test_invalid_byte_sequences_that_servers_accept(database: Database) -> None:
     # Half a surrogate pair is a character of ucs2 for them, and is none in UTF-8.
     database.execute(
         "CREATE TABLE texts (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET ucs2, b TEXT,"
@@ -375,7 +375,7 @@ def test_generated_and_invisible_columns(database: Database) -> None:
     )
 
 
-def test_a_key_that_the_server_made_up(database_of: Callable[[str], Database]) -> None:
+def test_a_generated_invisible_primary_key(database_of: Callable[[str], Database]) -> None:
     database = database_of("mysql97")
     database.execute(
         "SET SESSION sql_generate_invisible_primary_key = ON",
@@ -397,6 +397,6 @@ def test_a_multi_valued_index_adds_no_column(database_of: Callable[[str], Databa
         " KEY ((CAST(tags->'$' AS UNSIGNED ARRAY))))",
         "INSERT INTO tagged VALUES (1, '[1, 2]')",
     )
-    shape = read_log(database)["tagged"].table
+    table = read_log(database)["tagged"].table
 
-    assert [column.name for column in shape.columns] == ["id", "tags"]
+    assert [column.name for column in table.columns] == ["id", "tags"]

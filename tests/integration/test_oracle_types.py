@@ -278,7 +278,7 @@ def test_the_types_are_named_as_the_server_names_them(oracle: Database) -> None:
         assert column.mysql_type in (sql_type, width_left_out)
 
 
-LABELS = ["plain", "grün", "Ωμέγα", "Привіт", "日本", "中文", "한국어", "ไทย", "שלום"]
+TEXTS = ["plain", "grün", "Ωμέγα", "Привіт", "日本", "中文", "한국어", "ไทย", "שלום"]
 SAMPLES = [
     "plain",
     "",
@@ -305,13 +305,13 @@ def test_every_character_set_equals_select(database: Database) -> None:
             " UNION ALL ".join(
                 f"SELECT '{text}' FROM DUAL"
                 f" WHERE CONVERT(CONVERT('{text}' USING {name}) USING utf8mb4) = '{text}'"
-                for text in LABELS
+                for text in TEXTS
             )
         )
-        labels = ", ".join(f"'{label}'" for (label,) in known)
+        values = ", ".join(f"'{text}'" for (text,) in known)
         statements.append(
             f"CREATE TABLE t_{name} (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(50), b CHAR(20),"
-            f" c TEXT, d ENUM({labels}), e SET({labels})) CHARACTER SET {name}"
+            f" c TEXT, d ENUM({values}), e SET({values})) CHARACTER SET {name}"
         )
         statements.append(
             f"INSERT INTO t_{name} (d, e) VALUES (1, 1), ({len(known)}, {2 ** len(known) - 1})"

@@ -75,7 +75,7 @@ def test_a_server_dies_with_who_started_it(tmp_path: Path) -> None:
         starter.send_signal(signal.SIGKILL)
 
     deadline = time.monotonic() + 30
-    # Reading it fails once the process is gone, at whatever moment that is.
+    # Reading it fails once the process has ended, at whatever moment that is.
     with suppress(OSError):
         while Path(f"/proc/{pid}/cmdline").read_bytes():
             assert time.monotonic() < deadline

@@ -1,7 +1,7 @@
-"""`rows` and `rows --verify` where the log leaves out names, signs, labels and character sets.
+"""`rows` and `rows --verify` where the log lacks column metadata: names, signedness, ENUM's values.
 
-What a server tells is what `SELECT` returns, or what it says under `binlog_row_metadata=FULL`; what
-it cannot tell, and what files cannot, is said.
+What a server reports is what `SELECT` returns, or what it logs under `binlog_row_metadata=FULL`;
+what it does not report, and what files lack, is printed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Begun:
         return [str(path), "--table", f"{self.database.name}.*"]
 
     def says_signs(self) -> bool:
-        """Whether the server logs signs and character sets, but neither names nor labels."""
+        """Whether the server logs signedness and character sets, but no names or enum values."""
         return self.database.query("SELECT @@binlog_row_metadata") == [("MINIMAL",)]
 
 
@@ -101,7 +101,7 @@ def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return code, capsys.readouterr().out
 
 
-def test_a_server_tells_what_its_log_does_not(
+def test_a_server_reports_what_its_log_lacks(
     sparse: Begun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sparse.database.execute(*HISTORY)
@@ -116,21 +116,23 @@ def test_a_server_tells_what_its_log_does_not(
     assert code == 0
 
 
-def test_what_nobody_tells_is_said(sparse: Begun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_determined_is_printed(
+    sparse: Begun, capsys: pytest.CaptureFixture[str]
+) -> None:
     sparse.database.execute(*HISTORY, *LOST)
     signed = not sparse.says_signs()
     # The log's CREATE TABLE is not enough: it says no character set.
-    unsaid = {"@1": -1 if signed else MAX, "@2": "ü", "@3": 1}
+    numbered = {"@1": -1 if signed else MAX, "@2": "ü", "@3": 1}
 
     values, said = printed(capsys, *sparse.of_server())
 
-    assert values == [BEFORE, NULLED, NULLED | {"n": -3}, unsaid]
+    assert values == [BEFORE, NULLED, NULLED | {"n": -3}, numbered]
     (note,) = said
     assert f"note: {sparse.database.name}.lost: the log does not say how its columns are" in note
     assert ("which integers are unsigned (all are printed as if signed)" in note) == signed
     assert ("in which character set (UTF-8 is printed as text" in note) == signed
-    assert "the labels of ENUM and SET (their numbers are printed)" in note
-    assert "; the server's catalogue does not tell it for certain: " in note
+    assert "the values of ENUM and SET (their numbers are printed)" in note
+    assert "; information_schema does not determine it: " in note
     code, out = verified(capsys, *sparse.of_server())
     (refused,) = [line for line in out.splitlines() if "table=" in line]
     assert "catalogue does not tell it for certain" in refused
@@ -179,7 +181,9 @@ def test_what_an_image_lacks_is_not_printed(
     assert code == (0 if is_mysql else 1)
 
 
-def test_types_that_only_a_catalogue_tells(full: Begun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_types_that_only_information_schema_reports(
+    full: Begun, capsys: pytest.CaptureFixture[str]
+) -> None:
     uuid = "01234567-89ab-4def-8123-456789abcdef"
     full.database.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, u UUID, a INET6)",
@@ -219,7 +223,7 @@ def test_what_was_rolled_back_is_not_counted(
         assert code == 0
 
 
-def test_a_savepoint_that_cannot_be_told_is_refused(
+def test_a_rollback_to_an_unknown_savepoint_is_refused(
     full: Begun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     full.database.execute(
@@ -234,7 +238,7 @@ def test_a_savepoint_that_cannot_be_told_is_refused(
 
     (refused,) = [line for line in out.splitlines() if "rolled back to a savepoint" in line]
     assert "ROLLBACK TO `é`" in refused
-    # Of the first transaction nobody knows; of the second one, 6 has not stayed.
+    # Of the first transaction it is not known; of the second one, 6 was rolled back.
     assert count_line(full, "t", 5, "5 inserts") in out
     assert code == 1
 

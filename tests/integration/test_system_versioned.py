@@ -1,4 +1,4 @@
-"""System-versioned tables of MariaDB: their former rows are in the log, and so they are refused."""
+"""System-versioned tables of MariaDB: their historical rows are logged, so they are refused."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def metadata(request: pytest.FixtureRequest, database: Database) -> Iterator[str
 
 @pytest.mark.parametrize("create", [IMPLICIT, EXPLICIT], ids=["implicit", "explicit"])
 def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -> None:
-    def ask_catalog(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(database.server)) as connection:
             return read_server_tables(connection, wanted)
 
     happened = happen(database, create, *CHANGES)
 
     with pytest.raises(UnsupportedError, match=rf"system-versioned.*table={database.name}\.t,"):
-        stage(live(database.server), happened, read_server_tables=ask_catalog)
+        stage(live(database.server), happened, read_server_tables=read_tables)
     if metadata == "FULL" and create == IMPLICIT:
         with pytest.raises(UnsupportedError, match="system-versioned"):
             stage(files(database.server), happened)
@@ -75,5 +75,5 @@ def test_it_is_refused_by_name(database: Database, metadata: str, create: str) -
     )
     happened = replace(happened, stop=end_of(database.server))
     captured = TableFilter([f"{database.name}.*"], exclude=["*.t"])
-    others = stage(live(database.server), happened, tables=captured, read_server_tables=ask_catalog)
+    others = stage(live(database.server), happened, tables=captured, read_server_tables=read_tables)
     assert [table.table for table in others.manifest.tables] == ["mine", "plain"]

@@ -169,10 +169,10 @@ def test_the_log_is_read_to_its_end(server: Server, events: list[Placed]) -> Non
 
 
 def test_from_any_transaction_on(server: Server, events: list[Placed]) -> None:
-    places = [(file, offset) for file, offset, _ in events]
+    positions = [(file, offset) for file, offset, _ in events]
     # 45 to 50 lie in the file without checksums.
     for start in boundaries(events)[::150] + boundaries(events)[44:52]:
-        expected = events[places.index((start.file, start.offset)) :]
+        expected = events[positions.index((start.file, start.offset)) :]
 
         assert read(of_server(server), start) == expected
         assert read(FileBlockStream(paths(server)), start) == expected
@@ -197,7 +197,7 @@ def test_a_block_never_spans_two_files_and_the_stop_ends_the_last(
 def test_a_start_that_the_dump_command_cannot_express(
     server: Server, events: list[Placed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if every offset were behind 4 GiB: by GTID on MySQL, from the file's beginning on MariaDB.
+    # As if every offset were past 4 GiB: by GTID on MySQL, from the file's beginning on MariaDB.
     monkeypatch.setattr(live, "_DUMP_OFFSET_END", FIRST_OFFSET)
     for start in (boundaries(events)[50], boundaries(events)[-2]):
         index = [(file, offset) for file, offset, _ in events].index((start.file, start.offset))
@@ -302,7 +302,7 @@ def test_streams_side_by_side(server: Server, events: list[Placed]) -> None:
 
 def test_two_replicas_of_one_server_id(server: Server) -> None:
     if flavor(server) is Flavor.MYSQL:
-        pytest.skip("MySQL tells replicas apart by their uuid, which is always new here")
+        pytest.skip("MySQL distinguishes replicas by their uuid, which is always new here")
     source, other = (of_server(server, server_id=1 << 31, block_bytes=5000) for _ in range(2))
     first = source.blocks(START)
     next(first)
@@ -322,7 +322,7 @@ def test_a_file_that_the_server_does_not_have(server: Server) -> None:
         read(of_server(server), Position("binlog.000777", 4))
 
 
-def test_a_position_behind_the_end_of_its_file(server: Server) -> None:
+def test_a_position_past_the_end_of_its_file(server: Server) -> None:
     with pytest.raises(ForeignPositionError, match=r"file=binlog\.000001"):
         read(of_server(server), Position("binlog.000001", 1 << 30))
 

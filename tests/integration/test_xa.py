@@ -187,8 +187,8 @@ class Ranges:
         self.staged += extracted.manifests
         return extracted
 
-    def undecided(self, number: int) -> list[str]:
-        """Return the names of what is prepared and undecided behind a range."""
+    def in_doubt(self, number: int) -> list[str]:
+        """Return the XA transactions that are in doubt at the stop of a range."""
         prepared = self.staged[number].prepared
         assert prepared is not None
         return [each.xid for each in prepared]
@@ -255,19 +255,19 @@ def test_a_commit_after_a_restart_in_a_later_range(name: str, run_folder: Path) 
         ranges = Ranges(database)
 
         ranges.stage(live(server), end_of(server), start)
-        assert ranges.undecided(0) == ["X'78',X'',1", "X'79',X'',1"]
+        assert ranges.in_doubt(0) == ["X'78',X'',1", "X'79',X'',1"]
 
         server.restart(options)
         database.execute("UPDATE t SET id = 5 WHERE id = 4", "XA COMMIT 'y'")
         ranges.stage(live(server), end_of(server))
-        assert ranges.undecided(1) == ["X'78',X'',1"]
+        assert ranges.in_doubt(1) == ["X'78',X'',1"]
 
         one = [f"INSERT INTO t VALUES (7, {text})", "XA END 'o'", "XA COMMIT 'o' ONE PHASE"]
         database.execute("XA COMMIT 'x'", "DELETE FROM t WHERE id = 1", "FLUSH BINARY LOGS")
         database.execute(settings, "XA START 'o'", *one)
         ranges.stage(files(server), end_of(server), **READ_AGAIN)
         ranges.assert_equal_to_select()
-        assert ranges.undecided(2) == []
+        assert ranges.in_doubt(2) == []
 
         # Prepared before the first range of another source: what its file says is known.
         prepare(database, "'p'", "INSERT INTO t VALUES (8, 'p')")
@@ -284,7 +284,7 @@ def test_a_commit_after_a_restart_in_a_later_range(name: str, run_folder: Path) 
         with pytest.raises(UnsupportedError, match="begin before its XA PREPARE"):
             stage(live(server), Range(database, later, end_of(server)))
         ranges.stage(live(server), later)
-        assert ranges.undecided(-1) == ["X'71',X'',1"]
+        assert ranges.in_doubt(-1) == ["X'71',X'',1"]
         purge(server, later.file)
         with pytest.raises(PositionPurgedError, match="take a new snapshot"):
             ranges.stage(live(server), end_of(server))

@@ -1,4 +1,4 @@
-"""A server's log that is one made file, and a catalogue that the test says."""
+"""A server's log that is one made file, and an information_schema that the test defines."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Served(ServerLog):
     """A log whose blocks hold one event each.
 
     Attributes:
-        tables: The columns of each table of `shop` by the catalogue, all INT, the first its key.
+        tables: The columns of each table of `shop` in information_schema, all INT, the first its
+            key.
         ends: Offsets where the log ends, asked for one after another; then it is the file's end.
-        failure: What asking for the catalogue fails with.
+        failure: What a query of information_schema fails with.
         asked: How often it was.
     """
 

@@ -31,9 +31,9 @@ CASES = [
     (a(ColumnType.VARCHAR, b"\x10\0"), "what is text"),
     (a(ColumnType.VARCHAR, b"\x10\0", collation=255), ""),
     (a(ColumnType.BLOB, b"\x02"), "what is text"),
-    (a(ColumnType.ENUM, b"\xf7\x01", collation=255), "the labels of ENUM and SET"),
+    (a(ColumnType.ENUM, b"\xf7\x01", collation=255), "the values of ENUM and SET"),
     (a(ColumnType.ENUM, b"\xf7\x01", collation=255, enum_values=(b"a",)), ""),
-    (a(ColumnType.SET, b"\xf8\x01", set_members=(b"a",)), "the labels of ENUM and SET"),
+    (a(ColumnType.SET, b"\xf8\x01", set_members=(b"a",)), "the values of ENUM and SET"),
 ]
 
 

@@ -65,7 +65,7 @@ def rename(old: str, new: str) -> str:
     ("tables", "values", "noted"),
     [
         ({"a": "u x"}, [{"id": 2**32 - 1, "x": -2}, {"u": 2**32 - 1, "x": -2}], ""),
-        ({}, [{"@1": -1, "@2": -2}] * 2, "not tell it for certain: it is not in the server's"),
+        ({}, [{"@1": -1, "@2": -2}] * 2, "not determine it: it is not in the server's"),
     ],
 )
 def test_a_table_is_completed_from_information_schema_or_noted(
@@ -82,7 +82,7 @@ def test_a_table_is_completed_from_information_schema_or_noted(
     assert all(noted in note for note in notes)
 
 
-def test_later_statements_are_reverted_each_at_its_place() -> None:
+def test_later_statements_are_reverted_each_at_its_offset() -> None:
     log = Served(a_log("-", rename("b", "c"), "-", rename("c", "d"), "-"), a="id d")
 
     assert [list(each) for each in printed(log)] == [["id", "b"], ["id", "c"], ["id", "d"]]
@@ -136,7 +136,7 @@ def test_a_server_that_refuses_is_queried_once(capsys: pytest.CaptureFixture[str
     assert values == [{"@1": -1, "@2": -2}, {"id": -1, "x": -2}, {"@1": -1, "@2": -2}]
     assert log.asked == 1
     (note,) = capsys.readouterr().err.splitlines()
-    assert note.endswith("for certain: not for you")
+    assert note.endswith("determine it: not for you")
 
 
 def test_what_a_retry_may_help_is_raised() -> None:
@@ -173,7 +173,7 @@ def test_rows_before_damage_are_printed_where_the_statements_are_not_known(
         print_rows(Range(log, FIRST, None), None, lines.append)
 
     assert [json.loads(line)["values"] for line in lines] == [{"@1": -1, "@2": -2}]
-    assert "for certain: an event is damaged" in capsys.readouterr().err
+    assert "determine it: an event is damaged" in capsys.readouterr().err
 
 
 def test_a_table_that_was_not_queried_at_once_is_queried_when_it_comes() -> None:
@@ -188,5 +188,5 @@ def test_a_table_that_was_not_queried_at_once_is_queried_when_it_comes() -> None
     before, _ = past.history([], {("shop", "t")}, Flavor.MYSQL).at(("shop", "t"), 0)
 
     assert not isinstance(before, Lost)
-    (shape,) = before
-    assert [column.name for column in shape.columns] == ["id", "x"]
+    (schema,) = before
+    assert [column.name for column in schema.columns] == ["id", "x"]

@@ -75,7 +75,7 @@ def test_a_log_that_capture_takes(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
 
 
-def test_what_was_executed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_executed_gtids_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = BinlogFile(builder.MARIADB)
     file.add(EventType.MARIADB_GTID_LIST, builder.mariadb_gtid_list([(0, 1, 7)]))
     file.add_mariadb_transaction(8, [])
@@ -98,7 +98,7 @@ def test_everything_refused_is_named_and_the_rest_is_read(
     nameless = file.add_transaction(3, changes(NAMELESS, 1))
     file.add_transaction(4, changes(NAMELESS, 2))
     file.add_transaction(5, changes(B, 9))
-    incident = file.add(EventType.INCIDENT, builder.incident("gone"))
+    incident = file.add(EventType.INCIDENT, builder.incident("lost"))
     file.add_transaction(6, changes(A, 2))
 
     code, out, err = verify(capsys, write(tmp_path, file))
@@ -111,8 +111,8 @@ def test_everything_refused_is_named_and_the_rest_is_read(
     assert "binlog_format" in refused[1]
     assert "DELETE FROM a" in refused[1]
     # The order is that of the log within a block of it, walked first for its transactions.
-    places = {line.split()[0]: line for line in refused[1:] if ":" in line.split()[0]}
-    assert "the server lost events" in places[f"binlog.000001:{incident}"]
+    offsets = {line.split()[0]: line for line in refused[1:] if ":" in line.split()[0]}
+    assert "the server lost events" in offsets[f"binlog.000001:{incident}"]
     (of_table,) = [line for line in refused if "shop.nameless" in line]
     assert "binlog_row_metadata" in of_table
     assert int(of_table.split()[0].partition(":")[2]) > nameless
@@ -134,7 +134,7 @@ def test_a_table_that_is_left_out_is_not_refused(
     assert "rows      1 in 1 tables" in out
 
 
-def test_behind_a_damaged_row_the_next_ones_are_read(
+def test_rows_after_a_damaged_one_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = BinlogFile()
@@ -152,7 +152,7 @@ def test_behind_a_damaged_row_the_next_ones_are_read(
     assert "not decoded: WRITE_ROWS, 1 events" in out
 
 
-def test_behind_rows_of_no_table_the_next_transaction_is_read(
+def test_the_transaction_after_rows_without_a_table_map_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = BinlogFile()
@@ -169,7 +169,7 @@ def test_behind_rows_of_no_table_the_next_transaction_is_read(
     assert "  shop.a                                   2  2 inserts" in out
 
 
-def test_behind_a_damaged_file_the_next_one_is_read(
+def test_the_file_after_a_damaged_one_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = []
@@ -192,7 +192,7 @@ def test_behind_a_damaged_file_the_next_one_is_read(
     assert "the gzip file ends early" in out
 
 
-def test_a_table_of_many_damaged_events_is_given_up(
+def test_a_table_of_many_damaged_events_is_not_read_further(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = BinlogFile()
@@ -248,8 +248,8 @@ def verify_served(capsys: pytest.CaptureFixture[str], log: Served) -> tuple[int,
 
 def test_what_a_later_block_rolls_back_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     file = BinlogFile()
-    undone = [statement("SAVEPOINT `s`"), *changes(A, 2, 3), statement("ROLLBACK TO `s`")]
-    file.add_transaction(1, [*changes(A, 1), *undone, *changes(A, 4)])
+    reverted = [statement("SAVEPOINT `s`"), *changes(A, 2, 3), statement("ROLLBACK TO `s`")]
+    file.add_transaction(1, [*changes(A, 1), *reverted, *changes(A, 4)])
 
     refused, out = verify_served(capsys, Served(file))
 
@@ -257,20 +257,20 @@ def test_what_a_later_block_rolls_back_is_not_counted(capsys: pytest.CaptureFixt
     assert "  shop.a                                   2  2 inserts" in out
 
 
-def test_behind_a_savepoint_that_cannot_be_told_the_next_ones_are_followed(
+def test_savepoints_after_an_unknown_one_are_followed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = BinlogFile()
     back = statement("ROLLBACK TO `s`")
     file.add_transaction(1, [*changes(A, 1), back, *changes(A, 2), back])
-    places = [file.offsets[at] for at in (-5, -2)]
+    offsets = [file.offsets[at] for at in (-5, -2)]
     file.add_transaction(2, [*changes(A, 3), statement("SAVEPOINT `s`"), *changes(A, 4), back])
 
     code, out, _ = verify(capsys, write(tmp_path, file))
     in_pieces = verify_served(capsys, Served(file))
 
     assert code == 1
-    assert f"  binlog.000001:{places[0]}  a transaction was rolled back to a savepoint that" in out
+    assert f"  binlog.000001:{offsets[0]}  a transaction was rolled back to a savepoint that" in out
     assert "  shop.a                                   3  3 inserts" in out
     assert in_pieces == (2, out)
 
@@ -289,7 +289,7 @@ def test_a_server_names_what_its_log_does_not(capsys: pytest.CaptureFixture[str]
     assert "  shop.a                                   1  1 inserts" in out
 
 
-def test_of_a_table_that_was_dropped_and_made_again_the_former_rows_are_refused(
+def test_rows_from_before_a_table_was_re_created_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = BinlogFile()
