@@ -480,7 +480,7 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.behind[-1])
-def test_what_cannot_be_told_for_certain_is_refused(
+def test_what_cannot_be_determined_is_refused(
     start_server: Callable[[str], Server], doubt: Doubt
 ) -> None:
     for name in doubt.on:

@@ -216,3 +216,13 @@ def test_every_guarantee_names_a_test() -> None:
 
     assert len(promises) == 6
     assert all("`tests/" in promise for promise in promises)
+
+
+def test_every_module_of_the_architecture_exists() -> None:
+    page = read("docs/architecture.md")
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/|\.py))`", page))
+    package = ROOT / "airflow_provider_binlog"
+    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+
+    assert [each for each in sorted(named) if not (package / each).exists()] == []
+    assert {each.strip("/") for each in named} >= rooms - {"example_dags"}

@@ -223,7 +223,7 @@ def test_a_statement_that_changes_rows_is_refused_with_session_and_text() -> Non
     assert caught.value.context["statement"] == "/* hi */ insert INTO t VALUES (1)"
 
 
-def test_unknown_events_are_passed_over_only_as_their_flag_allows() -> None:
+def test_unknown_events_are_skipped_only_as_their_flag_allows() -> None:
     scanner = TransactionScanner()
 
     skipped = scanner.feed(EventHeader(0, 200, 1, 19, 0, IGNORABLE), b"", MYSQL)

@@ -78,7 +78,7 @@ def histories(draw: st.DrawFn, flavor: Flavor) -> tuple[list[Name], list[Name]]:
 
 @settings(max_examples=150)
 @given(st.sampled_from(list(Flavor)), st.data())
-def test_a_server_that_took_over_gives_the_rest_once(flavor: Flavor, data: st.DataObject) -> None:
+def test_a_promoted_replica_gives_the_rest_once(flavor: Flavor, data: st.DataObject) -> None:
     here, there = data.draw(histories(flavor))
     known = here[: data.draw(st.integers(0, len(here)))]
     bounds = sorted(data.draw(st.lists(st.integers(0, len(there)), max_size=3)))
