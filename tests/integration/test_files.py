@@ -249,7 +249,7 @@ def test_a_file_that_was_not_copied_is_missed(
     # Cut between two transactions, only the next file shows it.
     second.write_bytes(whole)
     second.write_bytes(whole[: group_starts(second)[-1]])
-    with pytest.raises(AirflowFailException, match="transactions are missing in front"):
+    with pytest.raises(AirflowFailException, match="transactions are missing before"):
         stage(**arguments)
 
     second.write_bytes(whole)

@@ -51,7 +51,7 @@ def test_heartbeats_arrive_before_the_connection_counts_as_lost(
         sent.append(statement)
         return sql.query(connection, statement)
 
-    monkeypatch.setattr(live, "ask", query)
+    monkeypatch.setattr(live, "query", query)
     with closing(ConnectionSettings(mysql97.host, mysql97.port, "root").connect()) as connection:
         end = log_end(connection)
 
