@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
+from airflow_provider_binlog.errors import error_context
+from airflow_provider_binlog.sql.ddl import read_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,21 +21,42 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.sql.ddl import DdlStatement
+    from airflow_provider_binlog.sql.session import Session
 
 
-class LoggedStatement(NamedTuple):
+@dataclass(frozen=True)
+class LoggedStatement:
     """A DDL statement of a block that took effect.
 
     Attributes:
         row: Its number among the rows of the range.
         file, offset: Where its event begins.
         query: The event.
+        flavor: Of the server that wrote the log.
     """
 
     row: int
     file: str
     offset: int
     query: Query
+    flavor: Flavor
+
+    @property
+    def session(self) -> Session:
+        """That ran it."""
+        return self.query.session(self.flavor)
+
+    @cached_property
+    def ddl(self) -> DdlStatement | None:
+        """What it does to tables, read once; None if it does nothing to any.
+
+        Raises:
+            UnsupportedError: Which tables it is about cannot be determined.
+        """
+        with error_context(file=self.file, offset=self.offset):
+            return read_ddl(self.query.sql, self.session)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, COMMIT_TS, ROW
-from airflow_provider_binlog.errors import BinlogError, ServerSetupError, UnsupportedError
+from airflow_provider_binlog.changes import COMMIT_TS, ROW
+from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part, TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.images.partial import first_rows
@@ -296,29 +296,3 @@ def _row_bytes(layout: RowLayout) -> int:
 def _memory(rows: DecodedRows) -> int:
     """Return the bytes that the rows take, with what is added to them."""
     return _CHANGE_BYTES * len(rows) + sum(column.nbytes for column in rows.columns)
-
-
-def check_names(layout: RowLayout) -> None:
-    """Refuse a table whose columns cannot be staged under their names.
-
-    Raises:
-        ServerSetupError: The log does not name them.
-        UnsupportedError: One of them is named like a column that every staged row carries.
-    """
-    table = f"{layout.database}.{layout.table}"
-    if not layout.named:
-        raise ServerSetupError(
-            "the log does not name the columns of a captured table: SET GLOBAL "
-            "binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
-            "new snapshot",
-            table=table,
-        )
-    taken = {name.casefold() for name in CHANGE_COLUMNS}
-    for name in layout.schema.names:
-        if name.casefold() in taken:
-            raise UnsupportedError(
-                "a column has the name of one that every staged row carries: rename it, or leave "
-                "the table out",
-                table=table,
-                column=name,
-            )

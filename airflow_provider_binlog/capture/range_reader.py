@@ -189,7 +189,13 @@ class RangeReader:
         if self._commits is not None:
             captured = self._commits.committed(captured)
         statements = tuple(
-            LoggedStatement(captured.row_of(event), block.file, int(block.offset[event]), query)
+            LoggedStatement(
+                row=captured.row_of(event),
+                file=block.file,
+                offset=int(block.offset[event]),
+                query=query,
+                flavor=block.format.flavor,
+            )
             for event, query in self._ddl.read(read)
         )
         return self.schemas.read(replace(captured, statements=statements))

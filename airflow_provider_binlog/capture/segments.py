@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from airflow_provider_binlog.capture.part_maker import check_names
 from airflow_provider_binlog.capture.pending import RowsColumns
+from airflow_provider_binlog.changes import CHANGE_COLUMNS
+from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.tables import Place, Tables
@@ -190,3 +191,29 @@ def _runs(
         return
     events = np.flatnonzero(np.isin(table, own))
     yield from np.split(events, np.flatnonzero(np.diff(table[events])) + 1)
+
+
+def check_names(layout: RowLayout) -> None:
+    """Refuse a table whose columns cannot be staged under their names.
+
+    Raises:
+        ServerSetupError: The log does not name them.
+        UnsupportedError: One of them is named like a column that every staged row carries.
+    """
+    table = f"{layout.database}.{layout.table}"
+    if not layout.named:
+        raise ServerSetupError(
+            "the log does not name the columns of a captured table: SET GLOBAL "
+            "binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
+            "new snapshot",
+            table=table,
+        )
+    taken = {name.casefold() for name in CHANGE_COLUMNS}
+    for name in layout.schema.names:
+        if name.casefold() in taken:
+            raise UnsupportedError(
+                "a column has the name of one that every staged row carries: rename it, or leave "
+                "the table out",
+                table=table,
+                column=name,
+            )

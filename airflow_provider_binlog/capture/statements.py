@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.errors import UnsupportedError, raise_error
-from airflow_provider_binlog.schema_history.ddl_reader import placed
-from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.errors import UnsupportedError, error_context, raise_error
 from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.errors import Refuse
-    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.sql.ddl import TableChange
     from airflow_provider_binlog.sql.session import Session
@@ -55,8 +52,8 @@ class StatementReader:
         found = []
         for logged in captured.statements:
             try:
-                with placed(logged.file, logged.offset):
-                    statement = self._read(logged, captured.block.format.flavor)
+                with error_context(file=logged.file, offset=logged.offset):
+                    statement = self._read(logged)
             except UnsupportedError as error:
                 self._refuse(error)
                 continue
@@ -64,10 +61,8 @@ class StatementReader:
                 found.append(statement)
         return found
 
-    def _read(self, logged: LoggedStatement, flavor: Flavor) -> ReadStatement | None:
-        row, file, offset, query = logged
-        session = query.session(flavor)
-        ddl = read_ddl(query.sql, session)
+    def _read(self, logged: LoggedStatement) -> ReadStatement | None:
+        ddl, query = logged.ddl, logged.query
         if ddl is None or not any(map(self._concerns, ddl.tables)):
             return None
         if query.error:
@@ -78,7 +73,15 @@ class StatementReader:
                 error=query.error,
                 statement=query.sql[:STATEMENT_SHOWN],
             )
-        return ReadStatement(row, file, offset, ddl.type, query.sql, ddl.changes, session)
+        return ReadStatement(
+            row=logged.row,
+            file=logged.file,
+            offset=logged.offset,
+            type=ddl.type,
+            text=query.sql,
+            changes=ddl.changes,
+            session=logged.session,
+        )
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name

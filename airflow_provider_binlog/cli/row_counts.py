@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.capture.part_maker import check_names
+from airflow_provider_binlog.capture.segments import check_names
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.decode import decode

@@ -5,11 +5,9 @@ Source: as binlog/transactions.py.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
@@ -37,13 +35,3 @@ class DdlReader:
                 continue
             if seen.statement_type is StatementType.DDL:
                 yield event, seen.query
-
-
-@contextmanager
-def placed(file: str, offset: int) -> Iterator[None]:
-    """Add to an error where its statement is."""
-    try:
-        yield
-    except UnsupportedError as error:
-        error.context |= {"file": file, "offset": offset}
-        raise

@@ -26,7 +26,7 @@ from airflow_provider_binlog.sql.alterations import (
     DropPrimaryKey,
     SetDefault,
 )
-from airflow_provider_binlog.sql.column_types import ENUMS, SqlType, parse_type
+from airflow_provider_binlog.sql.column_types import ENUMS, FLOATS, SqlType, parse_type
 from airflow_provider_binlog.sql.defaults import read_default
 from airflow_provider_binlog.sql.definitions import initial_default
 from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
@@ -103,6 +103,8 @@ def _written(definition: Definition, session: Session) -> SqlType | None:
     of = definition.type
     if of is not None and of.name == "json" and session.flavor is Flavor.MARIADB:
         return SqlType("longtext", charset="utf8mb4")
+    if of is not None and of.name in FLOATS:
+        return replace(of, length=None, scale=None)  # no TABLE_MAP has the digits of FLOAT(7,3)
     return of
 
 

@@ -15,8 +15,8 @@ from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import says_begin
+from airflow_provider_binlog.errors import error_context
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.schema_history.ddl_reader import placed
 from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
 from airflow_provider_binlog.sql.ddl import Altered, TableChange, Truncated, read_ddl
 from airflow_provider_binlog.sql.statement_types import StatementType, classify
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.position import Flavor
+    from airflow_provider_binlog.sql.ddl import DdlStatement
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
@@ -35,7 +36,11 @@ def changes_of(query: Query, flavor: Flavor) -> tuple[TableChange, ...]:
     Raises:
         UnsupportedError: Which tables it is about cannot be determined.
     """
-    ddl = read_ddl(query.sql, query.session(flavor))
+    return changes_by(query, read_ddl(query.sql, query.session(flavor)))
+
+
+def changes_by(query: Query, ddl: DdlStatement | None) -> tuple[TableChange, ...]:
+    """Return what a logged statement did, given what it was to do."""
     if ddl is None:
         return ()
     if query.error:
@@ -76,7 +81,7 @@ def changes_between(
                     continue
                 if gtid.alters_nothing(block, event):
                     continue
-                with placed(block.file, offset):
+                with error_context(file=block.file, offset=offset):
                     changes = changes_of(query, block.format.flavor)
                 for change in changes:
                     yield offset, block.file, change

@@ -41,14 +41,13 @@ from airflow_provider_binlog.schema_history.completion import (
     shape_of_catalog,
     shape_of_schema,
 )
-from airflow_provider_binlog.schema_history.ddl_reader import placed
 from airflow_provider_binlog.schema_history.history import (
     History,
     LoggedChange,
     Lost,
     names_of,
 )
-from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
+from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_by
 from airflow_provider_binlog.sql.ddl import Created, Renamed
 from airflow_provider_binlog.transport.server.version import parse_version
 
@@ -386,11 +385,9 @@ class SchemaReader:
         self._plain = np.append(self._plain, np.array(indexes, dtype=np.int64))
 
     def _statements(self, captured: CapturedBlock) -> Iterator[LoggedChange]:
-        for row, file, offset, query in captured.statements:
-            with placed(file, offset):
-                changes = changes_of(query, captured.block.format.flavor)
-            for change in changes:
-                yield LoggedChange(row, file, offset, change)
+        for logged in captured.statements:
+            for change in changes_by(logged.query, logged.ddl):
+                yield LoggedChange(logged.row, logged.file, logged.offset, change)
 
     def _comes_late(self, found: list[LoggedChange], captured: CapturedBlock) -> bool:
         """Whether a statement of the block changes a table whose rows came before it."""
