@@ -153,7 +153,7 @@ class Statement:
 
     Attributes:
         file, offset: Where its event starts.
-        row: Its place among the change rows: it applies after those with a smaller `_row`.
+        row: Where it is among the change rows: it applies after those with a smaller `_row`.
         type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
             `DROP DATABASE`, ...; empty for what rows show.
         text: The statement as the server logged it, for people: no reader takes it apart.
@@ -326,7 +326,7 @@ def check_follows(end: End, following: Manifest) -> None:
 
     Raises:
         ManifestError: The numbers do not follow each other, or it does not start where the one
-            before it stops: at the same place, or on another server at the same GTIDs.
+            before it stops: at the same coordinates, or on another server at the same GTIDs.
     """
     if following.sequence != end.sequence + 1:
         raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)

@@ -244,13 +244,13 @@ def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]
     return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
 
 
-def prepared_between(source: BlockStream, begin: Position, end: Position) -> tuple[Prepared, ...]:
+def prepared_between(source: BlockStream, start: Position, stop: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared after one position and in doubt at another.
 
     Raises:
         As `prepared_at`.
     """
-    if begin.coordinates == end.coordinates:
+    if start.coordinates == stop.coordinates:
         return ()
     two_phase = PreparedTransactions(
         lambda _: iter(()),
@@ -259,7 +259,7 @@ def prepared_between(source: BlockStream, begin: Position, end: Position) -> tup
         held_bytes_max=0,
     )
     try:
-        for block in expanded(bounded(source.blocks(begin, end), end)):
+        for block in expanded(bounded(source.blocks(start, stop), stop)):
             for _ in two_phase.arrange(block):
                 pass
     except (FormatError, UnsupportedError):

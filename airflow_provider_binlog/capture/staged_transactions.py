@@ -137,7 +137,7 @@ def position_with_gtids(
 
 
 def is_logged(flavor: Flavor, gtid: str, position: Position) -> bool:
-    """Whether a transaction that was executed before a position stands before it in the log."""
+    """Whether a transaction that was executed before a position is logged before it."""
     if position.logged is None:
         return True
     if flavor is Flavor.MYSQL:
