@@ -153,7 +153,7 @@ class Statement:
 
     Attributes:
         file, offset: Where its event starts.
-        row: Its place among the change rows: it applies after those with a smaller `_row`.
+        row: Where it is among the change rows: it applies after those with a smaller `_row`.
         type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
             `DROP DATABASE`, ...; empty for what rows show.
         text: The statement as the server logged it, for people: no reader takes it apart.
@@ -175,7 +175,7 @@ class Prepared:
     Attributes:
         xid: Its name as the log has it: `X'61',X'62',1`.
         gtid: The GTID under which it was prepared; None where it has none.
-        file, offset: Where that GTID's event starts: its changes are behind it.
+        file, offset: Where that GTID's event starts: its changes are after it.
         tables: Those it changes, as (database, table).
     """
 
@@ -216,14 +216,15 @@ class Manifest:
         tables: The tables that rows or actions concern, by database and table.
         statements: In log order.
         events: Events read, by type name; the skipped ones included.
-        skipped_events: Events that were passed over unread because they bear the ignorable
-            flag, by type name.
+        skipped_events: Events that were skipped because they bear the ignorable flag,
+            by type name.
         created_at: When the manifest was made, ISO 8601 in UTC.
         created_by: The run that made it.
         prepared: The XA transactions that are prepared before `stop`, and neither committed nor
             rolled back there; the next range begins with them. None in manifests of releases that
             did not know.
-        zero_dates, invalid_text: How the range was staged where values are no dates, or no text.
+        zero_dates, invalid_text: How the range was staged where it has zero dates, invalid dates or
+            invalid byte sequences.
     """
 
     sequence: int
@@ -325,7 +326,7 @@ def check_follows(end: End, following: Manifest) -> None:
 
     Raises:
         ManifestError: The numbers do not follow each other, or it does not start where the one
-            before it stops: at the same place, or on another server at the same GTIDs.
+            before it stops: at the same coordinates, or on another server at the same GTIDs.
     """
     if following.sequence != end.sequence + 1:
         raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)

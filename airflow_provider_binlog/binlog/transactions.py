@@ -125,7 +125,7 @@ def refuse_statement(query: Query, **context: object) -> NoReturn:
     )
 
 
-class Place(Enum):
+class Role(Enum):
     """What an event is in its group."""
 
     OUTSIDE = "outside"
@@ -141,7 +141,7 @@ class Scanned:
     """What one event is to its group.
 
     Attributes:
-        place: What it is in the group. After an END is a transaction boundary.
+        role: What it is in the group. After an END is a transaction boundary.
         end: How the group ends, with this event or, if CUT, before it.
         gtid: The group's first event, where this is it.
         query: The statement, of QUERY.
@@ -149,7 +149,7 @@ class Scanned:
         xid: Name of the XA transaction, where the group ends prepared, or completes one.
     """
 
-    place: Place
+    role: Role
     end: GroupEnd | None = None
     gtid: GtidEvent | MariadbGtid | None = None
     query: Query | None = None
@@ -198,13 +198,13 @@ class TransactionScanner:
         step = STEPS.get(code, Step.OTHER)
         if step is Step.FILE_BOUND:
             # An artificial one is of the stream, not of a file.
-            return Scanned(Place.OUTSIDE, None if header.artificial else self._move(step, header))
+            return Scanned(Role.OUTSIDE, None if header.artificial else self._move(step, header))
         return self._scanned(self._move(step, header))
 
     def _scanned(self, end: GroupEnd | None, *, xid: str | None = None) -> Scanned:
         if end is not None:
-            return Scanned(Place.END, end, xid=xid)
-        return Scanned(Place.OUTSIDE if self.at_boundary else Place.INSIDE)
+            return Scanned(Role.END, end, xid=xid)
+        return Scanned(Role.OUTSIDE if self.at_boundary else Role.INSIDE)
 
     def _prepare(self, header: EventHeader, prepared: XaPrepare) -> Scanned:
         if prepared.one_phase:
@@ -229,14 +229,14 @@ class TransactionScanner:
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
         if header.type in PRELUDES:
-            return Scanned(Place.INSIDE)  # the statement after it is refused, with its text
+            return Scanned(Role.INSIDE)  # the statement after it is refused, with its text
         if header.type == EventType.INCIDENT:
             lost = Incident.parse(body, file_format)
             refuse(header.type, number=lost.number, said=lost.message, log_pos=header.log_pos)
         if header.type in REFUSED or header.type in COMPRESSED or not header.ignorable:
             refuse(header.type, log_pos=header.log_pos)
         self.skipped[event_name(header.type)] += 1
-        return Scanned(Place.SKIPPED)
+        return Scanned(Role.SKIPPED)
 
     def _begin(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
@@ -248,7 +248,7 @@ class TransactionScanner:
         else:
             gtid = GtidEvent.parse(header.type, body, file_format)
             self._move(Step.GTID, header)
-        return Scanned(Place.BEGIN, gtid=gtid)
+        return Scanned(Role.BEGIN, gtid=gtid)
 
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
@@ -256,7 +256,7 @@ class TransactionScanner:
             refuse_statement(query, log_pos=header.log_pos)
         end = self._move(step_of_statement(statement_type), header, statement=query.sql[:200])
         if end is None:
-            return Scanned(Place.INSIDE, query=query, statement_type=statement_type)
+            return Scanned(Role.INSIDE, query=query, statement_type=statement_type)
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
-        return Scanned(Place.END, end, query=query, statement_type=statement_type, xid=xid)
+        return Scanned(Role.END, end, query=query, statement_type=statement_type, xid=xid)

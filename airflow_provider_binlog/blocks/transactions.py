@@ -26,7 +26,7 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 )
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
-from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import Role, TransactionScanner
 from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
@@ -326,7 +326,7 @@ class TransactionReader:
             if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
                 _refuse_sequence(block, index)
             found.add(index, *self._name(seen.gtid, header))
-        if seen.end is not None or seen.query is not None or seen.place is Place.BEGIN:
+        if seen.end is not None or seen.query is not None or seen.role is Role.BEGIN:
             scanned[index] = seen
 
     def _name(self, gtid: GtidEvent | MariadbGtid, header: EventHeader) -> tuple[int, int, int]:

@@ -16,13 +16,13 @@ from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.known import KnownTransactions
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import ProgressReporter
 from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import SegmentReader
+from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
 from airflow_provider_binlog.capture.statements import StatementReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -144,10 +144,10 @@ def _stage(
 
 def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts) -> RangeReader:
     start, flavor = log_range.start, log_range.identity.flavor
-    known: KnownTransactions | None = None
+    staged: StagedTransactions | None = None
     if start.logged is not None:
         keep = [each.gtid for each in log_range.prepared]
-        known = KnownTransactions(flavor, start, keep=keep)
+        staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
         captured=log_range.tables.matches,
         schemas=SchemaReader(past, facts.changes),
@@ -158,8 +158,8 @@ def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFact
             held_bytes_max=log_range.limits.prepared_bytes_max,
             rolled_back=facts.rolled_back,
         ),
-        gtids=ExecutedGtids(flavor, start.gtid) if known is None else None,
-        known=known,
+        gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
+        staged=staged,
     )
 
 
@@ -244,13 +244,13 @@ def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]
     return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
 
 
-def prepared_between(source: BlockStream, begin: Position, end: Position) -> tuple[Prepared, ...]:
+def prepared_between(source: BlockStream, start: Position, stop: Position) -> tuple[Prepared, ...]:
     """Return the XA transactions that are prepared after one position and in doubt at another.
 
     Raises:
         As `prepared_at`.
     """
-    if begin.coordinates == end.coordinates:
+    if start.coordinates == stop.coordinates:
         return ()
     two_phase = PreparedTransactions(
         lambda _: iter(()),
@@ -259,7 +259,7 @@ def prepared_between(source: BlockStream, begin: Position, end: Position) -> tup
         held_bytes_max=0,
     )
     try:
-        for block in expanded(bounded(source.blocks(begin, end), end)):
+        for block in expanded(bounded(source.blocks(start, stop), stop)):
             for _ in two_phase.arrange(block):
                 pass
     except (FormatError, UnsupportedError):

@@ -11,9 +11,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at, prepared_at
+from airflow_provider_binlog.capture.failover import find_prepared
 from airflow_provider_binlog.capture.known_tables import known_tables
 from airflow_provider_binlog.capture.log_range import LogRange
-from airflow_provider_binlog.capture.takeover import take_over_prepared
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ForeignPositionError
 from airflow_provider_binlog.limits import Limits
@@ -157,7 +157,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         if identity != request.identity:
             at, identity = _find_on_promoted(at, request), request.identity
             if prepared:
-                prepared = take_over_prepared(stream, identity.flavor, at, prepared)
+                prepared = find_prepared(stream, identity.flavor, at, prepared)
         if at.coordinates >= request.stop.coordinates:
             return Extracted(tuple(staged), request.start, at)
         if at.gtid is None:
@@ -212,7 +212,7 @@ def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
     if added or images:
         raise ConfigurationError(
             "an earlier try staged this range with fewer tables or before-images: let a run with "
-            "the former settings finish first, then add to them",
+            "the previous settings finish first, then add to them",
             **where,
             added=added or "before_images",
         )
@@ -220,7 +220,7 @@ def _check_reusable(manifest: Manifest, request: ExtractRequest) -> None:
     if staged != request.policies:
         raise ConfigurationError(
             "an earlier try staged this range with other zero_dates or invalid_text: let a run "
-            "with the former settings finish first, then change them",
+            "with the previous settings finish first, then change them",
             **where,
             zero_dates=staged.zero_dates.value,
             invalid_text=staged.invalid_text.value,

@@ -1,4 +1,4 @@
-"""The GTIDs executed up to a place in the log, kept up to date block by block.
+"""The GTIDs executed up to a position in the log, kept up to date block by block.
 
 They are built from what the log itself says: the set that a file begins with, and the transactions
 read since. The server's status row is of another moment than its position.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExecutedGtids:
-    """Everything executed before a place in the log; unknown until the log has said it.
+    """Everything executed before a position in the log; unknown until the log has said it.
 
     Args:
         flavor: Whose GTIDs they are.
@@ -43,7 +43,7 @@ class ExecutedGtids:
             self._last = MariadbGtidPosition.parse(text)
 
     def reset(self) -> None:
-        """Begin again, at a place before which it is not known what was executed."""
+        """Begin again, at a position before which it is not known what was executed."""
         self._set, self._last, self._before, self._file = None, None, GtidSet(), ""
 
     @property
@@ -68,7 +68,7 @@ class ExecutedGtids:
             prefixes: The reader's.
 
         Raises:
-            ForeignPositionError: One of them was executed before the place where it stands.
+            ForeignPositionError: One of them was executed before the position where it is logged.
             FormatError: One is of the other family.
             TruncatedError: The file begins after transactions that were in no file before it.
         """

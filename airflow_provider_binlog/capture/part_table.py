@@ -47,7 +47,7 @@ def build_part_table(
     """Return the rows as they are staged.
 
     Args:
-        layout: The table's shape.
+        layout: The columns of the table.
         pieces: Its decoded rows, in order: one piece at least.
         events: What is known of the events that their `event` counts.
         files: The range's files, by `events.file`.
@@ -63,10 +63,10 @@ def build_part_table(
         for index in range(len(layout.columns))
     ]
     change = {
-        CHANGE_TYPE: _labels(changes.astype(np.int8), CHANGE_TYPES),
+        CHANGE_TYPE: _named(changes.astype(np.int8), CHANGE_TYPES),
         COMMIT_TS: pa.array(events.commit_ts[event]).view(pa.timestamp("us", "UTC")),
         GTID: _gtids(events, prefixes, event),
-        FILE: _labels(events.file[event].astype(np.int32), files),
+        FILE: _named(events.file[event].astype(np.int32), files),
         POSITION: pa.array(events.position[event]),
         ROW: pa.array(events.row[event] + offset),
         IMAGE: pa.array(image),
@@ -77,8 +77,8 @@ def build_part_table(
     )
 
 
-def _labels(index: npt.NDArray[np.signedinteger], labels: Sequence[str]) -> Array:
-    return _dictionary(pa.array(index), pa.array(labels, pa.string()))
+def _named(index: npt.NDArray[np.signedinteger], names: Sequence[str]) -> Array:
+    return _dictionary(pa.array(index), pa.array(names, pa.string()))
 
 
 def _gtids(events: RowsColumns, prefixes: Sequence[str], event: npt.NDArray[np.int32]) -> Array:

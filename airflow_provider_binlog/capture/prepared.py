@@ -112,7 +112,7 @@ class PreparedTransactions:
         # The one of which only the GTID has come: what follows says what it is.
         self._begun: HeldTransaction | None = None
         self._file = ""
-        # By how many bytes the places of this file have moved on.
+        # By how many bytes the offsets in this file were moved.
         self._gained = 0
 
     @property
@@ -220,7 +220,7 @@ class PreparedTransactions:
         if block.type[end] == EventType.XA_PREPARE:
             prepared = parse_xa_prepare(block, end)
             if not prepared.one_phase:
-                # An older one of this name would have been decided, had it outlived a crash.
+                # Had an older one of this name survived a crash, it would have ended by now.
                 self._waiting.pop(prepared.xid, None)
                 self._waiting[prepared.xid] = held
                 if not self._wanted(held):

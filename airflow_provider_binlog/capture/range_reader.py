@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.capture.commits import CommitReader
     from airflow_provider_binlog.capture.gtids import ExecutedGtids
-    from airflow_provider_binlog.capture.known import KnownTransactions
+    from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position
@@ -69,7 +69,7 @@ class RangeReader:
         schemas: SchemaReader,
         commits: CommitReader | None = None,
         gtids: ExecutedGtids | None = None,
-        known: KnownTransactions | None = None,
+        staged: StagedTransactions | None = None,
         refuse: Refuse = raise_error,
     ) -> None:
         """Begin a range.
@@ -80,7 +80,7 @@ class RangeReader:
             commits: Keeps the changes that were committed; without it, all are yielded where they
                 are logged.
             gtids: Follows the executed GTIDs, and refuses gaps; without it, nobody does.
-            known: Leaves out the transactions that are already staged, where there are any.
+            staged: Leaves out the transactions that are already staged, where there are any.
             refuse: Takes what is refused. Where it returns, reading continues after it.
         """
         self.files: list[str] = []
@@ -91,7 +91,7 @@ class RangeReader:
         self._commits = commits
         self._gtids = gtids
         self._gtids_refused = False
-        self._known = known
+        self._staged = staged
         self._refuse = refuse
         self._expander = Expander()
         self._table_maps = TableMapReader()
@@ -115,9 +115,9 @@ class RangeReader:
         return None if self._gtids is None or self._gtids_refused else self._gtids.text
 
     def executed_at(self, stop: Position) -> Position:
-        """Return the place that was read up to with the GTIDs executed before it."""
-        if self._known is not None:
-            return self._known.at(stop)
+        """Return the position that was read up to with the GTIDs executed before it."""
+        if self._staged is not None:
+            return self._staged.at(stop)
         return replace(stop, gtid=self.executed)
 
     def read(self, logged: EventBlock) -> Iterator[CapturedBlock]:
@@ -127,7 +127,7 @@ class RangeReader:
             BinlogError: It is damaged, holds what is not decoded, or does not follow what was read.
         """
         try:
-            new = [logged] if self._known is None else self._known.fresh(logged)
+            new = [logged] if self._staged is None else self._staged.choose_new(logged)
             for block in self._arranged(chain.from_iterable(map(self._expander.expand, new))):
                 captured = self._capture(block)
                 if not self.needs_restart:

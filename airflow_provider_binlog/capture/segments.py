@@ -106,8 +106,8 @@ class SegmentReader:
         return tuple(sorted(self.statements, key=lambda each: each.row))
 
     def _follow(self, statement: ReadStatement) -> None:
-        place = Place(statement.file, statement.offset)
-        actions = tuple(self._tables.apply(statement.changes, place, statement.session))
+        at = Place(statement.file, statement.offset)
+        actions = tuple(self._tables.apply(statement.changes, at, statement.session))
         self.statements.append(
             Statement(
                 file=statement.file,

@@ -40,7 +40,7 @@ def list_events(block: EventBlock, expander: Expander) -> Iterator[str]:
     """Yield a line for each event of a block, and for those that a compressed one holds.
 
     Raises:
-        FormatError: An event's body is not what its type says; the text names its place.
+        FormatError: An event's body is not what its type says; the text names its coordinates.
     """
     for index in range(len(block)):
         header = EventHeader.parse(block.event(index))

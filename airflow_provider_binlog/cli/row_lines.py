@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.binlog.transactions import Place
+from airflow_provider_binlog.binlog.transactions import Role
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.cli.json_values import JsonValue, format_moments, to_json_values
@@ -75,7 +75,7 @@ class RowLines:
         for event, seen in transactions.scanned.items():
             own = int(transactions.of_event[event])
             # MySQL names it in a statement, MariaDB in its GTID.
-            if seen.place is Place.BEGIN:
+            if seen.role is Role.BEGIN:
                 found[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
             elif seen.query is not None and seen.statement_type is StatementType.XA_START:
                 found[own] = xid_of(seen.query.sql)

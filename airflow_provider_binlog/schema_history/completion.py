@@ -179,7 +179,7 @@ def shape_of_catalog(table: ServerTable) -> Shape:
                 nullable=each.nullable,
                 unsigned=each.unsigned,
                 charset=each.charset,
-                labels=each.labels,
+                labels=each.values,
                 octets=each.octets,
                 precision=each.precision,
                 scale=each.scale,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.known import place_at
+from airflow_provider_binlog.capture.staged_transactions import position_with_gtids
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server import queries
@@ -52,4 +52,4 @@ def find_gtids(settings: ConnectionSettings, gtids: str) -> Position:
         logged = executed_at(source, identity, found)
     if logged is None:
         return found
-    return place_at(flavor, found, known=known, logged=logged)
+    return position_with_gtids(flavor, found, staged=known, logged=logged)

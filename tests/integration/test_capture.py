@@ -238,7 +238,7 @@ def test_a_prepared_transaction_on_other_tables_is_not(database: Database) -> No
     assert staged.manifest.tables == ()
 
 
-def test_a_transaction_of_one_phase_has_stayed(database: Database) -> None:
+def test_an_xa_transaction_of_one_phase_is_committed(database: Database) -> None:
     one = [
         "XA START 'x'",
         "INSERT INTO t (a) VALUES ('x')",

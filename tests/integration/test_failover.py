@@ -288,7 +288,7 @@ def a_table(workplace: Workplace, name: str = "t") -> tuple[Source, Table]:
     return source, source.create(workplace.database, name, {"id": INT}, ("id",))
 
 
-def seal(source: Source, server: str) -> None:
+def stage_from(source: Source, server: str) -> None:
     """Stage what happened since the last manifest, as from a server's log."""
     manifest = source.make_manifest()
     start, stop = (
@@ -310,13 +310,13 @@ def test_a_table_without_changes_during_failovers(quick_workplace: Workplace) ->
     idle.insert(id=1)
     for number, server in enumerate(["A", "B", "C"]):
         busy.insert(id=number)
-        seal(source, server)
+        stage_from(source, server)
         workplace.merge()
     # Once it is merged, only the note knows whose it was.
     workplace.store.write(source.log.key(1), b"expired")
     assert (recorded(workplace, idle), recorded(workplace, busy)) == ("A", "C")
     idle.insert(id=2)
-    seal(source, "C")
+    stage_from(source, "C")
 
     workplace.merge()
 
@@ -331,10 +331,10 @@ def test_a_merge_that_is_killed_during_a_failover(
     """After the table's commit, or between its properties and the commit."""
     source, table = a_table(quick_workplace)
     table.insert(id=1)
-    seal(source, "A")
+    stage_from(source, "A")
     quick_workplace.merge()
     table.insert(id=2)
-    seal(source, "B")
+    stage_from(source, "B")
     lake = type(quick_workplace.lake)
     merge = lake.merge
 
@@ -347,9 +347,9 @@ def test_a_merge_that_is_killed_during_a_failover(
         patch.setattr(lake, "merge", die)
         assert quick_workplace.try_merge().failed
     table.insert(id=3)
-    seal(source, "C")
+    stage_from(source, "C")
     table.insert(id=4)
-    seal(source, "A")
+    stage_from(source, "A")
 
     quick_workplace.merge()
 
@@ -362,7 +362,7 @@ def test_a_server_without_a_failover_may_not_write_the_table(
     source, table = a_table(quick_workplace)
     for server in ("A", "B"):
         table.insert(id=ord(server))
-        seal(source, server)
+        stage_from(source, server)
     quick_workplace.merge()
     elsewhere = replace(
         quick_workplace,
@@ -372,7 +372,7 @@ def test_a_server_without_a_failover_may_not_write_the_table(
     source, same = a_table(elsewhere)
     for server in ("X", "Y", "Y"):
         same.insert(id=source.sequence)
-        seal(source, server)
+        stage_from(source, server)
 
         failed = elsewhere.failure()
 

@@ -1,6 +1,6 @@
 """Foreign keys that change rows: those that the log is silent about are named, and no others.
 
-With the account of docs/connection.md: the catalogue does not show it everything.
+With the account of docs/connection.md: information_schema does not show it everything.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SERVERS: dict[str, tuple[str, dict[str, str], bool]] = {
 }
 TABLES = [
     "CREATE TABLE parents (id INT PRIMARY KEY)",
-    """CREATE TABLE deleted (id INT PRIMARY KEY, parent INT, CONSTRAINT gone
+    """CREATE TABLE deleted (id INT PRIMARY KEY, parent INT, CONSTRAINT removal
         FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE CASCADE)""",
-    """CREATE TABLE emptied (id INT PRIMARY KEY, parent INT, CONSTRAINT none
+    """CREATE TABLE detached (id INT PRIMARY KEY, parent INT, CONSTRAINT none
         FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE SET NULL ON UPDATE CASCADE)""",
     """CREATE TABLE kept (id INT PRIMARY KEY, parent INT COMMENT ') ON DELETE CASCADE,\\n',
         FOREIGN KEY (parent) REFERENCES parents (id) ON DELETE RESTRICT ON UPDATE NO ACTION)
@@ -62,7 +62,7 @@ STRANGE = [
 ROWS = [
     "INSERT INTO parents VALUES (1), (2), (3)",
     "INSERT INTO deleted VALUES (1, 1), (2, 2)",
-    "INSERT INTO emptied VALUES (1, 1), (2, 2)",
+    "INSERT INTO detached VALUES (1, 1), (2, 2)",
     "INSERT INTO kept VALUES (3, 3)",
 ]
 
@@ -105,7 +105,7 @@ def test_named_is_what_the_log_is_silent_about(
 
     staged, expected = apply(stage(live(server), happened)), select(database)
 
-    lost = {name for name in ("deleted", "emptied") if staged[name] != expected[name]}
+    lost = {name for name in ("deleted", "detached") if staged[name] != expected[name]}
     assert bool(lost) is is_silent
     found = unlogged_foreign_keys(replica.connect, lambda schema, _: schema == "shop")
     assert {each.table for each in found.unlogged} == lost
@@ -114,8 +114,8 @@ def test_named_is_what_the_log_is_silent_about(
         assert list(map(str, everywhere.unlogged)) == [
             """o`dd.q`"'(`): k ON UPDATE CASCADE""",
             """o`dd.q`"'(`): k`ey ON DELETE SET NULL""",
-            "shop.deleted: gone ON DELETE CASCADE",
-            "shop.emptied: none ON DELETE SET NULL ON UPDATE CASCADE",
+            "shop.deleted: removal ON DELETE CASCADE",
+            "shop.detached: none ON DELETE SET NULL ON UPDATE CASCADE",
         ]
     assert found.unlogged == everywhere.unlogged[2:]
     assert (found.unknown, everywhere.unknown) == ("", "")
@@ -135,24 +135,24 @@ def test_what_the_account_may_not_see_is_said(
     execute(server, *TABLES, database="store")
     blind = create_account(server, user="blind")
     short = create_account(server, "SELECT ON store.deleted", user="short")
-    logged = [("store", "deleted"), ("store", "emptied")]
+    logged = [("store", "deleted"), ("store", "detached")]
 
-    nothing, told, some = (
+    nothing, logged_only, some = (
         unlogged_foreign_keys(each.connect, lambda schema, _: schema == "store", tables)
         for each, tables in ((blind, []), (blind, logged), (short, logged))
     )
 
     if not is_silent:
-        assert {nothing, told, some} == {ForeignKeys()}
+        assert {nothing, logged_only, some} == {ForeignKeys()}
         return
     assert str(nothing) == (
         "not known is whether there are: the account sees none of the tables: if there are any, "
         "it lacks SELECT on them"
     )
-    assert "lacks SELECT on store.deleted, store.emptied, or" in told.unknown
+    assert "lacks SELECT on store.deleted, store.detached, or" in logged_only.unknown
     assert str(some) == (
-        "store.deleted: gone ON DELETE CASCADE; not known is whether there are others: "
-        "the account lacks SELECT on store.emptied, or they were dropped"
+        "store.deleted: removal ON DELETE CASCADE; not known is whether there are others: "
+        "the account lacks SELECT on store.detached, or they were dropped"
     )
     assert main(["status", f"mysql://blind:p@{server.host}:{server.port}"]) == 0
     (line,) = (each for each in capsys.readouterr().out.splitlines() if "unlogged" in each)
@@ -211,4 +211,6 @@ def test_an_extract_warns_of_those_of_captured_tables(
     operator.execute(context)
 
     (warning,) = (text for text in warned if "foreign key" in text)
-    assert warning.endswith(f": {database.name}.emptied: none ON DELETE SET NULL ON UPDATE CASCADE")
+    assert warning.endswith(
+        f": {database.name}.detached: none ON DELETE SET NULL ON UPDATE CASCADE"
+    )

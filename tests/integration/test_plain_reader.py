@@ -21,7 +21,7 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.binlog.transactions import Place, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import Role, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.reference.events import Event, read_file
@@ -137,7 +137,7 @@ def log(database: Database) -> Log:
     return log
 
 
-def test_places_and_types_are_those_of_show_binlog_events(log: Log) -> None:
+def test_offsets_and_types_are_those_of_show_binlog_events(log: Log) -> None:
     ours = [(e.offset, show_name(e.header.type), e.header.server_id) for e in log.events]
 
     assert ours == [(pos, name, server) for _, pos, name, server, _, _ in log.shown]
@@ -192,10 +192,10 @@ def test_groups_are_whole(log: Log) -> None:
     expected_end: int | None = None
     for event in log.events:
         scanned = scanner.feed(event.header, event.body, event.format)
-        if scanned.place is Place.BEGIN:
+        if scanned.role is Role.BEGIN:
             length = getattr(scanned.gtid, "transaction_length", None)
             expected_end = None if length is None else event.offset + length
-        if scanned.place is Place.END:
+        if scanned.role is Role.END:
             ends.append(scanned.end)
             lengths += expected_end == event.end
         kinds.add(scanned.statement_type)

@@ -1,4 +1,4 @@
-"""Questions to real servers: each answer beside the server's own, each refusal made to happen.
+"""Queries of real servers: each answer beside the server's own, each refusal made to happen.
 
 The servers are this module's own: it resets their logs and breaks their settings.
 """
@@ -24,7 +24,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server import queries as questions
+from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.result_sets import query
 from tests.services.servers import Server
 
@@ -63,7 +63,7 @@ def connection(own_server: Server) -> Iterator[Connection]:
 
 @pytest.fixture
 def account(connection: Connection) -> Iterator[str]:
-    """The name of an account that may do nothing yet; its connection goes by `connect`."""
+    """The name of an account that may do nothing yet; `connect` gives its connection."""
     run(connection, "CREATE USER 'cap`ture'@'127.0.0.1' IDENTIFIED BY 'secret'")
     yield "cap`ture"
     run(connection, "DROP USER 'cap`ture'@'127.0.0.1'")
@@ -107,17 +107,17 @@ def events(connection: Connection, file: str) -> list[tuple[int, str]]:
 
 def boundary(connection: Connection) -> Position:
     """Return the boundary before the last transaction of the log, with the GTIDs before it."""
-    file = questions.log_end(connection).file
-    offset = [place for place, kind in events(connection, file) if kind == "Gtid"][-1]
-    executed = questions.gtid_executed(connection)
+    file = queries.log_end(connection).file
+    offset = [start for start, kind in events(connection, file) if kind == "Gtid"][-1]
+    executed = queries.gtid_executed(connection)
     if is_mariadb(connection):
-        return Position(file, offset, questions.gtid_at(connection, Position(file, offset)))
+        return Position(file, offset, queries.gtid_at(connection, Position(file, offset)))
     uuid, _, last = executed.rpartition(":1-")
     return Position(file, offset, f"{uuid}:1-{int(last) - 1}")
 
 
 def test_identify(connection: Connection) -> None:
-    identity = questions.identify(connection)
+    identity = queries.identify(connection)
 
     if is_mariadb(connection):
         uid = run(connection, "SELECT @@server_uid")[0][0]
@@ -128,25 +128,25 @@ def test_identify(connection: Connection) -> None:
 
 
 def test_the_log_ends_where_its_last_file_ends(connection: Connection, own_server: Server) -> None:
-    end = questions.log_end(connection)
+    end = queries.log_end(connection)
 
     size = (own_server.data / "binlog.000002").stat().st_size
     assert end == Position("binlog.000002", size, None)
     fill(connection, 1)
-    assert questions.log_end(connection).coordinates > end.coordinates
+    assert queries.log_end(connection).coordinates > end.coordinates
 
 
 def test_the_files_of_the_log(connection: Connection, own_server: Server) -> None:
     files = ["binlog.000001", "binlog.000002"]
 
-    assert questions.binary_logs(connection) == [
+    assert queries.binary_logs(connection) == [
         (file, (own_server.data / file).stat().st_size) for file in files
     ]
-    assert questions.first_position(connection) == Position("binlog.000001", FIRST_OFFSET)
+    assert queries.first_position(connection) == Position("binlog.000001", FIRST_OFFSET)
 
 
 def test_global_variables(connection: Connection) -> None:
-    found = questions.global_variables(connection)
+    found = queries.global_variables(connection)
 
     assert found["binlog_row_metadata"] == "FULL"
     assert found["log_bin"] == "ON"
@@ -154,28 +154,28 @@ def test_global_variables(connection: Connection) -> None:
 
 
 def test_gtids(connection: Connection) -> None:
-    executed = questions.gtid_executed(connection)
-    end = questions.log_end(connection)
+    executed = queries.gtid_executed(connection)
+    end = queries.log_end(connection)
 
     if is_mariadb(connection):
         assert re.fullmatch(r"0-\d+-\d+", executed)
-        assert questions.gtid_at(connection, end) == executed
-        assert questions.gtid_at(connection, replace(end, offset=5)) is None
+        assert queries.gtid_at(connection, end) == executed
+        assert queries.gtid_at(connection, replace(end, offset=5)) is None
     else:
         assert executed == run(connection, "SELECT @@GLOBAL.gtid_executed")[0][0]
         assert executed.endswith(":1-9")
-        assert questions.gtid_at(connection, end) is None
+        assert queries.gtid_at(connection, end) is None
 
 
 def test_any_cursor_class_will_do(connection: Connection, own_server: Server) -> None:
     with closing(connect(own_server, cursorclass=SSDictCursor)) as other:
-        assert questions.identify(other) == questions.identify(connection)
-        assert questions.log_end(other) == questions.log_end(connection)
-        questions.check_setup(other)
+        assert queries.identify(other) == queries.identify(connection)
+        assert queries.log_end(other) == queries.log_end(connection)
+        queries.check_setup(other)
 
 
 def test_a_server_that_is_set_up_passes(connection: Connection) -> None:
-    questions.check_setup(connection)
+    queries.check_setup(connection)
 
 
 WRONG = {
@@ -183,7 +183,7 @@ WRONG = {
 }
 
 
-def test_all_that_is_wrong_is_told_at_once_with_what_mends_it(
+def test_every_wrong_setting_is_reported_at_once_with_its_remedy(
     connection: Connection, own_server: Server, account: str
 ) -> None:
     there = {name: value for name, value in WRONG.items() if name in variables(connection)}
@@ -192,14 +192,14 @@ def test_all_that_is_wrong_is_told_at_once_with_what_mends_it(
 
     with closing(connect(own_server, account, "secret")) as other:
         with pytest.raises(ServerSetupError, match="cannot be captured yet") as caught:
-            questions.check_setup(other)
-        told = str(caught.value)
-        assert all(f"{name} is {value}, " in told for name, value in there.items())
-        assert told.count("(") - 1 == len(there) + 2
-        for statement in re.findall(r"(?:SET (?:GLOBAL|PERSIST)|GRANT) [^;]*;", told):
+            queries.check_setup(other)
+        message = str(caught.value)
+        assert all(f"{name} is {value}, " in message for name, value in there.items())
+        assert message.count("(") - 1 == len(there) + 2
+        for statement in re.findall(r"(?:SET (?:GLOBAL|PERSIST)|GRANT) [^;]*;", message):
             run(connection, statement)
     with closing(connect(own_server, account, "secret")) as other:
-        questions.check_setup(other)
+        queries.check_setup(other)
 
 
 def variables(connection: Connection) -> set[str]:
@@ -208,7 +208,7 @@ def variables(connection: Connection) -> set[str]:
 
 
 @pytest.mark.parametrize("privilege", ["REPLICATION SLAVE", "REPLICATION CLIENT"])
-def test_a_missing_privilege_is_told_with_its_grant(
+def test_a_missing_privilege_is_reported_with_its_grant(
     connection: Connection, own_server: Server, account: str, privilege: str
 ) -> None:
     other_one = {"REPLICATION SLAVE", "REPLICATION CLIENT"} - {privilege}
@@ -216,7 +216,7 @@ def test_a_missing_privilege_is_told_with_its_grant(
 
     other = connect(own_server, account, "secret")
     with closing(other), pytest.raises(AccessDeniedError, match=f"lacks {privilege} ") as caught:
-        questions.check_setup(other)
+        queries.check_setup(other)
     grant = f"GRANT {privilege} ON *.* TO `cap``ture`@`127.0.0.1`;"
     assert grant in str(caught.value)
     assert "(2)" not in str(caught.value)
@@ -233,31 +233,31 @@ def test_a_role_may_bring_the_privileges(
 
     try:
         with closing(connect(own_server, account, "secret")) as other:
-            questions.check_setup(other)
+            queries.check_setup(other)
     finally:
         run(connection, "DROP ROLE replicator")
 
 
-def test_without_a_privilege_the_log_is_not_told(
+def test_without_a_privilege_the_log_is_not_shown(
     connection: Connection, own_server: Server, account: str
 ) -> None:
     with closing(connect(own_server, account, "secret")) as other:
         with pytest.raises(AccessDeniedError, match="code=1227"):
-            questions.log_end(other)
+            queries.log_end(other)
         with pytest.raises(AccessDeniedError, match="code=1227"):
-            questions.binary_logs(other)
-        assert questions.identify(other) == questions.identify(connection)
+            queries.binary_logs(other)
+        assert queries.identify(other) == queries.identify(connection)
 
 
 @pytest.mark.parametrize("gtids", ["known", "unknown"])
 def test_positions_of_the_log_hold(connection: Connection, gtids: str) -> None:
-    identity = questions.identify(connection)
-    (first, first_size), (last, last_size) = questions.binary_logs(connection)
-    executed = questions.gtid_executed(connection)
+    identity = queries.identify(connection)
+    (first, first_size), (last, last_size) = queries.binary_logs(connection)
+    executed = queries.gtid_executed(connection)
     before_last = boundary(connection)
     positions = [
         Position(first, FIRST_OFFSET),
-        Position(first, first_size, questions.gtid_at(connection, Position(first, first_size))),
+        Position(first, first_size, queries.gtid_at(connection, Position(first, first_size))),
         Position(last, FIRST_OFFSET),
         before_last,
         Position(last, last_size, executed),
@@ -265,20 +265,20 @@ def test_positions_of_the_log_hold(connection: Connection, gtids: str) -> None:
 
     for position in positions:
         held = position if gtids == "known" else replace(position, gtid=None)
-        questions.check_position(connection, identity, held)
+        queries.check_position(connection, identity, held)
 
 
 def test_the_bytes_between_positions_are_those_of_the_files(connection: Connection) -> None:
-    (first, first_size), (last, last_size) = questions.binary_logs(connection)
+    (first, first_size), (last, last_size) = queries.binary_logs(connection)
     begin, end = Position(first, FIRST_OFFSET), Position(last, last_size)
 
-    assert questions.bytes_between(connection, begin, end) == first_size - 4 + last_size
-    assert questions.bytes_between(connection, end, end) == 0
-    assert questions.bytes_between(connection, Position(last, 4), end) == last_size - 4
+    assert queries.bytes_between(connection, begin, end) == first_size - 4 + last_size
+    assert queries.bytes_between(connection, end, end) == 0
+    assert queries.bytes_between(connection, Position(last, 4), end) == last_size - 4
 
 
 def test_a_position_of_another_server_is_refused(connection: Connection) -> None:
-    here, end = questions.identify(connection), questions.log_end(connection)
+    here, end = queries.identify(connection), queries.log_end(connection)
 
     for other in (
         replace(here, server="ffffffff-0000-0000-0000-000000000000"),
@@ -287,47 +287,47 @@ def test_a_position_of_another_server_is_refused(connection: Connection) -> None
         ),
     ):
         with pytest.raises(ForeignPositionError, match="another server"):
-            questions.check_position(connection, other, end)
+            queries.check_position(connection, other, end)
     with pytest.raises(
         ForeignPositionError, match=r"another name.*log_name=binlog, issued_for=mysql-bin"
     ):
-        questions.check_position(connection, replace(here, log_name="mysql-bin"), end)
+        queries.check_position(connection, replace(here, log_name="mysql-bin"), end)
 
 
 def test_a_purged_position_is_refused(connection: Connection) -> None:
-    identity, first = questions.identify(connection), questions.first_position(connection)
+    identity, first = queries.identify(connection), queries.first_position(connection)
     for _ in range(100):  # MariaDB keeps a file while the engine has not written all of it out
         run(connection, "PURGE BINARY LOGS TO 'binlog.000002'")
-        if len(questions.binary_logs(connection)) == 1:
+        if len(queries.binary_logs(connection)) == 1:
             break
         time.sleep(0.1)
 
     with pytest.raises(PositionPurgedError, match=r"oldest=binlog\.000002:4"):
-        questions.check_position(connection, identity, first)
-    questions.check_position(connection, identity, boundary(connection))
+        queries.check_position(connection, identity, first)
+    queries.check_position(connection, identity, boundary(connection))
 
 
-def test_a_position_behind_the_end_is_refused(connection: Connection) -> None:
-    identity, end = questions.identify(connection), questions.log_end(connection)
+def test_a_position_after_the_end_is_refused(connection: Connection) -> None:
+    identity, end = queries.identify(connection), queries.log_end(connection)
 
     with pytest.raises(ForeignPositionError, match="after the end of the log"):
-        questions.check_position(connection, identity, Position("binlog.000003", 4))
+        queries.check_position(connection, identity, Position("binlog.000003", 4))
     with pytest.raises(ForeignPositionError, match=f"end of its file.*file_size={end.offset}"):
-        questions.check_position(connection, identity, replace(end, offset=end.offset + 1))
+        queries.check_position(connection, identity, replace(end, offset=end.offset + 1))
 
 
 def test_a_position_inside_an_event_is_refused(connection: Connection) -> None:
-    identity, end = questions.identify(connection), questions.log_end(connection)
+    identity, end = queries.identify(connection), queries.log_end(connection)
 
     for offset in (end.offset - 1, end.offset - 20):
         with pytest.raises(ForeignPositionError, match="no transaction begins"):
-            questions.check_position(connection, identity, replace(end, offset=offset))
+            queries.check_position(connection, identity, replace(end, offset=offset))
 
 
 def test_a_position_inside_a_transaction_is_refused_on_mysql(connection: Connection) -> None:
     if is_mariadb(connection):
-        pytest.skip("MariaDB tells events from bytes, but not transactions from events")
-    identity, end = questions.identify(connection), questions.log_end(connection)
+        pytest.skip("MariaDB recognizes the start of an event, but not that of a transaction")
+    identity, end = queries.identify(connection), queries.log_end(connection)
     inside = [
         (offset, kind)
         for offset, kind in events(connection, end.file)
@@ -337,31 +337,31 @@ def test_a_position_inside_a_transaction_is_refused_on_mysql(connection: Connect
     assert len(inside) == 12
     for offset, kind in inside:
         with pytest.raises(ForeignPositionError, match=f"found={kind}"):
-            questions.check_position(connection, identity, replace(end, offset=offset))
+            queries.check_position(connection, identity, replace(end, offset=offset))
 
 
 def test_a_log_that_was_reset_is_found_out(connection: Connection) -> None:
-    identity, position = questions.identify(connection), boundary(connection)
-    questions.check_position(connection, identity, position)
+    identity, position = queries.identify(connection), boundary(connection)
+    queries.check_position(connection, identity, position)
 
     reset(connection)
     with pytest.raises(ForeignPositionError):
-        questions.check_position(connection, identity, position)
+        queries.check_position(connection, identity, position)
     run(connection, "FLUSH BINARY LOGS")
     fill(connection, 2)
     with pytest.raises(ForeignPositionError):
-        questions.check_position(connection, identity, position)
+        queries.check_position(connection, identity, position)
 
 
-@pytest.mark.parametrize("place", ["inside", "at the file's start"])
+@pytest.mark.parametrize("where", ["inside", "at the file's start"])
 def test_a_log_that_was_reset_and_grew_again_is_found_out(
-    connection: Connection, place: str
+    connection: Connection, where: str
 ) -> None:
-    identity, position = questions.identify(connection), boundary(connection)
-    if place != "inside":
+    identity, position = queries.identify(connection), boundary(connection)
+    if where != "inside":
         start = replace(position, offset=FIRST_OFFSET)
-        position = replace(start, gtid=questions.gtid_at(connection, start) or position.gtid)
-    questions.check_position(connection, identity, replace(position, gtid=None))
+        position = replace(start, gtid=queries.gtid_at(connection, start) or position.gtid)
+    queries.check_position(connection, identity, replace(position, gtid=None))
 
     reset(connection)
     run(connection, "FLUSH BINARY LOGS")
@@ -370,16 +370,16 @@ def test_a_log_that_was_reset_and_grew_again_is_found_out(
     # Now there is a file of this name that is long enough, its transactions are as long as those
     # before, and the server has executed as many and more under the same server_uuid.
     with pytest.raises(ForeignPositionError, match="log was reset"):
-        questions.check_position(connection, identity, position)
+        queries.check_position(connection, identity, position)
 
 
 def test_a_server_restored_to_an_earlier_state_is_found_out(connection: Connection) -> None:
-    identity, position = questions.identify(connection), boundary(connection)
+    identity, position = queries.identify(connection), boundary(connection)
     uuid = "ffffffff-0000-0000-0000-000000000000:1-5"
     later = "0-1-999999" if is_mariadb(connection) else f"{position.gtid},{uuid}"
 
     with pytest.raises(ForeignPositionError, match="was reset") as caught:
-        questions.check_position(connection, identity, replace(position, gtid=later))
+        queries.check_position(connection, identity, replace(position, gtid=later))
     assert is_mariadb(connection) or caught.value.context["unknown"] == uuid
 
 
@@ -393,17 +393,17 @@ def test_transactions_that_never_were_in_the_log_do_not_matter(connection: Conne
     uuid = run(connection, "SELECT @@server_uuid")[0][0]
     position = replace(boundary(connection), gtid=f"{uuid}:1-2")
 
-    questions.check_position(connection, questions.identify(connection), position)
+    queries.check_position(connection, queries.identify(connection), position)
 
 
 def test_a_lost_connection_may_be_tried_again(connection: Connection, own_server: Server) -> None:
     with closing(connect(own_server)) as other:
         run(connection, f"KILL {run(other, 'SELECT CONNECTION_ID()')[0][0]}")
         with pytest.raises(ConnectionLostError) as caught:
-            questions.log_end(other)
+            queries.log_end(other)
         assert caught.value.retryable
         with pytest.raises(ConnectionLostError):
-            questions.log_end(other)
+            queries.log_end(other)
 
 
 def test_any_other_error_keeps_its_words(connection: Connection) -> None:
@@ -421,14 +421,14 @@ def test_a_server_without_a_log_says_what_to_do(
 
     try:
         with closing(connect(server)) as connection:
-            for question in (
-                questions.identify,
-                questions.log_end,
-                questions.binary_logs,
-                questions.first_position,
-                questions.check_setup,
+            for run_query in (
+                queries.identify,
+                queries.log_end,
+                queries.binary_logs,
+                queries.first_position,
+                queries.check_setup,
             ):
                 with pytest.raises(ServerSetupError, match="put log_bin=binlog under"):
-                    question(connection)
+                    run_query(connection)
     finally:
         server.stop()

@@ -1,4 +1,4 @@
-"""Savepoints and rollbacks beside tables that cannot be rolled back: what is staged is what stayed.
+"""Savepoints and rollbacks beside tables that cannot be rolled back: the committed rows are staged.
 
 MySQL cuts from the log what it rolls back. MariaDB logs it, and that it was rolled back, where
 a table without transactions or a temporary table was changed meanwhile.
@@ -48,7 +48,7 @@ def many(first: int) -> str:
 
 
 TRANSACTIONS = [
-    # What cannot be rolled back is logged by itself; what can is logged, and then undone.
+    # What cannot be rolled back is logged by itself; what can is logged, and then rolled back.
     [t(1), "SAVEPOINT s", t(2), "INSERT INTO loose VALUES (2)", "ROLLBACK TO s", t(3), "COMMIT"],
     [t(11), "SAVEPOINT s", "INSERT INTO u VALUES (12)", "ROLLBACK TO s", t(13), "COMMIT"],
     [t(21), "INSERT INTO u VALUES (22)", "INSERT INTO loose VALUES (22)", "ROLLBACK"],
@@ -133,7 +133,7 @@ def test_what_was_rolled_back_in_a_transaction_of_two_phases_is_not_staged(
         assert_equal_to_select(stage(source, happened), happened.database)
 
 
-def test_a_table_that_a_failed_statement_dropped_is_gone(
+def test_a_table_that_a_failed_statement_dropped_is_dropped(
     mariadb118: Server, create_database: Callable[[Server], Database]
 ) -> None:
     database = create_database(mariadb118)

@@ -206,7 +206,7 @@ def groups_of(database: Database) -> list[Types]:
 
 
 def read(cursor: pymysql.cursors.Cursor, number: int, of: str) -> list[Any]:
-    """Return the values of a column; none if they are no text any more."""
+    """Return the values of a column; none if they are invalid byte sequences."""
     # A FLOAT is shown with six digits, and has more.
     value = f"c{number} + 0e0" if of.startswith("float") else f"c{number}"
     try:

@@ -1,4 +1,4 @@
-"""TransactionScanner: where groups begin and end, and what must not be passed over."""
+"""TransactionScanner: where groups begin and end, and what must not be skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_binlog.binlog.transactions import (
     PRELUDES,
     READ,
     REFUSED,
-    Place,
+    Role,
     Scanned,
     TransactionScanner,
     refuse,
@@ -53,8 +53,8 @@ def scan(
     ]
 
 
-def places(scanned: list[Scanned]) -> str:
-    return " ".join(each.place.value for each in scanned)
+def roles(scanned: list[Scanned]) -> str:
+    return " ".join(each.role.value for each in scanned)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_group_of_mysql(events: list[tuple[EventType, bytes]], end: GroupEnd) 
 
     scanned = scan(events, scanner=scanner)
 
-    assert places(scanned) == " ".join(["begin", *["inside"] * (len(events) - 2), "end"])
+    assert roles(scanned) == " ".join(["begin", *["inside"] * (len(events) - 2), "end"])
     assert scanned[-1].end is end
     assert scanner.at_boundary
 
@@ -115,18 +115,18 @@ def test_a_group_of_mariadb(
 ) -> None:
     scanned = scan([mariadb_gtid(flags), *events], mariadb=True)
 
-    assert places(scanned) == " ".join(["begin", *["inside"] * (len(events) - 1), "end"])
+    assert roles(scanned) == " ".join(["begin", *["inside"] * (len(events) - 1), "end"])
     assert scanned[-1].end is end
     assert isinstance(scanned[0].gtid, MariadbGtid)
 
 
-def test_a_prepared_transaction_is_told_by_name_at_both_of_its_groups() -> None:
+def test_an_xa_transaction_is_named_by_its_xid_in_both_of_its_groups() -> None:
     prepare = (EventType.XA_PREPARE, builder.xa_prepare(b"a", b"b", 3))
     start, end = query("XA START X'61',X'62',3"), query("XA END X'61',X'62',3")
 
     scanned = scan([GTID, start, ROWS, end, prepare, GTID, query("XA COMMIT X'61',X'62',3")])
 
-    ends = [(each.end, each.xid) for each in scanned if each.place is Place.END]
+    ends = [(each.end, each.xid) for each in scanned if each.role is Role.END]
     assert ends == [
         (GroupEnd.PREPARED, "X'61',X'62',3"),
         (GroupEnd.XA_COMMITTED, "X'61',X'62',3"),
@@ -143,7 +143,7 @@ def test_an_xa_transaction_in_one_phase_is_committed() -> None:
     assert scanned[-1].end is GroupEnd.COMMITTED
 
 
-def test_rolling_back_to_a_savepoint_is_told() -> None:
+def test_a_rollback_to_a_savepoint_has_its_statement_type() -> None:
     scanned = scan([GTID, BEGIN, ROWS, query("ROLLBACK TO `s`"), XID])
 
     assert scanned[3].statement_type is StatementType.ROLLBACK_TO
@@ -160,13 +160,13 @@ def test_between_groups_there_is_the_file() -> None:
         (EventType.STOP, b""),
     ]
 
-    assert places(scan(events)) == "outside outside begin inside end outside outside"
+    assert roles(scan(events)) == "outside outside begin inside end outside outside"
 
 
 def test_a_group_that_its_file_does_not_end_is_cut() -> None:
     scanned = scan([GTID, BEGIN, ROWS, (EventType.FORMAT_DESCRIPTION, b""), GTID, BEGIN, XID])
 
-    assert (scanned[3].place, scanned[3].end) == (Place.OUTSIDE, GroupEnd.CUT)
+    assert (scanned[3].role, scanned[3].end) == (Role.OUTSIDE, GroupEnd.CUT)
     assert scanned[-1].end is GroupEnd.COMMITTED
 
 
@@ -228,7 +228,7 @@ def test_unknown_events_are_skipped_only_as_their_flag_allows() -> None:
 
     skipped = scanner.feed(EventHeader(0, 200, 1, 19, 0, IGNORABLE), b"", MYSQL)
 
-    assert skipped.place is Place.SKIPPED
+    assert skipped.role is Role.SKIPPED
     assert scanner.skipped == {"UNKNOWN_200": 1}
     with pytest.raises(UnsupportedError, match="event=UNKNOWN_200"):
         scanner.feed(EventHeader(0, 200, 1, 19, 0, 0), b"", MYSQL)
@@ -243,6 +243,6 @@ def test_the_ignorable_flag_excuses_no_event_that_may_carry_row_changes(kind: Ev
 
 
 def test_every_known_type_is_read_or_refused() -> None:
-    undecided = frozenset(EventType) - READ - REFUSED.keys() - COMPRESSED
+    remaining = frozenset(EventType) - READ - REFUSED.keys() - COMPRESSED
 
-    assert undecided == {EventType.UNKNOWN, EventType.IGNORABLE}
+    assert remaining == {EventType.UNKNOWN, EventType.IGNORABLE}

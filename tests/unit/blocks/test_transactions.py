@@ -24,46 +24,46 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FLAVORS = st.sampled_from(list(Flavor))
-Place = tuple[str, int]
+Coordinates = tuple[str, int]
 
 
 class Follower:
-    """What a log says, told event by event.
+    """What a log says, event by event.
 
     Attributes:
         named: Of each rows event: where it is, where its transaction begins, GTID, commit time.
-        told: Of each event that ends a group other than by XID, or is a statement: what it is.
-        open: Where a transaction is open, of each event: behind it.
-        error: Class and place of the first refusal.
+        noted: Of each event that ends a group other than by XID, or is a statement: what it is.
+        open: Where a transaction is open, of each event: after it.
+        error: Class and coordinates of the first refusal.
     """
 
     def __init__(self, files: dict[str, BinlogFile]) -> None:
-        self.named: list[tuple[Place, Place, str | None, int]] = []
-        self.told: dict[Place, tuple[Any, ...]] = {}
-        self.open: dict[Place, bool] = {}
-        self.error: tuple[type[BinlogError], Place] | None = None
+        self.named: list[tuple[Coordinates, Coordinates, str | None, int]] = []
+        self.noted: dict[Coordinates, tuple[Any, ...]] = {}
+        self.open: dict[Coordinates, bool] = {}
+        self.error: tuple[type[BinlogError], Coordinates] | None = None
         self.scanner = TransactionScanner()
-        own: tuple[Place, str | None, int] = ("", 0), None, 0
+        own: tuple[Coordinates, str | None, int] = ("", 0), None, 0
         for name, file in files.items():
             for event in read_file(bytes(file)):
-                place = name, event.offset
+                at = name, event.offset
                 try:
                     seen = self.scanner.feed(event.header, event.body, event.format)
                 except BinlogError as error:
-                    self.error = type(error), place
+                    self.error = type(error), at
                     return
                 if seen.gtid is not None:
-                    own = place, seen.gtid.text, event.header.timestamp * 1_000_000
+                    own = at, seen.gtid.text, event.header.timestamp * 1_000_000
                     if isinstance(seen.gtid, GtidEvent) and seen.gtid.commit_timestamp_us:
                         own = *own[:2], seen.gtid.commit_timestamp_us
                 if event.header.type in ROWS:
-                    self.named.append((place, *own))
-                if told(seen) and event.header.type != EventType.XID:
-                    self.told[place] = shown(seen)
-                self.open[place] = not self.scanner.at_boundary
+                    self.named.append((at, *own))
+                if is_noted(seen) and event.header.type != EventType.XID:
+                    self.noted[at] = shown(seen)
+                self.open[at] = not self.scanner.at_boundary
 
 
-def told(seen: Scanned) -> bool:
+def is_noted(seen: Scanned) -> bool:
     opens = seen.query is not None and seen.query.sql == "BEGIN"
     return not opens and (seen.end is not None or seen.query is not None)
 
@@ -73,12 +73,12 @@ def shown(seen: Scanned) -> tuple[Any, ...]:
 
 
 class Reader(Follower):
-    """The same, told by blocks."""
+    """The same, block by block."""
 
     def __init__(self, files: dict[str, BinlogFile], cut: dict[str, list[int]]) -> None:
-        self.named, self.told, self.open, self.error = [], {}, {}, None
+        self.named, self.noted, self.open, self.error = [], {}, {}, None
         self.reader = TransactionReader()
-        begin: Place = "", 0
+        begin: Coordinates = "", 0
         for name, file in files.items():
             for block in split_blocks(name, file, cut[name]):
                 try:
@@ -87,20 +87,20 @@ class Reader(Follower):
                     where = error.context
                     self.error = type(error), (str(where["file"]), int(str(where["offset"])))
                     return
-                places = [(name, at) for at in block.offset.tolist()]
-                begins = [begin, *(places[start] for start in read.start[1:].tolist())]
+                coordinates = [(name, offset) for offset in block.offset.tolist()]
+                begins = [begin, *(coordinates[start] for start in read.start[1:].tolist())]
                 for index, kind in enumerate(block.type.tolist()):
                     own = int(read.of_event[index])
                     prefix, number = int(read.prefix[own]), int(read.number[own])
                     text = f"{self.reader.prefixes[prefix]}{number}" if prefix != NO_NAME else None
                     if kind in ROWS:
                         commit_ts = int(read.commit_ts[own])
-                        self.named.append((places[index], begins[own], text, commit_ts))
+                        self.named.append((coordinates[index], begins[own], text, commit_ts))
                 for index, seen in read.scanned.items():
-                    if told(seen) and block.type[index] != EventType.XID:
-                        self.told[places[index]] = shown(seen)
+                    if is_noted(seen) and block.type[index] != EventType.XID:
+                        self.noted[coordinates[index]] = shown(seen)
                 begin = begins[-1]
-                self.open[places[-1]] = read.ends_open
+                self.open[coordinates[-1]] = read.ends_open
                 assert read.ends_open is not self.reader.at_boundary
 
 
@@ -111,11 +111,11 @@ def check(files: Sequence[Sequence[Made]], flavor: Flavor, data: st.DataObject) 
 
     assert reader.error == plain.error
     assert reader.named == plain.named[: len(reader.named)]
-    assert reader.told.items() <= plain.told.items()
+    assert reader.noted.items() <= plain.noted.items()
     assert reader.open.items() <= plain.open.items()
     if plain.error is None:
         assert reader.named == plain.named
-        assert reader.told == plain.told
+        assert reader.noted == plain.noted
         assert reader.reader.skipped == plain.scanner.skipped
 
 
@@ -181,7 +181,7 @@ def read(events: Sequence[Made], cut: Sequence[int] = ()) -> TransactionReader:
 
 @pytest.mark.parametrize("cut", [(), (5,), (6,)])
 def test_a_plain_transaction_inside_another_is_refused(cut: tuple[int, ...]) -> None:
-    # Each of the two would pass alone: what is between them tells.
+    # Each of the two would pass alone: what is between them is wrong.
     events = [GTID, query("BEGIN"), *CHANGES, SECOND, query("BEGIN"), *CHANGES, XID]
 
     with pytest.raises(FormatError, match="inside another") as raised:
@@ -197,7 +197,7 @@ def test_a_number_below_1_is_refused_in_a_plain_transaction_too() -> None:
         read([zero, query("BEGIN"), *CHANGES, XID])
 
 
-def test_changes_behind_a_note_are_refused_where_no_transaction_is_open() -> None:
+def test_changes_after_a_note_are_refused_where_no_transaction_is_open() -> None:
     note = Made(EventType.ROWS_QUERY, b"\x05hello")
 
     with pytest.raises(FormatError, match="no transaction boundary"):
@@ -207,7 +207,7 @@ def test_changes_behind_a_note_are_refused_where_no_transaction_is_open() -> Non
 @pytest.mark.parametrize(
     "statement", ["begin", "BEGIN ", "/* x */ BEGIN", "BEGIN /* a comment that is longer */"]
 )
-def test_a_beginning_that_looks_unusual_is_one_all_the_same(statement: str) -> None:
+def test_every_spelling_of_begin_begins_a_transaction(statement: str) -> None:
     assert read([GTID, query(statement), *CHANGES, XID]).at_boundary
 
 
@@ -216,7 +216,7 @@ def test_what_only_ends_like_begin_is_none() -> None:
         read([GTID, query("DELETE FROM t WHERE BEGIN"), *CHANGES, XID])
 
 
-def test_a_file_that_ends_inside_a_transaction_is_told_at_the_next_one() -> None:
+def test_a_file_that_ends_inside_a_transaction_is_reported_at_the_next_one() -> None:
     files = write_files(
         [[GTID, query("BEGIN"), *CHANGES], [SECOND, query("BEGIN"), XID]], Flavor.MYSQL
     )

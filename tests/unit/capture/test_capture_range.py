@@ -1,4 +1,4 @@
-"""capture_range: bounds, transactions that may not have stayed, and what is counted."""
+"""capture_range: bounds, transactions that may have been rolled back, and what is counted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(files: Files, cut: Sequence[int] = (), **arguments: Any) -> Any:
 # ------------------------------------------------------------------- bounds
 
 
-def test_every_boundary_between_transactions_is_a_stop_and_no_other_place_is() -> None:
+def test_every_boundary_between_transactions_is_a_stop_and_no_other_offset_is() -> None:
     events = transaction(1, *CHANGE) + transaction(2, *CHANGE)
     files = a_log(events)
     (name, file), *_ = files.items()
@@ -132,17 +132,17 @@ def test_a_start_inside_a_transaction_is_refused(index: int) -> None:
         capture(file_source(files), end_of(files), start=start)
 
 
-# ------------------------------------------------------------------- what may not have stayed
+# ------------------------------------------------------------------- what may have been rolled back
 
-UNDECIDED: list[tuple[str, Callable[[], list[Made]]]] = [
+ROLLED_BACK_OR_NOT: list[tuple[str, Callable[[], list[Made]]]] = [
     ("to a savepoint", lambda: transaction(1, *CHANGE, query("ROLLBACK TO `s`"))),
     ("ends inside a transaction", lambda: [gtid(1), query("BEGIN"), *CHANGE]),
 ]
 
 
 @CUTS
-@pytest.mark.parametrize(("text", "events"), UNDECIDED)
-def test_changes_that_may_not_have_stayed_are_refused(
+@pytest.mark.parametrize(("text", "events"), ROLLED_BACK_OR_NOT)
+def test_changes_that_may_have_been_rolled_back_are_refused(
     text: str, events: Callable[[], list[Made]], cut: Sequence[int]
 ) -> None:
     files = a_log(events(), transaction(2, *CHANGE))
@@ -154,8 +154,8 @@ def test_changes_that_may_not_have_stayed_are_refused(
 
 
 @CUTS
-@pytest.mark.parametrize(("text", "events"), UNDECIDED)
-def test_the_same_of_other_tables_is_passed_over(
+@pytest.mark.parametrize(("text", "events"), ROLLED_BACK_OR_NOT)
+def test_the_same_of_other_tables_is_skipped(
     text: str, events: Callable[[], list[Made]], cut: Sequence[int]
 ) -> None:
     files = a_log(events(), transaction(2, *CHANGE))
@@ -164,20 +164,20 @@ def test_the_same_of_other_tables_is_passed_over(
 
 
 @CUTS
-def test_changes_behind_a_rollback_to_a_savepoint_stay(cut: Sequence[int]) -> None:
+def test_changes_after_a_rollback_to_a_savepoint_are_staged(cut: Sequence[int]) -> None:
     files = a_log(transaction(1, query("ROLLBACK TO `s`"), *CHANGE))
 
     assert run(files, cut).rows == 1
 
 
 @CUTS
-def test_a_transaction_behind_one_that_was_rolled_back_is_not_blamed(cut: Sequence[int]) -> None:
+def test_a_transaction_after_one_that_was_rolled_back_is_staged(cut: Sequence[int]) -> None:
     files = a_log(transaction(1, end=query("ROLLBACK")) + transaction(2, *CHANGE))
 
     assert run(files, cut).rows == 1
 
 
-def test_a_prepared_transaction_of_one_phase_has_stayed() -> None:
+def test_an_xa_transaction_of_one_phase_is_committed() -> None:
     prepare = Made(EventType.XA_PREPARE, builder.xa_prepare(b"a", one_phase=True))
     begin, end = query("XA START X'61',X'',1"), query("XA END X'61',X'',1")
 
@@ -206,10 +206,10 @@ def test_a_statement_that_changes_rows_is_refused_whatever_is_captured(
     assert raised.value.context["offset"] == files["binlog.000001"].offsets[11]
 
 
-# ------------------------------------------------------------------- places
+# ------------------------------------------------------------------- offsets
 
 
-def test_places_behind_4_gib_are_counted_on(tmp_path: Path) -> None:
+def test_offsets_after_4_gib_are_counted_further(tmp_path: Path) -> None:
     """The headers' own count has 32 bits; the file is sparse."""
     begin = (1 << 32) - 300
     path = tmp_path / "binlog.000001"
@@ -286,7 +286,7 @@ def test_another_range_has_other_names() -> None:
     assert len(set(paths)) == 5
 
 
-def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     files = a_log(transaction(1, *CHANGE), transaction(2, *CHANGE))
     first, second = files.values()
     start = Position("binlog.000001", first.offsets[2])
@@ -340,7 +340,7 @@ def test_a_log_from_before_the_server_had_gtids_does_not_say() -> None:
     assert executed_at(file_source({"binlog.000001": file}), IDENTITY, position) is None
 
 
-def test_what_is_refused_before_the_start_is_left_behind() -> None:
+def test_what_is_refused_before_the_start_is_not_read() -> None:
     # The server logged statements until somebody turned it off, and began to capture.
     refused = [gtid(1), query("INSERT INTO a VALUES (1, 2)")]
     files = a_log(refused + transaction(2, *CHANGE))
@@ -388,7 +388,7 @@ def test_nothing_to_stage() -> None:
     assert staged.start == staged.stop == end_of(files)
 
 
-def test_a_repeated_run_adopts_and_goes_on() -> None:
+def test_a_repeated_run_reuses_and_continues() -> None:
     files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
     start = Position("binlog.000001", FIRST_OFFSET)
     middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
@@ -448,7 +448,7 @@ def test_a_number_that_another_range_has_is_refused() -> None:
         stage(files, middle, end_of(files), store)
 
 
-def test_more_tables_than_were_staged_are_not_adopted() -> None:
+def test_more_tables_than_were_staged_are_not_reused() -> None:
     files = a_log(transaction(1, *CHANGE))
     start, store = Position("binlog.000001", FIRST_OFFSET), new_store()
     stage(files, start, end_of(files), store, tables=TableFilter(["shop.a"]))

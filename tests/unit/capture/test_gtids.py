@@ -100,7 +100,7 @@ def test_what_was_executed_before_is_refused_however_blocks_are_cut(
 
 
 def test_a_log_that_was_reset_and_has_grown_again_is_refused() -> None:
-    # Behind the position stands 11, which is before it in the log of old.
+    # After the position comes 11, which was before it in the previous log.
     executed = ExecutedGtids(Flavor.MYSQL, f"{SERVER_UUID}:1-100")
     reset = GtidSet.parse(f"{SERVER_UUID}:1-10")
 

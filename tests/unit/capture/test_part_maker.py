@@ -205,7 +205,7 @@ def test_rows_that_grow_when_decoded_become_several_parts() -> None:
 
 
 def test_parts_are_listed_by_their_rows_and_not_as_they_were_written() -> None:
-    # The first shape waits; the second one is full at once.
+    # The first schema waits; the second one is full at once.
     narrow, wide = a_table("t", "id"), a_table("t", "id", "x")
     files = a_log(written(narrow, [1]), written(wide, range(2, 90)), written(narrow, [90]))
     store = new_store()
@@ -302,7 +302,7 @@ def test_short_images_of_wide_rows_become_several_parts() -> None:
     assert len(changes.parts) >= 2
 
 
-def test_a_row_that_is_cut_is_refused_with_its_place() -> None:
+def test_a_row_that_is_cut_is_refused_with_its_coordinates() -> None:
     table = a_table("t", "id")
     body = builder.rows(EventType.WRITE_ROWS, 1, 1, b"\0\1\0")
     files = a_log([maps(table, Flavor.MYSQL), Made(EventType.WRITE_ROWS, body)])

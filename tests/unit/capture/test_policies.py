@@ -1,4 +1,4 @@
-"""What becomes of values that a lake's types do not hold: from the log to the manifest."""
+"""How values that a lake's types do not hold are handled: from the log to the manifest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import FsspecStore
     from tests.unit.capture.staging import Files
 
-SHAPE = TableMap(
+TABLE = TableMap(
     7,
     0,
     "shop",
@@ -55,10 +55,10 @@ def a_log(rows: list[list[Any]]) -> Files:
         events += [
             Made(EventType.GTID, builder.gtid(number)),
             query("BEGIN"),
-            maps(SHAPE, Flavor.MYSQL),
+            maps(TABLE, Flavor.MYSQL),
             Made(
                 EventType.WRITE_ROWS,
-                builder.rows(EventType.WRITE_ROWS, 7, 3, wire.image(SHAPE, row), flags=1),
+                builder.rows(EventType.WRITE_ROWS, 7, 3, wire.image(TABLE, row), flags=1),
             ),
             Made(EventType.XID, builder.xid(number)),
         ]
@@ -122,7 +122,7 @@ def test_zero_dates_as_text() -> None:
 )
 def test_what_is_refused_says_where(policies: Policies, column: str, row: int) -> None:
     files = a_log(ROWS)
-    # Of each transaction the fourth event, behind the file's two first ones.
+    # Of each transaction the fourth event, after the file's first two.
     offset = files["binlog.000001"].offsets[2 + 5 * row + 3]
 
     with pytest.raises(BinlogError) as refused:
@@ -143,7 +143,7 @@ def test_another_policy_gives_other_parts() -> None:
     assert len(paths) == 3
 
 
-def test_what_was_staged_under_another_policy_is_not_adopted() -> None:
+def test_what_was_staged_under_another_policy_is_not_reused() -> None:
     files, store = a_log(ROWS[:1]), new_store()
 
     def run(policies: Policies) -> Any:
@@ -165,5 +165,5 @@ def test_what_was_staged_under_another_policy_is_not_adopted() -> None:
 
     first = run(Policies(zero_dates=ZeroDates.TEXT))
     assert run(Policies(zero_dates=ZeroDates.TEXT)) == first
-    with pytest.raises(ConfigurationError, match=r"former settings.*zero_dates=text"):
+    with pytest.raises(ConfigurationError, match=r"previous settings.*zero_dates=text"):
         run(Policies())

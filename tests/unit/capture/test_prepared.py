@@ -149,7 +149,7 @@ def test_changes_stand_at_their_commit(flavor: Flavor, held: int) -> None:
     manifest = run(files, flavor, held, store=store)
 
     rows = rows_of(store, manifest)
-    commit = files["binlog.000002"].offsets[3]  # behind FORMAT_DESCRIPTION, GTIDs so far, GTID
+    commit = files["binlog.000002"].offsets[3]  # after FORMAT_DESCRIPTION, GTIDs so far, GTID
     third = f"{SERVER_UUID}:3" if flavor is Flavor.MYSQL else "0-1-3"
     assert [row["id"] for row in rows] == [3, 1, 2, 4]
     assert [row["_gtid"] for row in rows[1:3]] == [third] * 2
@@ -337,11 +337,11 @@ def test_a_later_range_commits(flavor: Flavor) -> None:
     names = (
         (f"{SERVER_UUID}:1", f"{SERVER_UUID}:2") if flavor is Flavor.MYSQL else ("0-1-1", "0-1-2")
     )
-    undecided = (
+    in_doubt = (
         Prepared(a_xid("x"), names[0], "binlog.000001", first, (("shop", "a"),)),
         Prepared(a_xid("y"), names[1], "binlog.000001", second, (("shop", "b"),)),
     )
-    assert [each.prepared for each in staged] == [undecided, undecided, ()]
+    assert [each.prepared for each in staged] == [in_doubt, in_doubt, ()]
     assert [row["id"] for row in rows_of(store, *staged)] == [3, 2]
 
 
@@ -376,8 +376,8 @@ def test_a_first_range_begins_with_what_is_prepared_in_its_file(flavor: Flavor) 
     w = Writer(flavor)
     before = [
         *w.prepare(1, "x", *w.changes(1)),
-        *w.prepare(2, "gone", *w.changes(2)),
-        *w.decide(3, "ROLLBACK", "gone"),
+        *w.prepare(2, "y", *w.changes(2)),
+        *w.decide(3, "ROLLBACK", "y"),
         *w.decide(4, "COMMIT", "of an earlier file"),
     ]
     files = a_log(flavor, [*before, *w.plain(5, *w.changes(5)), *w.decide(6, "COMMIT", "x")])
@@ -431,7 +431,7 @@ SECOND = Position("binlog.000002", FIRST_OFFSET)
 
 
 @FLAVORS
-def test_a_log_that_was_purged_meanwhile_is_told(flavor: Flavor) -> None:
+def test_a_log_that_was_purged_meanwhile_is_reported(flavor: Flavor) -> None:
     files, prepared = a_commit(flavor)
     del files["binlog.000001"]
 
@@ -443,7 +443,7 @@ def test_a_log_that_was_purged_meanwhile_is_told(flavor: Flavor) -> None:
 
 
 @FLAVORS
-def test_another_transaction_at_its_place_is_refused(flavor: Flavor) -> None:
+def test_another_transaction_at_its_coordinates_is_refused(flavor: Flavor) -> None:
     files, prepared = a_commit(flavor)
     offsets = files["binlog.000001"].offsets
     commit = end_of(files)
@@ -469,7 +469,7 @@ def test_a_log_that_ends_early_when_it_is_read_again(flavor: Flavor) -> None:
     files, prepared = a_commit(flavor)
 
     class Short(CutSource):
-        """A server that is gone when it is asked once more."""
+        """A server that is not there when the log is read again."""
 
         def blocks(self, start: Position, stop: Position | None = None) -> Iterator[Any]:
             if start.file == SECOND.file:

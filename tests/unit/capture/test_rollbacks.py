@@ -1,4 +1,4 @@
-"""RollbackReader: what was rolled back behind itself is left out, however the log is cut."""
+"""RollbackReader: what is rolled back later in the log is left out, however the log is cut."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_was_rolled_back_as_a_whole_is_left_out(cut: Sequence[int]) -> None
     ids=["none", "unreadable", "others", "not ascii", "released"],
 )
 @pytest.mark.parametrize("cut", [(), range(40)])
-def test_a_savepoint_that_cannot_be_told_is_refused(
+def test_a_savepoint_that_cannot_be_identified_is_refused(
     steps: tuple[int | str, ...], cut: Sequence[int]
 ) -> None:
     with pytest.raises(UnsupportedError, match="cannot be identified") as caught:

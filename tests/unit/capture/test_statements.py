@@ -1,4 +1,4 @@
-"""Statements in a log: those on captured tables are told, each at its place, and once."""
+"""Statements in a log: those on captured tables are reported, each at its coordinates, and once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_statement_that_failed_half_way_is_refused_on_captured_tables() -> Non
 
 
 @pytest.mark.parametrize("cut", [[], list(range(20))])
-def test_an_alter_table_in_two_phases_is_told_once(cut: list[int]) -> None:
+def test_an_alter_table_in_two_phases_is_reported_once(cut: list[int]) -> None:
     # START_ALTER, then COMMIT_ALTER; then one that is rolled back.
     def phase(number: int, extra: bytes) -> list[Made]:
         body = builder.mariadb_gtid(number, flags=0x29, extra=extra)

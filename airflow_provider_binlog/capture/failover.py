@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import prepared_between
-from airflow_provider_binlog.capture.known import is_logged
+from airflow_provider_binlog.capture.staged_transactions import is_logged
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
-def take_over_prepared(
+def find_prepared(
     source: BlockStream, flavor: Flavor, at: Position, prepared: Sequence[Prepared]
 ) -> tuple[Prepared, ...]:
     """Return the XA transactions in doubt, each with its position in this server's log.
 
-    They are looked for in the files before `at`, the newest first. One that is logged after it
-    is returned as it is: it is met there.
+    They are searched for in the files before `at`, the newest first. One that is logged after it
+    is returned as it is: it is read there.
 
     Raises:
         PositionPurgedError: One is nowhere in this server's log.
@@ -32,9 +32,9 @@ def take_over_prepared(
     wanted = {each.gtid for each in prepared if each.gtid and is_logged(flavor, each.gtid, at)}
     unnamed = [each for each in prepared if each.gtid is None]
     found: dict[str | None, Prepared] = {}
-    for begin, end in _files_before(at) if wanted else ():
+    for start, stop in _files_before(at) if wanted else ():
         try:
-            here = prepared_between(source, begin, end)
+            here = prepared_between(source, start, stop)
         except (ForeignPositionError, PositionPurgedError):
             break  # there is no such file
         found |= {each.gtid: each for each in here if each.gtid in wanted}
@@ -43,8 +43,8 @@ def take_over_prepared(
     lost = [*unnamed, *(each for each in prepared if each.gtid in wanted - found.keys())]
     if lost:
         raise PositionPurgedError(
-            "the log of the promoted replica lacks XA transactions that are prepared and not "
-            "decided: take a new snapshot there",
+            "the log of the promoted replica lacks XA transactions that are in doubt: "
+            "take a new snapshot there",
             xids=[each.xid for each in lost],
         )
     return tuple(
@@ -56,11 +56,11 @@ def take_over_prepared(
 
 
 def _files_before(at: Position) -> Iterator[tuple[Position, Position]]:
-    """Yield from where to where to read, file by file, backwards."""
+    """Yield the ranges to read, file by file, the newest first."""
     log_name, number = split_file_name(at.file)
     width = len(at.file) - len(log_name) - 1
-    end = at
+    stop = at
     while number > 0:
-        begin = Position(f"{log_name}.{number:0{width}}", FIRST_OFFSET)
-        yield begin, end
-        end, number = begin, number - 1
+        start = Position(f"{log_name}.{number:0{width}}", FIRST_OFFSET)
+        yield start, stop
+        stop, number = start, number - 1

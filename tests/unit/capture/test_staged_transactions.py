@@ -1,4 +1,4 @@
-"""KnownTransactions: what a GTID set holds is left out, wherever it stands; the rest stays."""
+"""StagedTransactions: what a GTID set holds is left out, wherever it is logged; the rest is not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.capture.extract import ExtractRequest, extract
-from airflow_provider_binlog.capture.known import is_logged, place_at
+from airflow_provider_binlog.capture.staged_transactions import is_logged, position_with_gtids
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
@@ -92,17 +92,19 @@ def test_a_promoted_replica_gives_the_rest_once(flavor: Flavor, data: st.DataObj
     )
     # Where the first transaction stands that is not known, as a server would find it.
     size = len(group(flavor, (0, 1), 1))
-    places = [
+    positions = [
         Position(name, file.offsets[2 + size * index])
         for (name, file), piece in zip(files.items(), pieces, strict=True)
         for index in range(len(piece))
     ]
     new = [name not in known for name in there]
     first = new.index(True) if any(new) else None
-    at = end_of(files) if first is None else places[first]
+    at = end_of(files) if first is None else positions[first]
     before = there if first is None else there[:first]
-    start = place_at(flavor, at, known=text_of(flavor, known), logged=text_of(flavor, before))
-    stops = data.draw(st.lists(st.sampled_from([*places, end_of(files)]), max_size=3))
+    start = position_with_gtids(
+        flavor, at, staged=text_of(flavor, known), logged=text_of(flavor, before)
+    )
+    stops = data.draw(st.lists(st.sampled_from([*positions, end_of(files)]), max_size=3))
     store = new_store()
 
     staged: list[Manifest] = []
@@ -151,7 +153,7 @@ def test_what_is_logged_twice_is_still_refused() -> None:
         (Flavor.MARIADB, "7-1-3", "0-1-9", False),
     ],
 )
-def test_which_side_of_a_place_a_transaction_is(
+def test_which_side_of_a_position_a_transaction_is(
     flavor: Flavor, gtid: str, logged: str | None, *, expected: bool
 ) -> None:
     assert is_logged(flavor, gtid, Position("binlog.000001", 4, "", logged)) is expected
@@ -189,7 +191,7 @@ def test_prepared_transactions_are_found_on_the_other_server(flavor: Flavor) -> 
     ]
     here = write_files([log], flavor)
     before = extract_here(here, store, flavor)
-    # The same history, in other files, and goes on.
+    # The same history, in other files, and more.
     there = {
         name.replace("binlog", "other"): file
         for name, file in write_files(
@@ -222,17 +224,17 @@ def test_prepared_transactions_that_the_other_server_lacks_are_refused(flavor: F
     there = {"other.000007": write_files([w.decide(2, "COMMIT", "x")], flavor)["binlog.000001"]}
     at = Position("other.000007", there["other.000007"].offsets[2], before.stop.gtid)
 
-    with pytest.raises(PositionPurgedError, match="prepared and not decided"):
+    with pytest.raises(PositionPurgedError, match="transactions that are in doubt"):
         follow(there, store, flavor, at, start=before.stop)
 
 
 @FLAVORS
-def test_what_was_prepared_behind_the_place_is_met_there(flavor: Flavor) -> None:
+def test_what_was_prepared_after_the_position_is_read_there(flavor: Flavor) -> None:
     w = Writer(flavor)
     store = new_store()
     first = write_files([[*w.plain(1, *w.changes(1)), *w.prepare(2, "x", *w.changes(2))]], flavor)
     before = extract_here(first, store, flavor)
-    # On the other server the new one stands in front; in MariaDB it is of another domain.
+    # On the other server the new one comes first; in MariaDB it is of another domain.
     new = [w.start(1), *w.changes(3), Made(EventType.XID, builder.xid(1))]
     if flavor is Flavor.MARIADB:
         new[0] = Made(EventType.MARIADB_GTID, builder.mariadb_gtid(1, domain=5))
@@ -269,7 +271,7 @@ def extract_here(files: Files, store: FsspecStore, flavor: Flavor) -> Manifest:
     return manifest
 
 
-def test_without_gtids_no_server_takes_over() -> None:
+def test_without_gtids_a_failover_is_refused() -> None:
     w = Writer(Flavor.MYSQL)
     files = write_files([w.plain(1, *w.changes(1))], Flavor.MYSQL)
 

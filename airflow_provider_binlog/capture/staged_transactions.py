@@ -1,8 +1,8 @@
-"""Transactions that were staged before, from another server's log, and stand in this one too.
+"""Transactions that are already staged, from another server's log, and are logged in this one too.
 
 Two servers need not log the same transactions in the same order: a replica commits several at once,
 and MariaDB's domains do not wait for each other. So of what a GTID set holds, some may be after
-the place where the first transaction begins that is not in it.
+the offset where the first transaction begins that is not in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position
 
 
-class KnownTransactions:
+class StagedTransactions:
     """Leaves out what the GTIDs of a start hold, though it is logged after the start.
 
     Feed it the blocks of the log as they come from a source.
@@ -36,8 +36,8 @@ class KnownTransactions:
 
     def __init__(self, flavor: Flavor, start: Position, *, keep: Collection[str | None]) -> None:
         """Begin at a start whose `logged` is known; the GTIDs `keep` are let through."""
-        self._known = start.gtid or ""
-        self._by_prefix = _Known(flavor, self._known)
+        self._staged = start.gtid or ""
+        self._by_prefix = _GtidNumbers(flavor, self._staged)
         self._flavor = flavor
         self._keep = frozenset(keep)
         self._names = TransactionReader()
@@ -45,8 +45,8 @@ class KnownTransactions:
         self._file = ""
         self._skips = False  # the transaction that is open
 
-    def fresh(self, block: EventBlock) -> list[EventBlock]:
-        """Return the next block without what is known: one block, or none if nothing is left.
+    def choose_new(self, block: EventBlock) -> list[EventBlock]:
+        """Return the next block without what is staged: one block, or none if nothing is left.
 
         Raises:
             ForeignPositionError, TruncatedError: As `ExecutedGtids.read`.
@@ -55,35 +55,35 @@ class KnownTransactions:
             self._file, self._skips = block.file, False
         prefix, number = self._names.read_names(block)
         self._logged.read(block, prefix, number, self._names.prefixes)
-        known = np.append(self._skips, self._are_known(prefix, number))
-        self._skips = bool(known[-1])
-        if not known.any():
+        staged = np.append(self._skips, self._are_staged(prefix, number))
+        self._skips = bool(staged[-1])
+        if not staged.any():
             return [block]
-        left = np.flatnonzero(~known[np.cumsum(IS_GROUP_START[block.type])])
+        left = np.flatnonzero(~staged[np.cumsum(IS_GROUP_START[block.type])])
         return [choose(block, left)] if len(left) else []
 
     def at(self, stop: Position) -> Position:
-        """Return where the log has come to, with the GTIDs executed and those logged before."""
+        """Return where the log was read up to, with the GTIDs executed and those logged before."""
         logged = self._logged.text
         if logged is None:
-            return replace(stop, gtid=self._known)
-        return place_at(self._flavor, stop, known=self._known, logged=logged)
+            return replace(stop, gtid=self._staged)
+        return position_with_gtids(self._flavor, stop, staged=self._staged, logged=logged)
 
-    def _are_known(
+    def _are_staged(
         self, prefix: npt.NDArray[np.int64], number: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        known = np.zeros(len(prefix), dtype=bool)
+        staged = np.zeros(len(prefix), dtype=bool)
         for each in np.unique(prefix).tolist():
             if each >= 0:
                 of = prefix == each
-                known[of] = self._by_prefix.contains(self._names.prefixes[each], number[of])
-        for each in np.flatnonzero(known).tolist() if self._keep else []:
+                staged[of] = self._by_prefix.contains(self._names.prefixes[each], number[of])
+        for each in np.flatnonzero(staged).tolist() if self._keep else []:
             name = f"{self._names.prefixes[int(prefix[each])]}{int(number[each])}"
-            known[each] = name not in self._keep
-        return known
+            staged[each] = name not in self._keep
+        return staged
 
 
-class _Known:
+class _GtidNumbers:
     """Which numbers after a prefix are in a GTID set."""
 
     def __init__(self, flavor: Flavor, text: str) -> None:
@@ -108,34 +108,36 @@ class _Known:
         return until
 
 
-def place_at(flavor: Flavor, place: Position, *, known: str, logged: str) -> Position:
-    """Return a place in the log with the GTIDs executed before it.
+def position_with_gtids(
+    flavor: Flavor, position: Position, *, staged: str, logged: str
+) -> Position:
+    """Return a position in the log with the GTIDs executed before it.
 
     Args:
         flavor: Whose GTIDs they are.
-        place: A boundary between transactions.
-        known: What is staged already; some of it may be logged after the place.
-        logged: What stands before the place in the log.
+        position: A boundary between transactions.
+        staged: What is already staged; some of it may be logged after the position.
+        logged: What is before the position in the log.
     """
     if flavor is Flavor.MYSQL:
         before = GtidSet.parse(logged)
-        executed = before.union(GtidSet.parse(known))
+        executed = before.union(GtidSet.parse(staged))
         return replace(
-            place, gtid=str(executed), logged=None if executed == before else str(before)
+            position, gtid=str(executed), logged=None if executed == before else str(before)
         )
     here = MariadbGtidPosition.parse(logged)
     domains = dict(here.domains)
-    for domain, last in MariadbGtidPosition.parse(known).domains.items():
+    for domain, last in MariadbGtidPosition.parse(staged).domains.items():
         if domain not in domains or domains[domain][1] < last[1]:
             domains[domain] = last
     ahead = domains != here.domains
     return replace(
-        place, gtid=str(MariadbGtidPosition(domains)), logged=str(here) if ahead else None
+        position, gtid=str(MariadbGtidPosition(domains)), logged=str(here) if ahead else None
     )
 
 
 def is_logged(flavor: Flavor, gtid: str, position: Position) -> bool:
-    """Whether a transaction that was executed before a position stands before it in the log."""
+    """Whether a transaction that was executed before a position is logged before it."""
     if position.logged is None:
         return True
     if flavor is Flavor.MYSQL:
