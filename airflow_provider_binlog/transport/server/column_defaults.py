@@ -88,5 +88,5 @@ def _type(column: ServerColumn) -> SqlType:
         column.fsp or 0,
         column.unsigned,
         column.charset,
-        column.labels,
+        column.values,
     )

@@ -250,7 +250,7 @@ def _column(row: Row) -> ServerColumn:
         nullable=row["nullable"] == "YES",
         unsigned=printed is not None and printed.unsigned,
         charset=_charset(data_type, row["charset"]),
-        labels=None if printed is None else printed.values,
+        values=None if printed is None else printed.values,
         octets=_number(row["octets"]),
         precision=_number(row["num_precision"]),
         scale=_number(row["num_scale"]),

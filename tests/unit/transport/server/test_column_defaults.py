@@ -1,4 +1,4 @@
-"""Defaults: what catalogues print of them is read, or said to be unknown."""
+"""Defaults: what information_schema shows of them is read, or said to be unknown."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OLD_MARIADB = parse_version("10.1.48-MariaDB")
 
 def column(data_type: str, *, nullable: bool = True, **others: Any) -> ServerColumn:
     text = data_type in ("char", "varchar", "text", "enum", "set")
-    labels = ("p", "q,", "it's") if data_type in ("enum", "set") else None
-    described = {"charset": "utf8mb4" if text else None, "labels": labels} | others
+    values = ("p", "q,", "it's") if data_type in ("enum", "set") else None
+    described = {"charset": "utf8mb4" if text else None, "values": values} | others
     return ServerColumn("c", data_type, nullable, **described)
 
 

@@ -39,12 +39,12 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         ),
         (
             row("enum", "enum('unsigned')", charset="utf8"),
-            ServerColumn("c", "enum", True, charset="utf8mb3", labels=("unsigned",)),
+            ServerColumn("c", "enum", True, charset="utf8mb3", values=("unsigned",)),
         ),
         # MySQL has no character set for a binary ENUM.
         (
             row("enum", "enum('a')"),
-            ServerColumn("c", "enum", True, charset="binary", labels=("a",)),
+            ServerColumn("c", "enum", True, charset="binary", values=("a",)),
         ),
         (row("uuid", "uuid"), ServerColumn("c", "uuid", True, charset="binary")),
         (
