@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader, TableRefusal
+    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader, TableRefusal
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -55,7 +55,7 @@ def capture_range(
     source: BlockStream,
     store: ObjectStore,
     *,
-    read_server_tables: CatalogReader | None = None,
+    read_server_tables: ServerTablesReader | None = None,
     bytes_total: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Manifest:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest, Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
     from airflow_provider_binlog.schema_history.tables import Known
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
@@ -71,7 +71,7 @@ class ExtractRequest:
     created_by: str
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
-    read_server_tables: CatalogReader | None = None
+    read_server_tables: ServerTablesReader | None = None
     wants_defaults: bool = False
     issued_by: SourceIdentity | None = None
     find_gtids: Callable[[str], Position] | None = None

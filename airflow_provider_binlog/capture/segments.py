@@ -17,7 +17,7 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.schema_history.tables import Place, Tables
+from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ class SegmentReader:
         return tuple(sorted(self.statements, key=lambda each: each.row))
 
     def _follow(self, statement: ReadStatement) -> None:
-        at = Place(statement.file, statement.offset)
+        at = EventOffset(statement.file, statement.offset)
         actions = tuple(self._tables.apply(statement.changes, at, statement.session))
         self.statements.append(
             Statement(
@@ -148,7 +148,7 @@ class SegmentReader:
             return known
         offset = int(first.position[0])
         table, schema, actions = self._tables.confirm(
-            logged.name, Place(file, offset), logged.fields, logged.key
+            logged.name, EventOffset(file, offset), logged.fields, logged.key
         )
         if actions:
             row = int(first.row[0])

@@ -148,7 +148,7 @@ class RowLines:
         unclear = refusal.unclear if refusal is not None else None
         if unclear is None and failure is not None:
             unclear = str(failure)
-        if self._past.can_tell and unclear is None:
+        if self._past.has_server and unclear is None:
             # Only what is in an image is printed: generated columns may be missing from it.
             columns = tuple(replace(column, generated=None) for column in table_map.columns)
             return compile_layout(replace(table_map, columns=columns))

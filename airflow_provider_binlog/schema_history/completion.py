@@ -18,7 +18,12 @@ from airflow_provider_binlog.schema_history.facts import (
     missing,
 )
 from airflow_provider_binlog.schema_history.history import Lost
-from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, same
+from airflow_provider_binlog.schema_history.partial_schemas import (
+    Key,
+    PartialColumn,
+    PartialSchema,
+    same,
+)
 from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM, parse_type
 
 if TYPE_CHECKING:
@@ -49,7 +54,7 @@ def needs_more(table_map: TableMap, flavor: Flavor, version: tuple[int, ...]) ->
 def complete_table_map(
     table_map: TableMap,
     before: Backwards,
-    after: Shape | None,
+    after: PartialSchema | None,
     *,
     flavor: Flavor,
     version: tuple[int, ...],
@@ -58,8 +63,8 @@ def complete_table_map(
 
     Args:
         table_map: As it was logged.
-        before: The shapes that the table may have had, told from what came after.
-        after: The shape that it had, told from what came before; None where nothing tells.
+        before: The schemas that the table may have had, by what came after.
+        after: The schema that it had, by what came before; None where that is not known.
         flavor: Of the server that wrote the log.
         version: Of that server.
     """
@@ -72,7 +77,9 @@ def complete_table_map(
     else:
         candidates = [joined for each in before for joined in _joined(after, each)]
         if not candidates:
-            return Unclear("the catalogue and what was staged last do not name the same columns")
+            return Unclear(
+                "information_schema and what was staged last do not name the same columns"
+            )
     fitting: dict[TableMap | Unclear, None] = {}
     misfit = "no order of its columns fits the log"
     for each in candidates:
@@ -87,13 +94,13 @@ def complete_table_map(
 
 
 class _Misfit(NamedTuple):
-    """Why a table does not have a shape."""
+    """Why a table does not have a schema that it may have had."""
 
     reason: str
 
 
-def _joined(after: Shape, before: Shape) -> Iterator[Shape]:
-    """Yield a shape with what two of the same columns say; nothing if they are not the same."""
+def _joined(after: PartialSchema, before: PartialSchema) -> Iterator[PartialSchema]:
+    """Yield a schema with what two of the same columns say; nothing if they are not the same."""
     if len(after.columns) != len(before.columns):
         return
     pairs = list(zip(after.columns, before.columns, strict=True))
@@ -104,10 +111,10 @@ def _joined(after: Shape, before: Shape) -> Iterator[Shape]:
         key, unsure = after.key, False
     elif after.key is not None and key is not None and _names(after.key) != _names(key):
         return
-    yield Shape(
+    yield PartialSchema(
         tuple(
-            # A statement that changed a column may spell its former name in another case.
-            ShapeColumn(mine.name, other.facts.joined(mine.facts), other.perhaps_key and unsure)
+            # A statement that changed a column may spell its previous name in another case.
+            PartialColumn(mine.name, other.facts.joined(mine.facts), other.perhaps_key and unsure)
             for mine, other in pairs
         ),
         key,
@@ -119,67 +126,72 @@ def _names(key: Key) -> list[str]:
 
 
 def _completed(
-    table_map: TableMap, shape: Shape, flavor: Flavor, version: tuple[int, ...]
+    table_map: TableMap, schema: PartialSchema, flavor: Flavor, version: tuple[int, ...]
 ) -> TableMap | Unclear | _Misfit:
-    reason = _misfit(table_map, shape)
+    reason = _misfit(table_map, schema)
     if reason is not None:
         return _Misfit(reason)
     columns = []
-    for logged, column in zip(table_map.columns, shape.columns, strict=True):
+    for logged, column in zip(table_map.columns, schema.columns, strict=True):
         completed = complete(logged, column.name, column.facts, flavor)
         lacking = missing(completed, column.facts, flavor, version)
         if lacking is not None:
-            return Unclear(f"nothing tells the {lacking} of column {column.name}")
+            return Unclear(f"nothing says the {lacking} of column {column.name}")
         columns.append(completed)
-    key = table_map.primary_key if table_map.has_names else _key(table_map, shape)
+    key = table_map.primary_key if table_map.has_names else _key(table_map, schema)
     if isinstance(key, Unclear):
         return key
     return replace(table_map, columns=tuple(columns), primary_key=key)
 
 
-def _misfit(table_map: TableMap, shape: Shape) -> str | None:
+def _misfit(table_map: TableMap, schema: PartialSchema) -> str | None:
     """Return what the log contradicts."""
-    if len(shape.columns) != len(table_map.columns):
-        return f"{len(table_map.columns)} columns in the log, {len(shape.columns)} by the catalogue"
-    for logged, column in zip(table_map.columns, shape.columns, strict=True):
+    if len(schema.columns) != len(table_map.columns):
+        return (
+            f"{len(table_map.columns)} columns in the log, "
+            f"{len(schema.columns)} in information_schema"
+        )
+    for logged, column in zip(table_map.columns, schema.columns, strict=True):
         if logged.name is not None and logged.name != column.name:
-            return f"a column {logged.name} in the log, {column.name} by the catalogue"
+            return f"a column {logged.name} in the log, {column.name} in information_schema"
         differs = mismatch(logged, column.facts)
         if differs is not None:
             return f"column {column.name}: {differs}"
     return None
 
 
-def _key(table_map: TableMap, shape: Shape) -> tuple[tuple[int, int], ...] | Unclear | None:
+def _key(
+    table_map: TableMap, schema: PartialSchema
+) -> tuple[tuple[int, int], ...] | Unclear | None:
     unsure = any(
         column.perhaps_key and not logged.nullable
-        for logged, column in zip(table_map.columns, shape.columns, strict=True)
+        for logged, column in zip(table_map.columns, schema.columns, strict=True)
     )
-    if shape.key is None or unsure:
-        return Unclear("a statement may have changed its key, and nothing tells the former one")
-    places = {column.name.casefold(): index for index, column in enumerate(shape.columns)}
+    if schema.key is None or unsure:
+        return Unclear("a statement may have changed its key, and nothing says the previous one")
+    offsets = {column.name.casefold(): index for index, column in enumerate(schema.columns)}
     key = []
-    for name, prefix in shape.key.columns:
-        if name.casefold() not in places:
+    for name, prefix in schema.key.columns:
+        if name.casefold() not in offsets:
             return Unclear(f"its key has a column {name}, and it has none")
-        key.append((places[name.casefold()], prefix))
+        key.append((offsets[name.casefold()], prefix))
     return tuple(key) or None
 
 
-# ------------------------------------------------------------------- shapes from elsewhere
+# ------------------------------------------------------------------- other sources
 
 
-def shape_of_catalog(table: ServerTable) -> Shape:
-    """Return a table's shape as the catalogue has it."""
+def partial_from_server(table: ServerTable) -> PartialSchema:
+    """Return a table's schema as information_schema has it."""
     columns = tuple(
-        ShapeColumn(
+        PartialColumn(
             each.name,
             Facts(
                 data_type=each.data_type,
                 nullable=each.nullable,
                 unsigned=each.unsigned,
                 charset=each.charset,
-                labels=each.values,
+                values=each.values,
                 octets=each.octets,
                 precision=each.precision,
                 scale=each.scale,
@@ -191,20 +203,21 @@ def shape_of_catalog(table: ServerTable) -> Shape:
         )
         for each in table.columns
     )
-    return Shape(columns, Key(table.key, primary=table.primary, others=table.others))
+    return PartialSchema(columns, Key(table.key, primary=table.primary, others=table.others))
 
 
-def shape_of_schema(schema: Schema) -> Shape:
-    """Return a table's shape as its schema has it.
+def partial_from_schema(schema: Schema) -> PartialSchema:
+    """Return a table's schema as it was staged.
 
-    Whether its key is the primary one, or stands in for it, is not staged: nothing is built on it.
+    Whether its key is the primary one, or is used in its place, is not staged: nothing depends on
+    it.
     """
     names = {field.id: field.name for field in schema.fields}
     columns = tuple(
-        ShapeColumn(field.name, _staged_facts(field), field=field.id) for field in schema.fields
+        PartialColumn(field.name, _staged_facts(field), field=field.id) for field in schema.fields
     )
     key = Key(tuple((names[each], 0) for each in schema.key), primary=False, others=True)
-    return Shape(columns, key)
+    return PartialSchema(columns, key)
 
 
 def _staged_facts(column: Field) -> Facts:
@@ -219,6 +232,6 @@ def _staged_facts(column: Field) -> Facts:
         nullable=column.nullable,
         unsigned=of.unsigned if of.name in NUMBERS else None,
         charset=charset,
-        labels=of.values,
+        values=of.values,
         default=column.write_default,
     )

@@ -40,14 +40,14 @@ INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a catalogue, a manifest or a statement says of a column; None where it does not.
+    """What information_schema, a manifest or a statement says of a column; None where it does not.
 
     Attributes:
         data_type: The type's name as `information_schema.COLUMNS.DATA_TYPE` has it.
         nullable: Whether it may hold NULL.
         unsigned: Of numbers.
         charset: Of text, ENUM and SET; `binary` for columns that hold bytes.
-        labels: Of ENUM and SET.
+        values: Of ENUM and SET.
         octets: The most bytes of a value of CHAR, BINARY, VARCHAR and VARBINARY.
         precision, scale: Of DECIMAL; of BIT the precision alone.
         fsp: Digits of a fraction of a second.
@@ -60,7 +60,7 @@ class Facts:
     nullable: bool | None = None
     unsigned: bool | None = None
     charset: str | None = None
-    labels: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
     octets: int | None = None
     precision: int | None = None
     scale: int | None = None
@@ -93,14 +93,14 @@ def facts_of(definition: Definition) -> Facts:
         data_type=None if of.is_text else of.name,
         unsigned=of.unsigned if of.name in NUMBERS else None,
         charset=charset,
-        labels=of.values,
+        values=of.values,
         generated=definition.generated,
         visible=definition.visible,
     )
 
 
 _CHAR = frozenset({ColumnType.STRING})
-_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_LISTED = frozenset({ColumnType.ENUM, ColumnType.SET})
 _GEOMETRIES = {
     "geometry": 0,
     "point": 1,
@@ -185,8 +185,8 @@ def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
         measures = logged.bits, facts.precision
     elif kind in _TEMPORALS2:
         measures = logged.fsp, facts.fsp
-    elif kind in _LABELLED and facts.labels is not None:
-        measures = logged.pack_size, _pack_size(kind, len(facts.labels))
+    elif kind in _LISTED and facts.values is not None:
+        measures = logged.pack_size, _pack_size(kind, len(facts.values))
     elif kind in BLOBS:
         measures = logged.length_size, _LENGTHS.get(facts.data_type or "")
     elif kind in VARCHARS or kind == ColumnType.STRING:
@@ -194,11 +194,11 @@ def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
     return measures
 
 
-def _pack_size(kind: int, labels: int) -> int:
+def _pack_size(kind: int, count: int) -> int:
     """Return the bytes of a value. Source: sql/field.h, get_enum_pack_length and _set_."""
     if kind == ColumnType.ENUM:
-        return 1 if labels < 256 else 2
-    size = (labels + 7) // 8
+        return 1 if count < 256 else 2
+    size = (count + 7) // 8
     return 8 if size > 4 else size
 
 
@@ -210,7 +210,7 @@ def _logged_charset(logged: TableMapColumn) -> str | None:
 
 def _has_charset(logged: TableMapColumn) -> bool:
     kind = logged.real_type
-    return kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING or kind in _LABELLED
+    return kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING or kind in _LISTED
 
 
 def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) -> TableMapColumn:
@@ -223,10 +223,10 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
         added["unsigned"] = True if kind == ColumnType.YEAR else facts.unsigned
     if _has_charset(logged) and logged.collation is None and facts.charset is not None:
         added["collation"] = _collation(facts.charset)
-    if kind in _LABELLED and facts.labels is not None and facts.charset is not None:
+    if kind in _LISTED and facts.values is not None and facts.charset is not None:
         field = "enum_values" if kind == ColumnType.ENUM else "set_members"
         if getattr(logged, field) is None:
-            added[field] = _encode_labels(facts.labels, facts.charset)
+            added[field] = _encode_values(facts.values, facts.charset)
     if kind == ColumnType.GEOMETRY and logged.geometry_type is None:
         added["geometry_type"] = _GEOMETRIES.get(facts.data_type or "")
     if kind in _OLD_TEMPORALS:
@@ -261,11 +261,11 @@ def missing(
     kind = column.real_type
     needed = (
         ("name", True, column.name),
-        ("sign", kind in NUMERIC, column.unsigned),
+        ("signedness", kind in NUMERIC, column.unsigned),
         ("character set", _has_charset(column), column.collation),
-        ("labels", kind == ColumnType.ENUM, column.enum_values),
-        ("labels", kind == ColumnType.SET, column.set_members),
-        ("kind of geometry", kind == ColumnType.GEOMETRY, column.geometry_type),
+        ("enum values", kind == ColumnType.ENUM, column.enum_values),
+        ("set members", kind == ColumnType.SET, column.set_members),
+        ("geometry type", kind == ColumnType.GEOMETRY, column.geometry_type),
     )
     for what, applies, value in needed:
         if applies and value is None:
@@ -279,7 +279,7 @@ def missing(
 
 
 def may_be_another_type(column: TableMapColumn, version: tuple[int, ...]) -> bool:
-    """Whether a column of MariaDB may be of a type that the log does not tell from its own."""
+    """Whether a column of MariaDB may be of a type that the log shows as another one."""
     if column.data_type is not None or column.collation not in (None, BINARY_COLLATION):
         return False
     if column.real_type == ColumnType.STRING:
@@ -303,23 +303,23 @@ def _collation(charset: str) -> int | None:
     return None if ranges is None else int(ranges.split(",")[0].split("-")[0])
 
 
-def _encode_labels(labels: tuple[str, ...], charset: str) -> tuple[bytes, ...] | None:
-    """Return labels as a TABLE_MAP has them; None if one cannot be written in the set."""
+def _encode_values(values: tuple[str, ...], charset: str) -> tuple[bytes, ...] | None:
+    """Return them as a TABLE_MAP has them; None if one is invalid in the character set."""
     try:
-        encoded = tuple(_encode(label, charset) for label in labels)
+        encoded = tuple(_encode(value, charset) for value in values)
         if charset == BINARY:
             return encoded
-        same = tuple(decode_text(each, charset) for each in encoded) == labels
+        same = tuple(decode_text(each, charset) for each in encoded) == values
     except (BinlogError, ValueError, KeyError):
         return None
     return encoded if same else None
 
 
-def _encode(label: str, charset: str) -> bytes:
+def _encode(value: str, charset: str) -> bytes:
     if charset == BINARY:
-        return label.encode("ascii")
+        return value.encode("ascii")
     table = single_byte_table(charset)
     if table is not None:
-        return bytes(map(table.index, label))
+        return bytes(map(table.index, value))
     codec = UNICODE[charset][0] if charset in UNICODE else MULTI_BYTE[charset][0]
-    return label.encode(codec)
+    return value.encode(codec)

@@ -1,6 +1,6 @@
 """The fields of a table after a statement, and the actions that lead there.
 
-Source: as shapes.py.
+Source: as partial_schemas.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_binlog.schema import Action, TableState, UnknownDefault
-    from airflow_provider_binlog.schema_history.shapes import Shape
+    from airflow_provider_binlog.schema_history.partial_schemas import PartialSchema
     from airflow_provider_binlog.sql.alterations import Alteration
     from airflow_provider_binlog.sql.definitions import Definition
     from airflow_provider_binlog.sql.session import Session
@@ -45,7 +45,7 @@ _CHARSET_BEFORE = "its character set before is not known, and no row was logged 
 
 
 def fields_after(
-    shape: Shape,
+    after: PartialSchema,
     before: Iterable[Field],
     alterations: Sequence[Alteration],
     session: Session,
@@ -55,7 +55,7 @@ def fields_after(
     """Return the fields of a table after a statement.
 
     Args:
-        shape: Of the table after the statement, with the field ids from before.
+        after: Of the table after the statement, with the field ids from before.
         before: Its fields before.
         alterations: What the statement does.
         session: That ran it.
@@ -70,7 +70,7 @@ def fields_after(
         for name, _ in each.columns
     }
     fields = []
-    for column in shape.columns:
+    for column in after.columns:
         known = old.get(column.field)
         if known is None:
             last_field_id += 1

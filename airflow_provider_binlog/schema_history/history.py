@@ -1,8 +1,8 @@
-"""The shapes that tables had over a stretch of the log, one after the other.
+"""The schemas that tables had over an interval of the log, one after the other.
 
-Known are the shapes at the end, from the server's catalogue, and some at the beginning, from what
-was staged last. From the end the statements are undone, from the beginning they are carried out. A
-table keeps its shape under another name, and `CREATE TABLE ... LIKE` gives one the shape of
+Known are the schemas at the end, from the server's information_schema, and some at the beginning,
+from what was staged last. From the end the statements are reversed, from the beginning applied. A
+table keeps its schema under another name, and `CREATE TABLE ... LIKE` gives one the schema of
 another: so tables are followed through the renames of gh-ost and pt-online-schema-change.
 """
 
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.shapes import (
+from airflow_provider_binlog.schema_history.partial_schemas import (
     CANDIDATES_MAX,
-    NO_SHAPE,
-    Shape,
+    NO_COLUMNS,
+    PartialSchema,
     alter,
-    pasts,
+    reverse,
 )
 from airflow_provider_binlog.sql.alterations import AddPrimaryKey
 from airflow_provider_binlog.sql.ddl import (
@@ -33,16 +33,15 @@ from airflow_provider_binlog.sql.ddl import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-
-TableName: TypeAlias = tuple[str, str]
+    from airflow_provider_binlog.schema import TableName
 
 
 class LoggedChange(NamedTuple):
     """What a statement of the log did to a table.
 
     Attributes:
-        row: Its place among the rows of the range; those behind the range come after all of them.
-        file, offset: Where the statement stands.
+        row: Its number among the rows of the range; those after the range follow all of them.
+        file, offset: Where the statement is logged.
         change: What it did.
     """
 
@@ -53,28 +52,28 @@ class LoggedChange(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Why a table's shape cannot be told from what came after."""
+    """Why a table's schema cannot be determined from what came after."""
 
     reason: str
 
 
-Backwards: TypeAlias = tuple[Shape, ...] | Lost
-"""The shapes that a table may have had; one of them it had."""
+Backwards: TypeAlias = tuple[PartialSchema, ...] | Lost
+"""The schemas that a table may have had; one of them it had."""
 
 
 @dataclass
 class _Epochs:
-    """One table's shapes: one more than there are bounds.
+    """One table's schemas: one more than there are bounds.
 
     Attributes:
         bounds: The statements between them, by their rows.
-        before: Told from what came after.
-        after: Told from what came before; None where nothing tells.
+        before: By what came after.
+        after: By what came before; None where that is not known.
     """
 
     bounds: list[int] = field(default_factory=list)
     before: list[Backwards] = field(default_factory=list)
-    after: list[Shape | None] = field(default_factory=list)
+    after: list[PartialSchema | None] = field(default_factory=list)
 
 
 class History:
@@ -85,7 +84,7 @@ class History:
         changes: Sequence[LoggedChange],
         names: Iterable[TableName],
         *,
-        first: Mapping[TableName, Shape],
+        first: Mapping[TableName, PartialSchema],
         last: Callable[[TableName], Backwards],
         flavor: Flavor,
     ) -> None:
@@ -93,9 +92,9 @@ class History:
 
         Args:
             changes: In the order of the log.
-            names: The tables that will be asked for.
-            first: Shapes before all changes, where they are known.
-            last: Tells the shape behind all changes.
+            names: The tables whose schemas are needed.
+            first: Schemas before all changes, where they are known.
+            last: Returns the schema after all changes.
             flavor: Of the server.
         """
         self._names = {*names, *(name for each in changes for name in _named(each.change))}
@@ -107,8 +106,8 @@ class History:
         """Return the rows of the statements that changed a table, in order."""
         return self._epochs[name].bounds
 
-    def at(self, name: TableName, row: int) -> tuple[Backwards, Shape | None]:
-        """Return what is known of a table at a row: from behind, and from before."""
+    def at(self, name: TableName, row: int) -> tuple[Backwards, PartialSchema | None]:
+        """Return what is known of a table at a row: by what came after, and by what came before."""
         epochs = self._epochs[name]
         index = bisect_right(epochs.bounds, row)
         return epochs.before[index], epochs.after[index]
@@ -136,7 +135,7 @@ class History:
                 epochs.bounds.insert(0, logged.row)
                 epochs.before.insert(0, known[name])
             if isinstance(change, Altered):
-                known[change.table] = _undone(known[change.table], change, logged, flavor)
+                known[change.table] = _reversed(known[change.table], change, logged, flavor)
             elif isinstance(change, Renamed):
                 known[change.old] = known[change.new]
                 known[change.new] = _not_there(logged)
@@ -154,21 +153,26 @@ class History:
             self._epochs[name].before.insert(0, known[name])
 
     def _walk_on(
-        self, changes: Sequence[LoggedChange], first: Mapping[TableName, Shape], flavor: Flavor
+        self,
+        changes: Sequence[LoggedChange],
+        first: Mapping[TableName, PartialSchema],
+        flavor: Flavor,
     ) -> None:
-        known: dict[TableName, Shape | None] = {name: first.get(name) for name in self._names}
+        known: dict[TableName, PartialSchema | None] = {
+            name: first.get(name) for name in self._names
+        }
         for name in self._names:
             self._epochs[name].after.append(known[name])
         for logged in changes:
             change = logged.change
             if isinstance(change, Altered):
-                shape = known[change.table]
-                known[change.table] = None if shape is None else alter(shape, change.alterations)
+                schema = known[change.table]
+                known[change.table] = None if schema is None else alter(schema, change.alterations)
             elif isinstance(change, Renamed):
                 known[change.new], known[change.old] = known[change.old], None
             elif isinstance(change, Created):
                 if not change.optional:
-                    known[change.table] = _made(change, known, flavor)
+                    known[change.table] = _created(change, known, flavor)
             else:
                 known.update(dict.fromkeys(self._touched(change)))
             for name in self._touched(change):
@@ -194,28 +198,30 @@ def _not_there(logged: LoggedChange) -> Lost:
     return Lost(f"by the statement at {logged.file}:{logged.offset} there was none of its name")
 
 
-def _undone(after: Backwards, change: Altered, logged: LoggedChange, flavor: Flavor) -> Backwards:
+def _reversed(after: Backwards, change: Altered, logged: LoggedChange, flavor: Flavor) -> Backwards:
     if isinstance(after, Lost):
         return after
     where = f"{logged.file}:{logged.offset}"
-    found: dict[Shape, None] = {}
-    for shape in after:
-        former = pasts(shape, change.alterations, flavor)
-        if former is None:
+    found: dict[PartialSchema, None] = {}
+    for schema in after:
+        previous = reverse(schema, change.alterations, flavor)
+        if previous is None:
             return Lost(f"what the statement at {where} changed is not clear")
-        found.update(dict.fromkeys(former))
+        found.update(dict.fromkeys(previous))
         if len(found) > CANDIDATES_MAX:
-            return Lost(f"it may have had too many shapes before the statement at {where}")
+            return Lost(f"it may have had too many schemas before the statement at {where}")
     if not found:
         return Lost(f"the statement at {where} cannot have led to the table as it is now")
     return tuple(found)
 
 
-def _made(change: Created, known: Mapping[TableName, Shape | None], flavor: Flavor) -> Shape | None:
+def _created(
+    change: Created, known: Mapping[TableName, PartialSchema | None], flavor: Flavor
+) -> PartialSchema | None:
     if change.like is not None:
         return known.get(change.like)
     if change.elements is None:
         return None
     keyed = any(isinstance(each, AddPrimaryKey) for each in change.elements)
     # Where there is no primary key, MySQL may add one of its own: a column that the text lacks.
-    return alter(NO_SHAPE, change.elements) if keyed or flavor is Flavor.MARIADB else None
+    return alter(NO_COLUMNS, change.elements) if keyed or flavor is Flavor.MARIADB else None

@@ -4,7 +4,7 @@ A statement names columns, and is followed in the schema that the table has by t
 the schema: their TABLE_MAP names every column with its type. Where the two differ, a statement was
 not logged, or not understood, and actions say so as well.
 
-Source: as shapes.py.
+Source: as partial_schemas.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
-from airflow_provider_binlog.schema_history.completion import shape_of_schema
+from airflow_provider_binlog.schema_history.completion import partial_from_schema
 from airflow_provider_binlog.schema_history.fields import (
     actions_of,
     fields_after,
     key_after,
     sql_type,
 )
-from airflow_provider_binlog.schema_history.shapes import NO_SHAPE, alter
+from airflow_provider_binlog.schema_history.partial_schemas import NO_COLUMNS, alter
 from airflow_provider_binlog.sql import alterations as sql
 from airflow_provider_binlog.sql.alterations import (
     AddColumn,
@@ -154,10 +154,10 @@ def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterat
 
 def create(state: TableState, elements: Sequence[Alteration], session: Session) -> TableState:
     """Return a new table with the columns that its statement lists, where they are understood."""
-    shape = alter(NO_SHAPE, elements)
-    if shape is None:
+    after = alter(NO_COLUMNS, elements)
+    if after is None:
         return state
-    fields = fields_after(shape, (), elements, session, last_field_id=state.last_field_id)
+    fields = fields_after(after, (), elements, session, last_field_id=state.last_field_id)
     fields = tuple(replace(field, initial_default=None) for field in fields)
     schema = Schema(_next_id(state), fields, key_after(fields, (), elements))
     return replace(state, schema=schema, last_field_id=state.last_field_id + len(fields))
@@ -186,11 +186,11 @@ def follow(
         return _rewritten(state, f"is not understood: {opaque[0]}")
     named = _with_named(state, alterations)
     before = named.schema or _NOTHING
-    shape = alter(shape_of_schema(before), alterations)
-    if shape is None:
+    after = alter(partial_from_schema(before), alterations)
+    if after is None:
         return _rewritten(state, _NOT_FOUND)
     fields = fields_after(
-        shape, before.fields, alterations, session, last_field_id=named.last_field_id
+        after, before.fields, alterations, session, last_field_id=named.last_field_id
     )
     key = key_after(fields, before.key, alterations)
     actions = tuple(actions_of(named, fields, alterations, session))
@@ -201,7 +201,7 @@ def follow(
         named = replace(named, created=None)
     is_same = (fields, key) == (before.fields, before.key)
     # Of a key that is not the primary one, rows have to show what it is now.
-    if is_same and (shape.key is not None or state.schema is None):
+    if is_same and (after.key is not None or state.schema is None):
         return (named if actions else state), actions
     last = max([named.last_field_id, *(field.id for field in fields)])
     schema = Schema(_next_id(state), fields, key)

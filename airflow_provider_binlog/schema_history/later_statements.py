@@ -1,4 +1,4 @@
-"""The statements behind a range: nothing else is looked at there.
+"""The statements after a range: nothing else is read there.
 
 Source: as binlog/events/statements.py.
 """
@@ -59,12 +59,12 @@ def _changes_rows_alone(change: TableChange) -> bool:
 def changes_between(
     source: BlockStream, start: Position, stop: Position
 ) -> Iterator[tuple[int, str, TableChange]]:
-    """Yield what the statements between two places did, with offset and file of each.
+    """Yield what the statements between two positions did, with offset and file of each.
 
-    Nothing else is looked at: what is not decoded is no matter of this range.
+    Nothing else is decoded: rows after the range do not concern it.
 
     Raises:
-        UnsupportedError: Which tables a statement is about cannot be made out.
+        UnsupportedError: Which tables a statement is about cannot be determined.
     """
     if start.coordinates >= stop.coordinates:
         return
@@ -85,7 +85,7 @@ def changes_between(
                     changes = changes_of(query, block.format.flavor)
                 for change in changes:
                     yield offset, block.file, change
-            gtid.pass_over(block)
+            gtid.remember(block)
 
 
 class _LastGtid:
@@ -101,8 +101,8 @@ class _LastGtid:
             return self._alters_nothing
         return _alters_nothing(block, int(before[-1]))
 
-    def pass_over(self, block: EventBlock) -> None:
-        """Remember the block's last one."""
+    def remember(self, block: EventBlock) -> None:
+        """Take the block's last one."""
         own = np.flatnonzero(block.type == EventType.MARIADB_GTID)
         if len(own):
             self._alters_nothing = _alters_nothing(block, int(own[-1]))

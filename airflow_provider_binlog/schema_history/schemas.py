@@ -1,15 +1,15 @@
-"""The schema of the past: what the log leaves out of a TABLE_MAP, told for certain or not at all.
+"""The schema of the past: what the log leaves out of a TABLE_MAP, for certain or not at all.
 
-Under `binlog_row_metadata=FULL` the log says how a table's columns were called when a row was
-logged, and nothing is asked here. Otherwise the server's catalogue says how they are called now.
-The statements between the two moments are undone: those of the range, and those behind it up to
-where the log stood when the catalogue was read. What comes out is checked against what the log does
-say, and must be one table alone. When the catalogue is read makes no difference, but to whether
-there is an answer.
+Under `binlog_row_metadata=FULL` the log says how a table's columns were named when a row was
+logged, and the server is not queried here. Otherwise its information_schema says how they are named
+now. The statements between the two moments are reversed: those of the range, and those after it up
+to the end of the log when information_schema was read. The result is checked against what the log
+does say, and must be one table alone. When information_schema is read makes no difference, except
+to whether there is a result.
 
 Of a table whose columns the log names, two things may still be missing: which of them MariaDB
-computes, and what an insert leaves in those that its image lacks. The catalogue is asked for these
-as well. Where it does not tell them they stay unknown, and nothing is refused here for it.
+computes, and what an insert leaves in those that its image lacks. information_schema is queried for
+these as well. Where it does not show them they stay unknown, and nothing is refused here for it.
 
 A range is first read as if no statement in it changed a table whose rows have come before. Where
 one did, the range is read to its end for its statements, and then once more.
@@ -38,8 +38,8 @@ from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
-    shape_of_catalog,
-    shape_of_schema,
+    partial_from_schema,
+    partial_from_server,
 )
 from airflow_provider_binlog.schema_history.history import (
     History,
@@ -60,21 +60,20 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.history import Backwards
-    from airflow_provider_binlog.schema_history.shapes import Shape
+    from airflow_provider_binlog.schema_history.partial_schemas import PartialSchema
     from airflow_provider_binlog.schema_history.tables import NoTable
     from airflow_provider_binlog.transport.block_stream import BlockStream
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
-TableName: TypeAlias = tuple[str, str]
+ServerTablesReader: TypeAlias = Callable[[Callable[[str, str], bool]], "ServerTables"]
+"""Reads information_schema, over a connection of its own."""
 
-CatalogReader: TypeAlias = Callable[[Callable[[str, str], bool]], "ServerTables"]
-"""Reads the catalogue: `transport.catalog.read_server_tables` over a connection of its own."""
-
-# In place of a completed table's index: it takes the catalogue, or might gain by it.
+# In place of a completed table's index: it needs information_schema, or might gain by it.
 _NEEDS, _GAINS = -1, -2
-# Behind every row of a range.
-_BEHIND = 1 << 62
+# After every row of a range.
+_AFTER_RANGE = 1 << 62
 _ADVICE = (
     "SET GLOBAL binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
     "new snapshot"
@@ -93,10 +92,10 @@ class Past:
     """What is known of the tables of a range from outside of it, and kept when it is read again.
 
     Attributes:
-        can_tell: Whether there is a server to ask.
-        can_gain: Whether it is asked about tables of which the log says what it takes.
-        wants_defaults: Whether the defaults of all tables' columns are asked for.
-        failure: Why the server is not asked any more; None where it did not fail.
+        has_server: Whether there is a server to query.
+        can_gain: Whether it is queried for tables of which the log says what it takes.
+        wants_defaults: Whether the defaults of all tables' columns are queried.
+        failure: Why the server is not queried any more; None where it did not fail.
     """
 
     def __init__(
@@ -105,40 +104,40 @@ class Past:
         stop: Position,
         *,
         captured: Callable[[str, str], bool],
-        read_server_tables: CatalogReader | None,
+        read_server_tables: ServerTablesReader | None,
         find_table: Callable[[TableName], TableState | NoTable | None] = lambda _: None,
         wants_defaults: bool = False,
     ) -> None:
-        """Note where to ask; nothing is asked yet.
+        """Note what to query; nothing is queried yet.
 
         Args:
             source: Where the log is read.
             stop: Where the range ends.
             captured: Whether a table, named by database and name, is captured.
-            read_server_tables: None where there is no server to ask: then the log must say it all.
+            read_server_tables: None where there is no server: then the log must say it all.
             find_table: Returns what was known of a table before the range.
-            wants_defaults: Whether the defaults of all tables' columns are asked for.
+            wants_defaults: Whether the defaults of all tables' columns are queried.
         """
         self.failure: BinlogError | None = None
-        self.can_tell = self.can_gain = read_server_tables is not None
+        self.has_server = self.can_gain = read_server_tables is not None
         self.wants_defaults = wants_defaults
         self._source = source
         self._captured = captured
-        self._read_catalog = read_server_tables
+        self._read_server_tables = read_server_tables
         self._find_table = find_table
         self._others: set[TableName] = set()
-        self._catalog: ServerTables | None = None
+        self._server_tables: ServerTables | None = None
         self._tail: list[LoggedChange] = []
         self._tail_end = stop
 
     def lose_server(self, failure: BinlogError) -> None:
-        """Ask the server no more."""
-        self.can_tell = self.can_gain = False
+        """Stop querying the server."""
+        self.has_server = self.can_gain = False
         self.failure = failure
 
     def is_versioned(self, name: TableName) -> bool:
-        """Whether the table was system-versioned when the catalogue was read; False before that."""
-        return self._catalog is not None and name in self._catalog.versioned
+        """Whether the table was system-versioned when the server was queried; False before that."""
+        return self._server_tables is not None and name in self._server_tables.versioned
 
     def history(
         self, changes: list[LoggedChange], names: set[TableName], flavor: Flavor
@@ -149,53 +148,53 @@ class Past:
             SourceError: The server, or the way to it, failed.
         """
         while True:
-            catalog = self._catalog or self._look()
+            server_tables = self._server_tables or self._query_server()
             related, relevant = _related([*changes, *self._tail], names)
-            unasked = {name for name in related if not self._wants(*name)}
-            if not unasked:
+            missing = {name for name in related if not self._wants(*name)}
+            if not missing:
                 break
-            # Tables that are not captured, and once were, or share a shape with one that is.
-            self._others |= unasked
-            self._catalog = None
-        last = {name: _last_of(catalog, name) for name in related}
-        first = {name: shape for name in related if (shape := self._first(name)) is not None}
+            # Tables that are not captured, and once were, or share a schema with one that is.
+            self._others |= missing
+            self._server_tables = None
+        last = {name: _last_of(server_tables, name) for name in related}
+        first = {name: schema for name in related if (schema := self._first(name)) is not None}
         return History(relevant, related, first=first, last=last.__getitem__, flavor=flavor)
 
-    def _first(self, name: TableName) -> Shape | None:
-        """Return the shape that a table had before the range, if it is known for certain."""
+    def _first(self, name: TableName) -> PartialSchema | None:
+        """Return the schema that a table had before the range, if it is known for certain."""
         known = self._find_table(name) if self._captured(*name) else None
         if not isinstance(known, TableState) or known.schema is None or not known.is_confirmed:
             return None
-        return shape_of_schema(known.schema)
+        return partial_from_schema(known.schema)
 
     def _wants(self, database: str, table: str) -> bool:
         return (database, table) in self._others or self._captured(database, table)
 
-    def _look(self) -> ServerTables:
-        """Read the catalogue, and the log up to the place for which it holds."""
-        if self._read_catalog is None:
-            raise ServerSetupError("there is no server to ask for its catalogue")
-        catalog = self._read_catalog(self._wants)
-        if catalog.position.coordinates < self._tail_end.coordinates:
+    def _query_server(self) -> ServerTables:
+        """Read information_schema, and the log up to the position at which it was read."""
+        if self._read_server_tables is None:
+            raise ServerSetupError("there is no server whose information_schema can be queried")
+        server_tables = self._read_server_tables(self._wants)
+        if server_tables.position.coordinates < self._tail_end.coordinates:
             raise ConnectionLostError(
                 "the server's log ends before the range does",
-                at=catalog.position,
+                at=server_tables.position,
                 stop=self._tail_end,
             )
         for position, file, change in changes_between(
-            self._source, self._tail_end, catalog.position
+            self._source, self._tail_end, server_tables.position
         ):
-            row = _BEHIND + len(self._tail)
+            row = _AFTER_RANGE + len(self._tail)
             self._tail.append(LoggedChange(row, file, position, change))
-        self._tail_end = catalog.position
-        self._catalog = catalog
-        return catalog
+        self._tail_end = server_tables.position
+        self._server_tables = server_tables
+        return server_tables
 
 
 def _related(
     changes: list[LoggedChange], names: set[TableName]
 ) -> tuple[set[TableName], list[LoggedChange]]:
-    """Return the tables whose names or shapes these ones had, or gave, and what changed them."""
+    """Return the tables whose names or schemas these ones had, or gave, and what changed them."""
     related = set(names)
     while True:
         more = set(related)
@@ -224,13 +223,13 @@ def _related(
     return related, relevant
 
 
-def _last_of(catalog: ServerTables, name: TableName) -> Backwards:
-    table = catalog.tables.get(name)
+def _last_of(server_tables: ServerTables, name: TableName) -> Backwards:
+    table = server_tables.tables.get(name)
     if table is not None:
-        return (shape_of_catalog(table),)
+        return (partial_from_server(table),)
     return Lost(
-        "it is not in the server's catalogue: it was dropped or renamed since, or the account has "
-        "no SELECT on it"
+        "it is not in the server's information_schema: it was dropped or renamed since, or the "
+        "account has no SELECT on it"
     )
 
 
@@ -239,8 +238,8 @@ class TableRefusal(NamedTuple):
 
     Attributes:
         error: What to raise.
-        unclear: Why its TABLE_MAP, which stands as it was logged, could not be completed by the
-            server; None where it is complete, or nobody was asked.
+        unclear: Why its TABLE_MAP, which is left as it was logged, could not be completed by the
+            server; None where it is complete, or the server was not queried.
     """
 
     error: BinlogError
@@ -274,7 +273,7 @@ class SchemaReader:
             tentative: Whether tables are completed before that is known; if not, the range is read
                 again for the first table that takes it.
             refuse: Takes what else fails: a statement that is not understood, or the server. Where
-                it returns, the server is not asked any more.
+                it returns, the server is not queried any more.
         """
         self.table_maps: list[TableMap] = []
         self.refused: dict[int, TableRefusal] = {}
@@ -288,7 +287,7 @@ class SchemaReader:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin to answer, or begin again, without the server."""
+        """Begin, or begin again without the server."""
         # Of each TABLE_MAP as logged: the index of it completed, or `_NEEDS` or `_GAINS`.
         self._plain = np.empty(0, dtype=np.int64)
         self._names: set[TableName] = set()
@@ -327,13 +326,13 @@ class SchemaReader:
         logged, flavor = captured.table_maps, captured.block.format.flavor
         self._note(logged, captured.block.format)
         own: npt.NDArray[np.int64] = self._plain[captured.table]
-        if found and self._all_changes is None and self._past.can_tell:
+        if found and self._all_changes is None and self._past.has_server:
             self._history = None
-            self.needs_restart |= self._comes_late(found, captured)
-        self._answer(own, np.flatnonzero(own == _NEEDS), captured)
+            self.needs_restart |= self._changes_earlier_rows(found, captured)
+        self._complete_some(own, np.flatnonzero(own == _NEEDS), captured)
         gains = np.flatnonzero(own == _GAINS)
         try:
-            self._answer(own, gains, captured)
+            self._complete_some(own, gains, captured)
         except (AccessDeniedError, UnsupportedError):
             self._past.can_gain = False
             for index in np.flatnonzero(self._plain == _GAINS).tolist():
@@ -351,14 +350,14 @@ class SchemaReader:
             if index not in self.refused and (_has_period(logged) or self._past.is_versioned(name)):
                 self.refused[index] = TableRefusal(_versioned(captured, event, logged), None)
 
-    def _answer(
+    def _complete_some(
         self,
         own: npt.NDArray[np.int64],
         depends: npt.NDArray[np.int64],
         captured: CapturedBlock,
     ) -> None:
-        """Put the indexes of completed tables in the places of `own` that depend on the past."""
-        unknown = self._all_changes is None and self._past.can_tell
+        """Put the indexes of completed tables where `own` depends on the past."""
+        unknown = self._all_changes is None and self._past.has_server
         if len(depends) and unknown and not self._tentative:
             self.needs_restart = True
         if self.needs_restart or not len(depends):
@@ -378,7 +377,7 @@ class SchemaReader:
         gains = self._past.can_gain and (flavor is Flavor.MARIADB or self._past.wants_defaults)
         indexes = []
         for each in new:
-            if not each.has_names or (self._past.can_tell and needs_more(each, flavor, version)):
+            if not each.has_names or (self._past.has_server and needs_more(each, flavor, version)):
                 indexes.append(_NEEDS)
             else:
                 indexes.append(_GAINS if gains else self._index(each))
@@ -389,7 +388,7 @@ class SchemaReader:
             for change in changes_by(logged.query, logged.ddl):
                 yield LoggedChange(logged.row, logged.file, logged.offset, change)
 
-    def _comes_late(self, found: list[LoggedChange], captured: CapturedBlock) -> bool:
+    def _changes_earlier_rows(self, found: list[LoggedChange], captured: CapturedBlock) -> bool:
         """Whether a statement of the block changes a table whose rows came before it."""
         table, row, logged = captured.table, captured.row, captured.table_maps
         first: dict[TableName, int] = dict.fromkeys(self._names, -1)
@@ -398,9 +397,9 @@ class SchemaReader:
             own = int(row[table == index].min())
             first[name] = min(first.get(name, own), own)
         return any(
-            begin < late.row and changed in (name, (name[0], ""))
-            for late in found
-            for changed in names_of(late.change)
+            begin < statement.row and changed in (name, (name[0], ""))
+            for statement in found
+            for changed in names_of(statement.change)
             for name, begin in first.items()
         )
 
@@ -408,7 +407,7 @@ class SchemaReader:
         """Yield the events of each TABLE_MAP between two statements on its table."""
         table, row, logged = captured.table, captured.row, captured.table_maps
         indexes = np.unique(table).tolist()
-        if not self._past.can_tell:
+        if not self._past.has_server:
             for index in indexes:
                 yield np.flatnonzero(table == index), index
             return
@@ -468,7 +467,7 @@ class SchemaReader:
             error: BinlogError = type(failure)(failure.args[0], **(failure.context | where))
             return TableRefusal(error, str(failure))
         if unclear is None:
-            text = "there is no server to ask for the names of a captured table's columns"
+            text = "there is no server to query for the names of a captured table's columns"
             error = ServerSetupError(f"{text}: {_ADVICE}", **_location(captured, event, table_map))
             return TableRefusal(error, None)
         if self._past.is_versioned((table_map.database, table_map.table)):
@@ -476,7 +475,7 @@ class SchemaReader:
         advice = _ADVICE_UNDER_FULL if table_map.has_names else _ADVICE
         error = ServerSetupError(
             "the log does not say enough of a captured table's columns, and the server's "
-            f"catalogue does not tell it for certain ({unclear.reason}): {advice}",
+            f"information_schema does not determine the rest ({unclear.reason}): {advice}",
             **_location(captured, event, table_map),
         )
         return TableRefusal(error, unclear.reason)
@@ -490,15 +489,15 @@ class SchemaReader:
 
 
 def _location(captured: CapturedBlock, event: int, table_map: TableMap) -> dict[str, object]:
-    """Return table and place of a captured rows event, as errors name them."""
+    """Return table and offset of a captured rows event, as errors name them."""
     table = f"{table_map.database}.{table_map.table}"
     return {"table": table, **captured.block.where(int(captured.events[event]))}
 
 
 def _versioned(captured: CapturedBlock, event: int, table_map: TableMap) -> UnsupportedError:
     return UnsupportedError(
-        "a system-versioned table: its former rows are in the log like any others, and SELECT "
-        "does not return them. Leave the table out",
+        "a system-versioned table: its previous row versions are in the log like any others, and "
+        "SELECT does not return them. Leave the table out",
         **_location(captured, event, table_map),
     )
 

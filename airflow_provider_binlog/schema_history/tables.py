@@ -63,7 +63,7 @@ class Known(NamedTuple):
 NOTHING_KNOWN = Known(lambda _: None, lambda _: ())
 
 
-class Place(NamedTuple):
+class EventOffset(NamedTuple):
     """Where a statement, or a rows event, starts."""
 
     file: str
@@ -125,67 +125,65 @@ class Tables:
     # ------------------------------------------------------------------- rows
 
     def confirm(
-        self, name: TableName, place: Place, fields: Sequence[Field], key: tuple[int, ...]
+        self, name: TableName, at: EventOffset, fields: Sequence[Field], key: tuple[int, ...]
     ) -> tuple[TableId, Schema, tuple[Action, ...]]:
         """Return the table that rows of a name belong to, its schema, and what only they say of it.
 
         Args:
             name: Of a captured table.
-            place: The event of the rows.
+            at: The event of the rows.
             fields: As `identity.confirm` takes them.
             key: The same.
         """
-        state, schema, actions = confirm(
-            self._ensure(name, place), fields, key, self._identity.flavor
-        )
+        state, schema, actions = confirm(self._ensure(name, at), fields, key, self._identity.flavor)
         self._set(state)
         return state.id, schema, actions
 
     # ------------------------------------------------------------------- statements
 
     def apply(
-        self, changes: Sequence[TableChange], place: Place, session: Session
+        self, changes: Sequence[TableChange], at: EventOffset, session: Session
     ) -> Iterator[Action]:
         """Follow what one statement did, and yield its actions.
 
         Args:
             changes: As `read_ddl` returns them.
-            place: Of the statement.
+            at: Of the statement.
             session: That ran it.
         """
         # Names that are not captured, and stand for a table between two renames of one statement.
         between: dict[TableName, TableState] = {}
         for change in changes:
             if isinstance(change, Renamed):
-                yield from self._rename(change, place, between)
+                yield from self._rename(change, at, between)
             elif isinstance(change, DroppedDatabase):
                 yield from self._drop_database(change.database)
             elif not self._captured(*change.table):
                 continue
             elif isinstance(change, Altered):
-                yield from self._alter(change, place, session)
+                yield from self._alter(change, at, session)
             elif isinstance(change, Created):
-                yield from self._create(change, place, session)
+                yield from self._create(change, at, session)
             elif isinstance(change, Dropped):
-                yield from self._drop(change.table, place)
+                yield from self._drop(change.table, at)
             else:
-                yield from self._truncate(change.table, place)
+                yield from self._truncate(change.table, at)
 
-    def _alter(self, change: Altered, place: Place, session: Session) -> Iterator[Action]:
-        known = self._ensure(change.table, place)
+    def _alter(self, change: Altered, at: EventOffset, session: Session) -> Iterator[Action]:
+        known = self._ensure(change.table, at)
         altered, actions = follow(known, change.alterations, session)
         if altered != known or actions:
             self._set(altered)
         yield from actions
 
-    def _create(self, change: Created, place: Place, session: Session) -> Iterator[Action]:
+    def _create(self, change: Created, at: EventOffset, session: Session) -> Iterator[Action]:
         name, known = change.table, self._find(change.table)
         if change.optional and known is not NO_TABLE:
             return
         if isinstance(known, TableState):
             # It was dropped, and the log does not say so.
             yield from self._end(known)
-        state = replace(self._new(name, place), created=self._sequence)
+        state = replace(self._new(name, at), created=self._sequence)
         if change.like is not None:
             like = self._find(change.like) if self._captured(*change.like) else None
             state = create_like(state, like.schema if isinstance(like, TableState) else None)
@@ -197,18 +195,18 @@ class Tables:
             yield RewriteRows(state.id, "created the table with rows that no row event shows")
         self._set(state)
 
-    def _truncate(self, name: TableName, place: Place) -> Iterator[Action]:
-        state = self._ensure(name, place)
+    def _truncate(self, name: TableName, at: EventOffset) -> Iterator[Action]:
+        state = self._ensure(name, at)
         self._set(state)
         yield TruncateTable(state.id)
 
-    def _drop(self, name: TableName, place: Place) -> Iterator[Action]:
+    def _drop(self, name: TableName, at: EventOffset) -> Iterator[Action]:
         known = self._find(name)
         if known is NO_TABLE:
             return
         if not isinstance(known, TableState):
             # Another id than that of a table which the same statement creates.
-            known = self._new((name[0], f"{name[1]}\0"), place)
+            known = self._new((name[0], f"{name[1]}\0"), at)
             known = replace(known, name=name)
         yield from self._end(known)
 
@@ -224,7 +222,7 @@ class Tables:
         self._dropped_databases.add(database)
 
     def _rename(
-        self, change: Renamed, place: Place, between: dict[TableName, TableState]
+        self, change: Renamed, at: EventOffset, between: dict[TableName, TableState]
     ) -> Iterator[Action]:
         old, new = change.old, change.new
         if not (self._captured(*old) or self._captured(*new) or old in between):
@@ -233,7 +231,7 @@ class Tables:
         taken = self._find(new) if self._captured(*new) else None
         if change.optional and (known is NO_TABLE or (not known and isinstance(taken, TableState))):
             return  # IF EXISTS, and there was none to be renamed
-        state = known if isinstance(known, TableState) else self._new(old, place)
+        state = known if isinstance(known, TableState) else self._new(old, at)
         if isinstance(taken, TableState) and taken.id != state.id:
             yield from self._end(taken)
         if self._captured(*old):
@@ -248,12 +246,12 @@ class Tables:
 
     # ------------------------------------------------------------------- names
 
-    def _ensure(self, name: TableName, place: Place) -> TableState:
+    def _ensure(self, name: TableName, at: EventOffset) -> TableState:
         known = self._find(name)
-        return known if isinstance(known, TableState) else self._new(name, place)
+        return known if isinstance(known, TableState) else self._new(name, at)
 
-    def _new(self, name: TableName, place: Place) -> TableState:
-        return TableState(new_table_id(self._identity.server, place.file, place.offset, name), name)
+    def _new(self, name: TableName, at: EventOffset) -> TableState:
+        return TableState(new_table_id(self._identity.server, at.file, at.offset, name), name)
 
     def _find(self, name: TableName) -> TableState | NoTable | None:
         if name not in self._names:

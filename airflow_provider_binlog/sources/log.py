@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Flavor, Position
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
     from airflow_provider_binlog.sources.server_log import ServerLog
     from airflow_provider_binlog.sources.start import Start
     from airflow_provider_binlog.sources.state import SourceState
@@ -26,7 +26,7 @@ class Log(BlockStream, Protocol):
         """The server, to be queried for what the log leaves out; None for files."""
 
     @property
-    def read_server_tables(self) -> CatalogReader | None:
+    def read_server_tables(self) -> ServerTablesReader | None:
         """Reads the server's information_schema; None for files."""
 
     def describe(self) -> str:

@@ -112,7 +112,7 @@ class ServerLog:
             return queries.bytes_between(connection, start, stop)
 
     def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
-        """Query information_schema over a connection of its own; a `CatalogReader`."""
+        """Query information_schema over a connection of its own; a `ServerTablesReader`."""
         with closing(self.settings.connect()) as connection:
             return read_server_tables(connection, wanted)
 

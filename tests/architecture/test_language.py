@@ -116,18 +116,7 @@ REPLACED = [
     Replaced("set aside", r"sets? aside"),
 ]
 
-PENDING: tuple[str, ...] = (
-    "airflow_provider_binlog/cli/row_lines.py",
-    "airflow_provider_binlog/schema_history/",
-    "tests/fuzz/__main__.py",
-    "tests/fuzz/catalogue_targets.py",
-    "tests/fuzz/ddl_targets.py",
-    "tests/fuzz/identity_target.py",
-    "tests/integration/test_column_defaults.py",
-    "tests/integration/test_schema_of_the_past.py",
-    "tests/integration/test_surface_past.py",
-    "tests/unit/schema_history/",
-)
+PENDING: tuple[str, ...] = ()
 """Rooms whose words are still being replaced. It only shrinks."""
 
 

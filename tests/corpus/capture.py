@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
     from tests.corpus.case import Recorded
 
 SOURCE = "corpus"
@@ -49,7 +49,7 @@ def stage(
     folder: Path,
     tables: Sequence[str] = ("corpus.t",),
     *,
-    read_server_tables: CatalogReader | None = None,
+    read_server_tables: ServerTablesReader | None = None,
 ) -> tuple[Manifest, ...]:
     """Capture a whole log."""
     source = FileBlockStream(log.files)
@@ -72,7 +72,7 @@ def stage(
 
 
 def capture(
-    log: Recorded, folder: Path, *, read_server_tables: CatalogReader | None = None
+    log: Recorded, folder: Path, *, read_server_tables: ServerTablesReader | None = None
 ) -> list[Change]:
     """Return the changes of all tables of a log, in their order."""
     return read_changes(stage(log, folder, ["*.*"], read_server_tables=read_server_tables), folder)

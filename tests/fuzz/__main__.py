@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.fuzz.capture_targets import CAPTURE_TARGETS
-from tests.fuzz.catalogue_targets import CATALOGUE_TARGETS
+from tests.fuzz.completion_targets import COMPLETION_TARGETS
 from tests.fuzz.content_targets import CONTENT_TARGETS
 from tests.fuzz.ddl_targets import DDL_TARGETS
 from tests.fuzz.expansion_targets import EXPANSION_TARGETS
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TARGETS: tuple[Target, ...] = (
     *EVENT_TARGETS,
     *LOG_TARGETS,
-    *CATALOGUE_TARGETS,
+    *COMPLETION_TARGETS,
     *CONTENT_TARGETS,
     *DDL_TARGETS,
     *CAPTURE_TARGETS,

@@ -16,7 +16,13 @@ from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
 from airflow_provider_binlog.schema_history.later_statements import changes_of
-from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn, alter, pasts
+from airflow_provider_binlog.schema_history.partial_schemas import (
+    Key,
+    PartialColumn,
+    PartialSchema,
+    alter,
+    reverse,
+)
 from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, ChangeColumn, SetDefault
 from airflow_provider_binlog.sql.column_types import SqlType, parse_type
 from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
@@ -41,20 +47,20 @@ _STATEMENTS_MAX = 6
 _END = ";\n"
 
 
-def _shape(*names: str) -> Shape:
-    """Return a shape of which all is known."""
+def _schema(*names: str) -> PartialSchema:
+    """Return a schema of which all is known."""
     texts = Facts("varchar", False, False, "latin1", None, 40, None, None, None, False, True)
     numbers = Facts("int", False, True, "binary", None, 4, 10, 0, None, False, True)
-    labels = Facts("enum", True, False, "utf8mb4", ("a", "b"), 1, None, None, None, False, True)
-    kinds = (numbers, texts, labels)
-    columns = (ShapeColumn(name, kinds[index % 3]) for index, name in enumerate(names))
-    return Shape(tuple(columns), Key(((names[0], 0),), primary=True, others=False))
+    enums = Facts("enum", True, False, "utf8mb4", ("a", "b"), 1, None, None, None, False, True)
+    kinds = (numbers, texts, enums)
+    columns = (PartialColumn(name, kinds[index % 3]) for index, name in enumerate(names))
+    return PartialSchema(tuple(columns), Key(((names[0], 0),), primary=True, others=False))
 
 
-SHAPES = (
-    _shape("id", "a", "b", "c", "d"),
-    _shape("id"),
-    _shape("my_row_id", "a", "first", "after", "B", "índex", "a b", "`"),
+SCHEMAS = (
+    _schema("id", "a", "b", "c", "d"),
+    _schema("id"),
+    _schema("my_row_id", "a", "first", "after", "B", "índex", "a b", "`"),
 )
 
 
@@ -107,7 +113,7 @@ def _read_values(alteration: Alteration, session: Session) -> None:
 
 
 def run_ddl(data: bytes) -> None:
-    """Read a statement, and carry out and undo what it does to shapes."""
+    """Read a statement, and apply and reverse what it does to schemas."""
     sql = _text(data)
     for flavor in Flavor:
         seen = set()
@@ -118,40 +124,40 @@ def run_ddl(data: bytes) -> None:
             seen.add(changes)
             for change in changes:
                 if isinstance(change, Altered):
-                    for shape in SHAPES:
-                        _carry_out(shape, change, flavor)
+                    for schema in SCHEMAS:
+                        _carry_out(schema, change, flavor)
                 elif isinstance(change, Created) and change.elements is not None:
-                    alter(Shape((), None), change.elements)
+                    alter(PartialSchema((), None), change.elements)
 
 
-def _carry_out(shape: Shape, change: Altered, flavor: Flavor) -> None:
-    """Refuse a past of what a shape became, of the same columns, that is not like the shape."""
-    after = alter(shape, change.alterations)
-    pasts(shape, change.alterations, flavor)
+def _carry_out(schema: PartialSchema, change: Altered, flavor: Flavor) -> None:
+    """Refuse a schema before the statement, of the same columns, that is not like the given one."""
+    after = alter(schema, change.alterations)
+    reverse(schema, change.alterations, flavor)
     if after is None:
         return
     if len({name.casefold() for name in after.names}) != len(after.columns):
         raise Wrong(f"two columns of one name: {after.names}")
-    found = pasts(after, change.alterations, flavor)
+    found = reverse(after, change.alterations, flavor)
     if found is not None:
-        _check(shape, found)
+        _check(schema, found)
 
 
-def _check(shape: Shape, candidates: Sequence[Shape]) -> None:
-    """Refuse candidates if none of them is a shape, or says otherwise of it than it was."""
-    same = [each for each in candidates if _names(each) == _names(shape)]
+def _check(schema: PartialSchema, candidates: Sequence[PartialSchema]) -> None:
+    """Refuse candidates if none of them is a schema, or says otherwise of it than it was."""
+    same = [each for each in candidates if _names(each) == _names(schema)]
     if not same:
-        raise Wrong(f"undone, it is no longer among {len(candidates)} pasts: {shape.names}")
+        raise Wrong(f"reversed, it is no longer among {len(candidates)} candidates: {schema.names}")
     for candidate in same:
-        for mine, other in zip(shape.columns, candidate.columns, strict=True):
+        for mine, other in zip(schema.columns, candidate.columns, strict=True):
             for field in fields(Facts):
-                fact, told_fact = getattr(mine.facts, field.name), getattr(other.facts, field.name)
-                if None not in (fact, told_fact) and fact != told_fact:
-                    raise Wrong(f"{field.name} of {mine.name}: {fact}, and undone {told_fact}")
+                fact, other_fact = getattr(mine.facts, field.name), getattr(other.facts, field.name)
+                if None not in (fact, other_fact) and fact != other_fact:
+                    raise Wrong(f"{field.name} of {mine.name}: {fact}, and reversed {other_fact}")
 
 
-def _names(shape: Shape) -> list[str]:
-    return [name.casefold() for name in shape.names]
+def _names(schema: PartialSchema) -> list[str]:
+    return [name.casefold() for name in schema.names]
 
 
 # --------------------------------------------------------------------------------- history
@@ -167,19 +173,21 @@ def run_history(data: bytes) -> None:
             for row, sql in enumerate(statements)
             for change in _read(sql, flavor, 0)
         ]
-        first = {(_DATABASE, name): SHAPES[0] for name in ("t", "u")}
+        first = {(_DATABASE, name): SCHEMAS[0] for name in ("t", "u")}
         names = (*first, (_DATABASE, "v"))
         known = History(
-            changes, names, first=first, last=lambda _: Lost("not asked"), flavor=flavor
+            changes, names, first=first, last=lambda _: Lost("not queried"), flavor=flavor
         )
         rows = len(statements)
         last = {name: known.at(name, rows)[1] for name in names}
 
-        def tell(name: TableName, last: dict[TableName, Shape | None] = last) -> Backwards:
-            shape = last.get(name)
-            return Lost("not known") if shape is None else (shape,)
+        def find_last(
+            name: TableName, last: dict[TableName, PartialSchema | None] = last
+        ) -> Backwards:
+            schema = last.get(name)
+            return Lost("not known") if schema is None else (schema,)
 
-        history = History(changes, names, first=first, last=tell, flavor=flavor)
+        history = History(changes, names, first=first, last=find_last, flavor=flavor)
         for name in names:
             for row in range(-1, rows):
                 before, after = history.at(name, row)
@@ -296,7 +304,7 @@ _STATEMENTS = (
     "IMPORT TABLE FROM '/tmp/t.sdi'",
 )
 _RUNS = (
-    # As gh-ost goes about it.
+    # As gh-ost does it.
     (
         "CREATE TABLE shop.v LIKE shop.t",
         "ALTER TABLE v ADD e int AFTER a, DROP b",

@@ -15,7 +15,7 @@ from airflow_provider_binlog.schema import (
     state_from_json,
     state_to_json,
 )
-from airflow_provider_binlog.schema_history.tables import Known, Place, Tables
+from airflow_provider_binlog.schema_history.tables import EventOffset, Known, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import Session
 from tests.fuzz.targets import Wrong, check_text
@@ -66,7 +66,7 @@ class _Reader:
                 continue
             names = {each.id: each.name for each in state.schema.fields}
             if len(names) != len(state.schema.fields) or not set(state.schema.key) <= set(names):
-                raise Wrong(f"a schema that is none: {state.schema}")
+                raise Wrong(f"an invalid schema: {state.schema}")
             if max(names, default=0) > state.last_field_id:
                 raise Wrong(f"a field id after the last one: {state}")
             if not table.dropped and self.fields.get(state.id, names) != names:
@@ -89,8 +89,8 @@ def run_identity(statements: list[str], mode: int | None) -> None:
                     Field(index, column, "int", "int32", nullable=True)
                     for index, column in enumerate(columns, start=1)
                 )
-                place = Place("binlog.000001", 10 * number + 4)
-                table, _, actions = tables.confirm((DATABASE, name), place, fields, (1,))
+                at = EventOffset("binlog.000001", 10 * number + 4)
+                table, _, actions = tables.confirm((DATABASE, name), at, fields, (1,))
                 for action in actions:
                     reader.follow(action)
                 reader.start(tables.touched[table].state)
@@ -99,8 +99,8 @@ def run_identity(statements: list[str], mode: int | None) -> None:
             except UnsupportedError as error:
                 check_text(error)
                 continue
-            place = Place("binlog.000001", 10 * number + 9)
-            for action in tables.apply(ddl.changes, place, session) if ddl else ():
+            at = EventOffset("binlog.000001", 10 * number + 9)
+            for action in tables.apply(ddl.changes, at, session) if ddl else ():
                 reader.follow(action)
                 if isinstance(action, RewriteRows) and not action.reason:
                     raise Wrong("rows are rewritten for no reason")

@@ -1,4 +1,4 @@
-"""What inserts leave in columns that their images lack: known from the catalogue, or not at all."""
+"""What inserts leave in columns that their images lack: from information_schema, or unknown."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def mariadb(mariadb118: Server, create_database: Callable[[Server], Database]) -
 
 
 def capture(happened: Range, *, account: Server | Account | None = None, **options: Any) -> Staged:
-    def ask(wanted: Callable[[str, str], bool]) -> ServerTables:
+    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
         with closing(connect(account or happened.server, ssl_disabled=True)) as connection:
             return read_server_tables(connection, wanted)
 
     with closing(live(happened.server)) as source:
-        arguments = {"read_server_tables": ask, "wants_defaults": True} | options
+        arguments = {"read_server_tables": read, "wants_defaults": True} | options
         return stage(source, happened, **arguments)
 
 
@@ -95,7 +95,7 @@ def test_known_defaults_are_those_that_select_shows(database: Database) -> None:
     texts = ", ".join(f"CAST(`{name}` AS CHAR)" for name in found)
     (shown,) = database.query(f"SELECT {texts} FROM t")
     expected = dict(zip(found, map(Default, shown), strict=True))
-    # Staged as a number, of which SELECT shows the zeros in front.
+    # Staged as a number, of which SELECT shows the leading zeros.
     assert expected.pop("z") == Default("00007")
     assert found.pop("z") == SEVEN
     assert found == expected
@@ -131,28 +131,28 @@ def test_a_default_of_the_past_is_known_from_the_range_before(database: Database
     database.execute("ALTER TABLE t MODIFY a INT DEFAULT 8")
 
     alone = capture(second)
-    behind = capture(second, start=before.manifest.stop, sequence=2, store=before.store)
+    following = capture(second, start=before.manifest.stop, sequence=2, store=before.store)
 
     assert defaults(before) == {"a": SEVEN}
     assert defaults(alone) == {"a": None}
-    assert defaults(behind) == {"a": SEVEN}
+    assert defaults(following) == {"a": SEVEN}
 
 
-def test_what_the_catalogue_does_not_tell_is_no_error(database: Database) -> None:
+def test_a_default_of_a_dropped_table_is_unknown(database: Database) -> None:
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT 7)")
     happened = inserted(database, "DROP TABLE t")
 
     assert defaults(capture(happened)) == {"a": None}
 
 
-def test_mysql_is_asked_only_where_images_lack_columns(
+def test_mysql_is_queried_only_where_images_lack_columns(
     mysql97: Server, create_database: Callable[[Server], Database]
 ) -> None:
     database = create_database(mysql97)
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT DEFAULT 7)")
 
     def never(_: Callable[[str, str], bool]) -> ServerTables:
-        raise AssertionError("nothing is to be asked")
+        raise AssertionError("the server is not to be queried")
 
     staged = capture(inserted(database), read_server_tables=never, wants_defaults=False)
 
@@ -180,7 +180,7 @@ def test_virtual_columns_that_are_not_logged_are_refused(
         capture(happened, wants_defaults=False)
 
 
-def test_an_account_that_may_not_look_learns_nothing(
+def test_an_account_without_select_finds_no_defaults(
     mysql97: Server, create_database: Callable[[Server], Database]
 ) -> None:
     database = create_database(mysql97)

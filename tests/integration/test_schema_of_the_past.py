@@ -1,4 +1,4 @@
-"""Names, keys, labels and signs of the past: the same without the log's metadata as with it.
+"""Names, keys, enum values and signedness of the past: the same without metadata as with it.
 
 Every history is made twice on a server, in two databases: under `binlog_row_metadata=FULL`, and
 under what servers have by default. What is staged must be the same.
@@ -67,12 +67,12 @@ def start_server(run_folder: Path) -> Iterator[Callable[[str], Server]]:
 
 @dataclass(frozen=True)
 class Past:
-    """A history: what happens before the range, in it, and behind it before it is read."""
+    """A history: what happens before the range, in it, and after it before it is read."""
 
     title: str
     during: list[str]
     before: list[str] = field(default_factory=list)
-    behind: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
     on: list[str] = field(default_factory=lambda: SERVERS)
 
 
@@ -91,7 +91,7 @@ def happen(server: Server, metadata: str, *statements: str, database: str | None
     prelude = [f"SET GLOBAL binlog_row_metadata = {metadata}"]
     if database is None:
         database = f"past_{next(_numbers)}"
-        # Whoever reads the file's beginning, for what is undecided there, has little to read.
+        # The beginning of the file is read for transactions in doubt: it is kept short.
         prelude += ["FLUSH BINARY LOGS", f"CREATE DATABASE {database} CHARACTER SET utf8mb4"]
     with closing(connect(server, ssl_disabled=True)) as connection:
         cursor = connection.cursor()
@@ -105,7 +105,7 @@ def happen(server: Server, metadata: str, *statements: str, database: str | None
 
 @dataclass(frozen=True)
 class Staging:
-    """Where ranges are staged, one behind the other."""
+    """Where ranges are staged, one after the other."""
 
     store: FsspecStore = field(default_factory=lambda: open_store(f"memory://past{next(_numbers)}"))
 
@@ -120,7 +120,7 @@ class Staging:
     ) -> Manifest:
         server, asked = logged.server, account or logged.server
 
-        def ask_catalog(wanted: Callable[[str, str], bool]) -> ServerTables:
+        def read_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
             with closing(connect(asked, ssl_disabled=True)) as connection:
                 return read_server_tables(connection, wanted)
 
@@ -139,7 +139,7 @@ class Staging:
                     source_name="past",
                     before_images=BeforeImages.ALL,
                     created_by="a test",
-                    read_server_tables=ask_catalog,
+                    read_server_tables=read_tables,
                     wants_defaults=True,
                 ),
                 source,
@@ -148,25 +148,25 @@ class Staging:
         return manifest
 
     def changes(self, manifest: Manifest) -> list[tuple[Any, ...]]:
-        """Return all changes in order: table, shape, and the row without its places."""
+        """Return all changes in order: table, columns, and the row without its offsets."""
         found = []
         for table in manifest.tables:
             for part in table.parts:
                 rows = pq.read_table(io.BytesIO(self.store.read(f"past/{part.path}"))).to_pylist()
                 for row in rows:
-                    places = row.pop("_row"), row.pop("_pos"), row.pop("_gtid"), row.pop("_file")
+                    offsets = row.pop("_row"), row.pop("_pos"), row.pop("_gtid"), row.pop("_file")
                     del row["_commit_ts"]
                     row["_image"] = held_by(table, table.schema(part.schema), row["_image"])
                     columns = [
                         (each.name, each.mysql_type, each.charset, each.nullable)
                         for each in table.schema(part.schema).fields
                     ]
-                    found.append((places[0], named_in(part), columns, row))
+                    found.append((offsets[0], named_in(part), columns, row))
         return [each[1:] for each in sorted(found, key=lambda each: each[0])]
 
 
-def told(staging: Staging, manifest: Manifest) -> tuple[Any, ...]:
-    """Return what a manifest tells, without what differs between two runs of the same history."""
+def staged_content(staging: Staging, manifest: Manifest) -> tuple[Any, ...]:
+    """Return what a manifest holds, without what differs between two runs of the same history."""
     statements = [
         (each.type, each.text, [type(action) for action in each.actions])
         for each in manifest.statements
@@ -209,11 +209,11 @@ def ghost(alteration: str) -> list[str]:
 
 ADDED = "ADD COLUMN z INT NOT NULL DEFAULT 5 AFTER id"
 REPLACED = f"{ADDED}, DROP COLUMN b"
-LABELLED = (
+WITH_ENUM = (
     "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', 'b') CHARSET latin1,"
     " s SET('x') COLLATE latin1_bin)"
 )
-LABELS = (
+NEW_VALUES = (
     "ALTER TABLE t MODIFY e ENUM('b', 'a', 'c''d') CHARACTER SET latin1,"
     " MODIFY s SET('x', 'y') CHARACTER SET latin1"
 )
@@ -256,21 +256,21 @@ HISTORIES = [
     Past("nothing altered", [EVERY, EVERY_ROW, "UPDATE t SET small = 5", "DELETE FROM t"]),
     Past("altered before", [ROWS], [T, "ALTER TABLE t RENAME COLUMN x TO z"]),
     Past(
-        "columns of one type change names behind",
+        "columns of one type change names after it",
         [T, ROWS],
-        behind=["ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"],
+        later=["ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"],
     ),
     Past(
         "columns of one type change names between",
         [T, ROWS, "ALTER TABLE t CHANGE x y INT, CHANGE y x INT", "UPDATE t SET x = 5"],
     ),
     Past(
-        "columns of one type change places between",
+        "columns of one type change order between",
         [T, ROWS, "ALTER TABLE t MODIFY y INT AFTER a", "UPDATE t SET x = 5"],
-        # A moved column may have stood anywhere: its former place comes from the CREATE TABLE.
+        # A moved column may have been at any position: the CREATE TABLE says at which.
     ),
     Past(
-        "columns come between, before and behind",
+        "columns are added between, before and after",
         [
             ROWS,
             "ALTER TABLE t ADD m BIGINT UNSIGNED FIRST, ADD n ENUM('k', 'l') AFTER a",
@@ -282,16 +282,16 @@ HISTORIES = [
         ["ALTER TABLE t ADD r INT AFTER id, ADD COLUMN w TEXT CHARACTER SET latin1 FIRST"],
     ),
     Past(
-        "a column goes",
+        "a column is dropped",
         [T, ROWS, "ALTER TABLE t DROP COLUMN b", "UPDATE t SET a = 'z'"],
         on=MYSQL,
     ),
     Past(
-        "labels come behind the others",
+        "enum values are added at the end",
         [
-            LABELLED,
+            WITH_ENUM,
             "INSERT INTO t VALUES (1, 'b', 'x')",
-            LABELS,
+            NEW_VALUES,
             "UPDATE t SET e = 'c''d', s = 'x,y'",
             "ALTER TABLE t MODIFY e ENUM('b', 'c''d', 'a', 'z')",
             "UPDATE t SET e = 'z'",
@@ -309,7 +309,7 @@ HISTORIES = [
         on=MYSQL,
     ),
     Past(
-        "unique keys stand in",
+        "unique keys in place of primary ones",
         [
             UNIQUE,
             "CREATE TABLE u (a VARCHAR(20) NOT NULL, b INT, UNIQUE (a(5)))",
@@ -317,7 +317,7 @@ HISTORIES = [
             "INSERT INTO u VALUES ('a', 2)",
         ],
     ),
-    Past("renamed behind", [T, ROWS], behind=["RENAME TABLE t TO u", "ALTER TABLE u ADD z INT"]),
+    Past("renamed after it", [T, ROWS], later=["RENAME TABLE t TO u", "ALTER TABLE u ADD z INT"]),
     Past(
         "names change in a circle",
         [
@@ -337,7 +337,7 @@ HISTORIES = [
     Past(
         "made and dropped",
         [T, ROWS, "DROP TABLE t", "CREATE TABLE t (q INT PRIMARY KEY)", "INSERT INTO t VALUES (7)"],
-        behind=["DROP TABLE t"],
+        later=["DROP TABLE t"],
         on=MYSQL,
     ),
     Past(
@@ -346,7 +346,7 @@ HISTORIES = [
         on=MYSQL,
     ),
     Past(
-        "invisible, and a key that the server made up",
+        "invisible, and a key that the server generated",
         [
             "SET SESSION sql_generate_invisible_primary_key = ON",
             "CREATE TABLE t (a INT, b INT INVISIBLE)",
@@ -364,7 +364,7 @@ HISTORIES = [
             "ALTER TABLE t ADD COLUMN IF NOT EXISTS v UUID AFTER id, CHANGE b c BINARY(16)",
             "UPDATE t SET v = '00000000-0000-0000-0000-000000000001'",
         ],
-        behind=["ALTER TABLE t RENAME COLUMN u TO v2, ADD w INET6 FIRST"],
+        later=["ALTER TABLE t RENAME COLUMN u TO v2, ADD w INET6 FIRST"],
         on=["mariadb1011"],
     ),
     Past(
@@ -392,9 +392,9 @@ def test_it_is_the_same_as_under_full(
     for metadata in ("FULL", SPARSE[name]):
         database = happen(server, metadata, *past.before).database
         logged = happen(server, metadata, *past.during, database=database)
-        happen(server, metadata, *past.behind, database=database)
+        happen(server, metadata, *past.later, database=database)
         staging = Staging()
-        found.append(told(staging, staging.stage(logged)))
+        found.append(staged_content(staging, staging.stage(logged)))
 
     full, sparse = found
     assert sparse == full
@@ -417,11 +417,11 @@ LATER = [
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
-def test_what_was_staged_last_tells_the_rest(
+def test_the_rest_is_known_from_what_was_staged_last(
     start_server: Callable[[str], Server], name: str
 ) -> None:
     server = start_server(name)
-    for before, during, behind in LATER:
+    for before, during, later in LATER:
         found = []
         for metadata in ("FULL", SPARSE[name]):
             first = happen(server, metadata, *before)
@@ -430,8 +430,8 @@ def test_what_was_staged_last_tells_the_rest(
             second = happen(server, metadata, *during, database=first.database)
             # MariaDB may have written something of its own between the two.
             second = replace(second, start=first.stop)
-            happen(server, metadata, *behind, database=first.database)
-            found.append(told(staging, staging.stage(second, sequence=2)))
+            happen(server, metadata, *later, database=first.database)
+            found.append(staged_content(staging, staging.stage(second, sequence=2)))
 
         full, sparse = found
         assert sparse == full
@@ -442,7 +442,7 @@ def test_what_was_staged_last_tells_the_rest(
 class Doubt:
     """A history that is not clear, though rows were inserted into the table in its midst."""
 
-    behind: list[str]
+    later: list[str]
     reason: str
     on: list[str] = field(default_factory=lambda: ["mysql97", "mariadb118"])
     table: str = T
@@ -465,12 +465,12 @@ DOUBTS = [
     ),
     Doubt(
         ["ALTER TABLE t MODIFY e ENUM('b', 'a')"],
-        "nothing tells the character set of column e",
+        "nothing says the character set of column e",
         MYSQL,
         "CREATE TABLE t (id BIGINT PRIMARY KEY, e ENUM('a', 'b'))",
         "INSERT INTO t VALUES (1, 'a')",
     ),
-    Doubt(["ALTER TABLE t MODIFY x BIGINT"], "the sign of column x", ["mariadb118"]),
+    Doubt(["ALTER TABLE t MODIFY x BIGINT"], "the signedness of column x", ["mariadb118"]),
     Doubt(
         ["ALTER TABLE t ADD SYSTEM VERSIONING", "ALTER TABLE t DROP SYSTEM VERSIONING"],
         "what the statement at .* changed is not clear",
@@ -479,7 +479,7 @@ DOUBTS = [
 ]
 
 
-@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.behind[-1])
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.later[-1])
 def test_what_cannot_be_determined_is_refused(
     start_server: Callable[[str], Server], doubt: Doubt
 ) -> None:
@@ -487,7 +487,7 @@ def test_what_cannot_be_determined_is_refused(
         server = start_server(name)
         database = happen(server, SPARSE[name], doubt.table).database
         logged = happen(server, SPARSE[name], doubt.rows, database=database)
-        happen(server, SPARSE[name], *doubt.behind, database=database)
+        happen(server, SPARSE[name], *doubt.later, database=database)
 
         with pytest.raises(ServerSetupError, match=doubt.reason) as raised:
             Staging().stage(logged)
@@ -535,7 +535,7 @@ def test_the_account_must_be_let_in_on_the_tables(
     with pytest.raises(ServerSetupError, match="the account has no SELECT on it"):
         Staging().stage(logged, account=reader)
 
-    # It sees that another table is there, and may not look at it.
+    # It sees that another table is there, and has no SELECT on it.
     execute(
         server,
         f"CREATE TABLE {logged.database}.hidden (id INT PRIMARY KEY)",
@@ -546,7 +546,7 @@ def test_the_account_must_be_let_in_on_the_tables(
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
-def test_nobody_alters_a_table_while_the_catalogue_is_read(
+def test_nobody_alters_a_table_while_information_schema_is_read(
     start_server: Callable[[str], Server], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = start_server(name)
@@ -577,9 +577,9 @@ def test_nobody_alters_a_table_while_the_catalogue_is_read(
     thread.start()
     monkeypatch.setattr("airflow_provider_binlog.transport.server.result_sets.Cursor", Slow)
     with closing(connect(server)) as connection:
-        catalog = read_server_tables(connection, lambda database, _: database == logged.database)
+        found = read_server_tables(connection, lambda database, _: database == logged.database)
     thread.join()
 
-    assert [each.name for each in catalog.tables[logged.database, "t"].columns][-1] == "y"
+    assert [each.name for each in found.tables[logged.database, "t"].columns][-1] == "y"
     assert query(server, "SHOW COLUMNS FROM t", database=logged.database)[-1][0] == "y"
-    assert catalog.position == logged.stop
+    assert found.position == logged.stop

@@ -135,7 +135,7 @@ def test_what_cannot_be_determined_is_printed(
     assert "; information_schema does not determine it: " in note
     code, out = verified(capsys, *sparse.of_server())
     (refused,) = [line for line in out.splitlines() if "table=" in line]
-    assert "catalogue does not tell it for certain" in refused
+    assert "information_schema does not determine the rest" in refused
     assert f"table={sparse.database.name}.lost" in refused
     assert count_line(sparse, "lost", 1, "1 inserts") in out
     assert code == 1
@@ -155,10 +155,10 @@ def test_of_files_it_is_said_for_every_table(
     assert values[2]["@1"] == -3
     names = [f"note: {sparse.database.name}.{each}" for each in ("t", "lost")]
     assert [line.rpartition(": ")[0] for line in said] == names
-    assert all("catalogue" not in line for line in said)
+    assert all("information_schema" not in line for line in said)
     assert all(("printed as if signed" in line) == signed for line in said)
     code, out = verified(capsys, *sparse.of_file())
-    assert out.count("there is no server to ask for the names") == 2
+    assert out.count("there is no server to query for the names") == 2
     assert code == 1
 
 

@@ -19,7 +19,7 @@ class ServerColumn:
         nullable: Whether it may hold NULL.
         unsigned: Of numbers; False for the others.
         charset: Of text, ENUM and SET; `binary` for columns that hold bytes; None for the others.
-        values: Of ENUM, the members of SET; None for the others, and where they cannot be read.
+        values: Of ENUM and SET; None for the others, and where they cannot be read.
         octets: The most bytes of a value of text or bytes.
         precision, scale: Of numbers; the precision of BIT is its width.
         fsp: Digits of a fraction of a second.

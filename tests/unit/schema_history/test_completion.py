@@ -15,12 +15,12 @@ from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
-    shape_of_catalog,
-    shape_of_schema,
+    partial_from_schema,
+    partial_from_server,
 )
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
-from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
+from airflow_provider_binlog.schema_history.partial_schemas import Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.information_schema import ServerTable
 from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from tests.unit.rows import wire
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 VERSION = (11, 8, 6)
 ID = Key((("id", 0),), primary=True, others=False)
 INT, BIG = Facts("int", unsigned=False), Facts("bigint", unsigned=True)
-LOST = Lost("it is gone")
+LOST = Lost("it was dropped")
 
 
 def logged(*kinds: ColumnType, names: Sequence[str] = (), nullable: bool = True) -> TableMap:
@@ -48,12 +48,12 @@ def logged(*kinds: ColumnType, names: Sequence[str] = (), nullable: bool = True)
     return TableMap(7, 1, "shop", "t", columns, ((0, 0),) if names else None)
 
 
-def shape(key: Key | None = ID, **facts: Facts) -> Shape:
-    return Shape(tuple(ShapeColumn(name, each) for name, each in facts.items()), key)
+def schema(key: Key | None = ID, **facts: Facts) -> PartialSchema:
+    return PartialSchema(tuple(PartialColumn(name, each) for name, each in facts.items()), key)
 
 
 def completed(
-    table_map: TableMap, before: Backwards, after: Shape | None = None
+    table_map: TableMap, before: Backwards, after: PartialSchema | None = None
 ) -> TableMap | Unclear:
     return complete_table_map(table_map, before, after, flavor=Flavor.MARIADB, version=VERSION)
 
@@ -66,7 +66,7 @@ NUMBERS = logged(ColumnType.LONG, ColumnType.LONGLONG)
 
 
 def test_what_the_log_leaves_out_is_added() -> None:
-    found = completed(NUMBERS, (shape(id=INT, n=BIG),))
+    found = completed(NUMBERS, (schema(id=INT, n=BIG),))
 
     assert isinstance(found, TableMap)
     assert [(c.name, c.unsigned) for c in found.columns] == [("id", False), ("n", True)]
@@ -78,7 +78,7 @@ def test_a_prefix_of_a_key_is_kept_and_no_key_is_none() -> None:
     prefixed = Key((("n", 5), ("ID", 0)), primary=True, others=False)
     nothing = Key((), primary=False, others=False)
 
-    keys = [completed(NUMBERS, (shape(key, id=INT, n=BIG),)) for key in (prefixed, nothing)]
+    keys = [completed(NUMBERS, (schema(key, id=INT, n=BIG),)) for key in (prefixed, nothing)]
 
     assert [each.primary_key for each in keys if isinstance(each, TableMap)] == [
         ((1, 5), (0, 0)),
@@ -87,62 +87,66 @@ def test_a_prefix_of_a_key_is_kept_and_no_key_is_none() -> None:
 
 
 def test_of_several_pasts_the_one_counts_that_fits() -> None:
-    pasts = (shape(id=INT, n=BIG), shape(n=BIG, id=INT), shape(id=INT, n=INT))
+    candidates = (schema(id=INT, n=BIG), schema(n=BIG, id=INT), schema(id=INT, n=INT))
 
-    assert names(completed(NUMBERS, pasts)) == ["id", "n"]
+    assert names(completed(NUMBERS, candidates)) == ["id", "n"]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        (LOST, None, "it is gone"),
-        ((shape(id=INT, n=BIG), shape(id=INT, m=BIG)), None, "2 orders of its columns fit"),
-        ((shape(n=BIG, id=INT), shape(id=INT)), None, "no order of its columns fits"),
-        ((shape(id=INT),), None, "2 columns in the log, 1 by the catalogue"),
-        ((shape(id=INT, n=INT),), None, "column n: LONGLONG in the log, int there"),
-        ((shape(id=INT, n=Facts("bigint")),), None, "nothing tells the sign of column n"),
-        ((shape(None, id=INT, n=BIG),), None, "may have changed its key"),
-        ((shape(Key((("x", 0),), True, False), id=INT, n=BIG),), None, "has a column x"),
-        ((shape(id=INT, n=BIG),), shape(id=INT, m=BIG), "do not name the same columns"),
-        ((shape(id=INT, n=BIG),), shape(id=INT), "do not name the same columns"),
+        (LOST, None, "it was dropped"),
+        ((schema(id=INT, n=BIG), schema(id=INT, m=BIG)), None, "2 orders of its columns fit"),
+        ((schema(n=BIG, id=INT), schema(id=INT)), None, "no order of its columns fits"),
+        ((schema(id=INT),), None, "2 columns in the log, 1 in information_schema"),
+        ((schema(id=INT, n=INT),), None, "column n: LONGLONG in the log, int there"),
+        ((schema(id=INT, n=Facts("bigint")),), None, "nothing says the signedness of column n"),
+        ((schema(None, id=INT, n=BIG),), None, "may have changed its key"),
+        ((schema(Key((("x", 0),), True, False), id=INT, n=BIG),), None, "has a column x"),
+        ((schema(id=INT, n=BIG),), schema(id=INT, m=BIG), "do not name the same columns"),
+        ((schema(id=INT, n=BIG),), schema(id=INT), "do not name the same columns"),
         (
-            (shape(id=INT, n=BIG),),
-            shape(Key((("n", 0),), True, False), id=INT, n=BIG),
+            (schema(id=INT, n=BIG),),
+            schema(Key((("n", 0),), True, False), id=INT, n=BIG),
             "do not name the same columns",
         ),
-        (LOST, shape(id=INT), "2 columns in the log"),
+        (LOST, schema(id=INT), "2 columns in the log"),
     ],
 )
-def test_what_is_not_clear_is_said(before: Backwards, after: Shape | None, reason: str) -> None:
+def test_what_is_not_clear_is_said(
+    before: Backwards, after: PartialSchema | None, reason: str
+) -> None:
     assert reason in names(completed(NUMBERS, before, after))
 
 
 def test_what_came_before_decides_where_what_came_after_does_not() -> None:
-    pasts = (shape(None, id=INT, n=BIG), shape(None, id=INT, m=Facts()))
-    known = shape(id=Facts(), N=Facts())
+    candidates = (schema(None, id=INT, n=BIG), schema(None, id=INT, m=Facts()))
+    known = schema(id=Facts(), N=Facts())
 
-    assert names(completed(NUMBERS, pasts, known)) == ["id", "N"]
-    assert names(completed(NUMBERS, LOST, shape(id=INT, n=BIG))) == ["id", "n"]
+    assert names(completed(NUMBERS, candidates, known)) == ["id", "N"]
+    assert names(completed(NUMBERS, LOST, schema(id=INT, n=BIG))) == ["id", "n"]
 
 
 def test_a_dropped_column_may_have_been_in_the_key_unless_it_held_null() -> None:
-    dropped = Shape((ShapeColumn("id", INT), ShapeColumn("n", BIG, perhaps_key=True)), ID)
+    dropped = PartialSchema(
+        (PartialColumn("id", INT), PartialColumn("n", BIG, perhaps_key=True)), ID
+    )
     strict = logged(ColumnType.LONG, ColumnType.LONGLONG, nullable=False)
     both = Key((("id", 0), ("n", 0)), primary=False, others=True)
 
     assert names(completed(NUMBERS, (dropped,))) == ["id", "n"]
     assert "may have changed its key" in names(completed(strict, (dropped,)))
-    told = completed(strict, (dropped,), shape(both, id=INT, n=BIG))
-    assert isinstance(told, TableMap)
-    assert told.primary_key == ((0, 0), (1, 0))
+    found = completed(strict, (dropped,), schema(both, id=INT, n=BIG))
+    assert isinstance(found, TableMap)
+    assert found.primary_key == ((0, 0), (1, 0))
 
 
 def test_names_that_are_logged_choose_among_the_pasts() -> None:
     full = logged(ColumnType.LONG, ColumnType.LONG, names=["b", "a"])
-    pasts = (shape(None, a=INT, b=INT), shape(None, b=INT, a=INT))
+    candidates = (schema(None, a=INT, b=INT), schema(None, b=INT, a=INT))
 
-    assert names(completed(full, pasts)) == ["b", "a"]
-    assert "a column b in the log" in names(completed(full, pasts[:1]))
+    assert names(completed(full, candidates)) == ["b", "a"]
+    assert "a column b in the log" in names(completed(full, candidates[:1]))
 
 
 def test_who_needs_more() -> None:
@@ -178,16 +182,16 @@ def test_who_needs_more() -> None:
 def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts) -> None:
     field = Field(1, "c", mysql_type, "?", nullable=True, charset=charset)
 
-    found = shape_of_schema(Schema(1, (field,), (1,)))
+    found = partial_from_schema(Schema(1, (field,), (1,)))
 
-    assert found.columns == (ShapeColumn("c", facts, field=1),)
+    assert found.columns == (PartialColumn("c", facts, field=1),)
     assert found.key == Key((("c", 0),), primary=False, others=True)
 
 
-def test_what_a_catalogue_says() -> None:
+def test_schemas_from_information_schema() -> None:
     columns = (ServerColumn("id", "int", nullable=False), ServerColumn("c", "uuid", True))
 
-    found = shape_of_catalog(ServerTable(columns, (("id", 3),), primary=True, others=True))
+    found = partial_from_server(ServerTable(columns, (("id", 3),), primary=True, others=True))
 
     assert found.names == ("id", "c")
     assert found.columns[1].facts.data_type == "uuid"
@@ -205,7 +209,7 @@ def test_defaults_are_added_where_they_can_be() -> None:
     table_map = logged(ColumnType.LONG, *[ColumnType.LONGLONG] * 4)
 
     named = dict(zip("abcd", facts, strict=True), id=replace(INT, default=null))
-    before = Shape(tuple(ShapeColumn(name, named[name]) for name in ("id", *"abcd")), ID)
+    before = PartialSchema(tuple(PartialColumn(name, named[name]) for name in ("id", *"abcd")), ID)
     found = completed(table_map, (before,))
 
     assert isinstance(found, TableMap)
@@ -213,12 +217,12 @@ def test_defaults_are_added_where_they_can_be() -> None:
     assert [c.default for c in found.columns] == [None, seven, null, None, None]
 
 
-def test_defaults_come_from_catalogue_and_manifest() -> None:
+def test_defaults_come_from_information_schema_and_manifest() -> None:
     seven = Default("7")
     table = ServerTable(
         (ServerColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
     )
     schema = Schema(1, (Field(1, "n", "int", "int32", True, write_default=seven),), ())
 
-    for found in (shape_of_catalog(table), shape_of_schema(schema)):
+    for found in (partial_from_server(table), partial_from_schema(schema)):
         assert [each.facts.default for each in found.columns] == [seven]

@@ -56,8 +56,8 @@ def test_wire_makes_what_servers_log() -> None:
         (bare(ColumnType.BLOB, b"\x03"), Facts("mediumtext", octets=16777215)),
         (bare(ColumnType.BLOB, b"\x04"), Facts("json")),
         (CHAR_16, Facts("uuid", octets=None)),
-        (ENUM, Facts("enum", labels=("a",) * 255)),
-        (bare(ColumnType.STRING, b"\xf8\x08"), Facts("set", labels=("a",) * 33)),
+        (ENUM, Facts("enum", values=("a",) * 255)),
+        (bare(ColumnType.STRING, b"\xf8\x08"), Facts("set", values=("a",) * 33)),
         (replace(CHAR_16, collation=8), Facts("char", charset="latin1", octets=16)),
         (bare(ColumnType.YEAR), Facts("year", unsigned=False)),
         (replace(bare(ColumnType.GEOMETRY, b"\x04"), geometry_type=1), Facts("point")),
@@ -81,8 +81,8 @@ def test_facts_that_agree(logged: TableMapColumn, facts: Facts) -> None:
         (bare(ColumnType.BLOB, b"\x03"), Facts("text")),
         (CHAR_16, Facts("inet4")),
         (ENUM, Facts("set")),
-        (ENUM, Facts("enum", labels=("a",) * 256)),
-        (bare(ColumnType.STRING, b"\xf8\x08"), Facts("set", labels=("a",) * 32)),
+        (ENUM, Facts("enum", values=("a",) * 256)),
+        (bare(ColumnType.STRING, b"\xf8\x08"), Facts("set", values=("a",) * 32)),
         (replace(CHAR_16, collation=8), Facts("char", charset="utf8mb4")),
         (replace(bare(ColumnType.GEOMETRY, b"\x04"), geometry_type=1), Facts("polygon")),
     ],
@@ -101,15 +101,15 @@ def test_facts_that_the_log_contradicts(logged: TableMapColumn, facts: Facts) ->
         (CHAR_16, Facts("uuid", charset="binary"), {"collation": 63, "data_type": "uuid"}),
         (
             ENUM,
-            Facts("enum", charset="latin1", labels=("ü", "€", "it's")),
+            Facts("enum", charset="latin1", values=("ü", "€", "it's")),
             {"enum_values": (b"\xfc", b"\x80", b"it's"), "set_members": None},
         ),
-        (ENUM, Facts("enum", charset="utf16", labels=("a",)), {"enum_values": (b"\0a",)}),
-        (ENUM, Facts("enum", charset="sjis", labels=("日",)), {"enum_values": (b"\x93\xfa",)}),
-        (ENUM, Facts("enum", charset="binary", labels=("a",)), {"enum_values": (b"a",)}),
-        # A label that the set cannot hold, or that is bytes.
-        (ENUM, Facts("enum", charset="latin1", labels=("日",)), {"enum_values": None}),
-        (ENUM, Facts("enum", charset="binary", labels=("ü",)), {"enum_values": None}),
+        (ENUM, Facts("enum", charset="utf16", values=("a",)), {"enum_values": (b"\0a",)}),
+        (ENUM, Facts("enum", charset="sjis", values=("日",)), {"enum_values": (b"\x93\xfa",)}),
+        (ENUM, Facts("enum", charset="binary", values=("a",)), {"enum_values": (b"a",)}),
+        # A value that the character set cannot hold, or that is bytes.
+        (ENUM, Facts("enum", charset="latin1", values=("日",)), {"enum_values": None}),
+        (ENUM, Facts("enum", charset="binary", values=("ü",)), {"enum_values": None}),
         (bare(ColumnType.GEOMETRY, b"\x04"), Facts("polygon"), {"geometry_type": 3}),
         (bare(ColumnType.TIME), Facts("time", fsp=3), {"datetime_precision": 3}),
         (INT, Facts(generated=True), {"generated": True}),
@@ -126,13 +126,13 @@ def test_what_is_not_logged_is_added(
 @pytest.mark.parametrize(
     ("logged", "facts", "what"),
     [
-        (INT, UNKNOWN, "sign"),
+        (INT, UNKNOWN, "signedness"),
         (INT, Facts(unsigned=False), None),
-        (bare(ColumnType.DOUBLE, b"\x08"), UNKNOWN, "sign"),
+        (bare(ColumnType.DOUBLE, b"\x08"), UNKNOWN, "signedness"),
         (bare(ColumnType.VARCHAR, b"\x50\x00"), Facts("varchar"), "character set"),
-        (ENUM, Facts("enum", labels=("a",)), "character set"),
-        (ENUM, Facts("enum", charset="latin1"), "labels"),
-        (bare(ColumnType.GEOMETRY, b"\x04"), UNKNOWN, "kind of geometry"),
+        (ENUM, Facts("enum", values=("a",)), "character set"),
+        (ENUM, Facts("enum", charset="latin1"), "enum values"),
+        (bare(ColumnType.GEOMETRY, b"\x04"), UNKNOWN, "geometry type"),
         (bare(ColumnType.TIME), Facts("time"), "digits of a fraction of a second"),
         (CHAR_16, Facts(charset="binary"), "data type"),
         (CHAR_16, Facts("binary", charset="binary"), None),
@@ -140,7 +140,7 @@ def test_what_is_not_logged_is_added(
         (bare(ColumnType.DATE), UNKNOWN, None),
     ],
 )
-def test_what_is_missing_is_told(logged: TableMapColumn, facts: Facts, what: str | None) -> None:
+def test_what_is_missing_is_named(logged: TableMapColumn, facts: Facts, what: str | None) -> None:
     completed = complete(logged, "c", facts, Flavor.MARIADB)
 
     assert missing(completed, facts, Flavor.MARIADB, V11_8) == what

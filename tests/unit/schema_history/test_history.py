@@ -7,14 +7,14 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
 from airflow_provider_binlog.schema_history.later_statements import changes_of
-from airflow_provider_binlog.schema_history.shapes import Key, Shape, ShapeColumn
+from airflow_provider_binlog.schema_history.partial_schemas import Key, PartialColumn, PartialSchema
 
 INT = Facts("int", unsigned=False)
 
 
-def shape(names: str) -> Shape:
-    columns = tuple(ShapeColumn(each, INT) for each in names.split())
-    return Shape(columns, Key(((columns[0].name, 0),), primary=True, others=False))
+def schema(names: str) -> PartialSchema:
+    columns = tuple(PartialColumn(each, INT) for each in names.split())
+    return PartialSchema(columns, Key(((columns[0].name, 0),), primary=True, others=False))
 
 
 def history(*statements: str, last: dict[str, str], first: dict[str, str] | None = None) -> History:
@@ -26,25 +26,25 @@ def history(*statements: str, last: dict[str, str], first: dict[str, str] | None
     ]
 
     def at_end(name: tuple[str, str]) -> Backwards:
-        return (shape(last[name[1]]),) if name[1] in last else Lost("not there")
+        return (schema(last[name[1]]),) if name[1] in last else Lost("not there")
 
     return History(
         changes,
         [("shop", name) for name in (*last, "t")],
-        first={("shop", name): shape(names) for name, names in (first or {}).items()},
+        first={("shop", name): schema(names) for name, names in (first or {}).items()},
         last=at_end,
         flavor=Flavor.MYSQL,
     )
 
 
 def before(found: History, table: str, row: int) -> list[str] | str:
-    """Return the shapes that a table may have had by what came after, or why there is none."""
+    """Return the schemas that a table may have had by what came after, or why there is none."""
     known, _ = found.at(("shop", table), row)
     return known.reason if isinstance(known, Lost) else [" ".join(each.names) for each in known]
 
 
 def after(found: History, table: str, row: int) -> str | None:
-    """Return the shape that a table had by what came before."""
+    """Return the schema that a table had by what came before."""
     _, known = found.at(("shop", table), row)
     return None if known is None else " ".join(known.names)
 
@@ -57,7 +57,7 @@ def test_a_table_that_nothing_changes() -> None:
     assert after(found, "t", 15) == "id a"
 
 
-def test_statements_are_undone_and_carried_out() -> None:
+def test_statements_are_reversed_and_applied() -> None:
     found = history(
         "ALTER TABLE t ADD b int AFTER id",
         "ALTER TABLE t RENAME COLUMN a TO c",
@@ -88,7 +88,7 @@ def test_names_are_followed() -> None:
     assert after(found, "t", 15) is None
 
 
-def test_a_copy_tells_of_the_table_that_it_was_made_from() -> None:
+def test_a_copy_shows_the_table_that_it_was_created_like() -> None:
     # gh-ost
     found = history(
         "CREATE TABLE g LIKE t",
@@ -146,7 +146,7 @@ def test_a_table_that_was_replaced_is_another() -> None:
     assert after(found, "t", 15) == before(found, "t", 15)[0] == "k"
 
 
-def test_what_is_not_understood_is_not_undone() -> None:
+def test_what_is_not_understood_is_not_reversed() -> None:
     found = history("ALTER TABLE t ADD SYSTEM VERSIONING", last={"t": "id"}, first={"t": "id"})
 
     assert "at binlog.000001:100 changed is not clear" in before(found, "t", 5)
@@ -154,7 +154,7 @@ def test_what_is_not_understood_is_not_undone() -> None:
     assert (after(found, "t", 5), after(found, "t", 15)) == ("id", None)
 
 
-def test_a_contradiction_is_told() -> None:
+def test_a_contradiction_is_named() -> None:
     found = history("ALTER TABLE t ADD x int", last={"t": "id"})
 
     assert "at binlog.000001:100 cannot have led to" in before(found, "t", 5)

@@ -1,4 +1,4 @@
-"""The statements behind a range: all of them, and nothing else, however the log is cut."""
+"""The statements after a range: all of them, and nothing else, however the log is cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of the past: sparse TABLE_MAPs are completed, the same at whatever moment one asks."""
+"""The schema of the past: sparse TABLE_MAPs are completed, whenever the server is queried."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema_history.schemas import CatalogReader
+    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
 
 NAME = "binlog.000001"
 
@@ -56,8 +56,8 @@ def a_log(*steps: str | TableMap) -> Files:
     return write_files([events], Flavor.MYSQL)
 
 
-def catalog_of(position: Position, **tables: str) -> ServerTables:
-    """Return a catalogue of tables of INT columns, the first of which is their key."""
+def server_tables_of(position: Position, **tables: str) -> ServerTables:
+    """Return the information_schema of tables of INT columns, the first of which is their key."""
     described = {}
     for name, columns in tables.items():
         first, *_ = names = columns.split()
@@ -76,7 +76,7 @@ def reader(
     """Return what gives those of the tables that are wanted."""
 
     def read(wanted: Callable[[str, str], bool]) -> ServerTables:
-        whole = catalog_of(position, **tables)
+        whole = server_tables_of(position, **tables)
         return replace(
             whole, tables={name: each for name, each in whole.tables.items() if wanted(*name)}
         )
@@ -85,7 +85,7 @@ def reader(
 
 
 def never(_: Callable[[str, str], bool]) -> ServerTables:
-    raise AssertionError("nothing is to be asked")
+    raise AssertionError("the server is not to be queried")
 
 
 def boundaries(files: Files) -> list[Position]:
@@ -96,8 +96,8 @@ def boundaries(files: Files) -> list[Position]:
     return [*(Position(NAME, offset) for offset in starts), end_of(files)]
 
 
-def shapes(manifest: Manifest) -> list[tuple[str, str, int]]:
-    """Return table, columns and place of each change, in order."""
+def schemas(manifest: Manifest) -> list[tuple[str, str, int]]:
+    """Return table, columns and row number of each change, in order."""
     found = [
         (table.table, " ".join(field.name for field in table.schema(part.schema).fields), row)
         for table in manifest.tables
@@ -108,7 +108,7 @@ def shapes(manifest: Manifest) -> list[tuple[str, str, int]]:
 
 
 def names(manifest: Manifest) -> list[tuple[str, str]]:
-    return [(table, columns) for table, columns, _ in shapes(manifest)]
+    return [(table, columns) for table, columns, _ in schemas(manifest)]
 
 
 T = sparse(a_table("t", "id", "a", "b"))
@@ -131,9 +131,9 @@ def test_names_change_with_statements_in_the_range(cut: Sequence[int]) -> None:
     assert {schema.key_names for schema in table.schemas} == {("id",)}
 
 
-def test_the_moment_of_asking_makes_no_difference() -> None:
+def test_when_the_server_is_queried_makes_no_difference() -> None:
     files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE, RENAME, WIDE)
-    # What the catalogue says at each place of the log.
+    # What information_schema says at each position of the log.
     at = dict(
         zip(
             boundaries(files),
@@ -141,20 +141,20 @@ def test_the_moment_of_asking_makes_no_difference() -> None:
             strict=True,
         )
     )
-    told: dict[Position, set[str]] = {}
+    found: dict[Position, set[str]] = {}
     for stop in list(at)[1:]:
-        for asked, columns in at.items():
-            if asked.coordinates < stop.coordinates:
+        for queried, columns in at.items():
+            if queried.coordinates < stop.coordinates:
                 continue
             manifest = capture(
-                file_source(files), stop, read_server_tables=reader(asked, t=columns)
+                file_source(files), stop, read_server_tables=reader(queried, t=columns)
             )
-            told.setdefault(stop, set()).add(repr(manifest.tables))
+            found.setdefault(stop, set()).add(repr(manifest.tables))
 
-    assert {len(each) for each in told.values()} == {1}
+    assert {len(each) for each in found.values()} == {1}
 
 
-def test_a_log_that_says_all_asks_nothing() -> None:
+def test_with_full_metadata_the_server_is_not_queried() -> None:
     full = a_table("t", "id", "a")
     files = a_log(full, SWAP, full, "ALTER TABLE t ADD SYSTEM VERSIONING", full)
 
@@ -163,7 +163,7 @@ def test_a_log_that_says_all_asks_nothing() -> None:
     assert {columns for _, columns in names(manifest)} == {"id a"}
 
 
-def test_a_log_that_does_not_takes_a_server() -> None:
+def test_without_full_metadata_a_server_is_needed() -> None:
     files = a_log(T)
 
     with pytest.raises(ServerSetupError, match=r"no server.*=FULL.*table=shop\.t, file=.*offset="):
@@ -171,19 +171,19 @@ def test_a_log_that_does_not_takes_a_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behind", "tables", "reason"),
+    ("later", "tables", "reason"),
     [
         ("DROP TABLE t", {}, r"it was dropped at binlog.000001:\d+"),
-        ("TRUNCATE TABLE t", {}, "it is not in the server's catalogue"),
-        ("TRUNCATE TABLE t", {"t": "id a"}, "3 columns in the log, 2 by the catalogue"),
+        ("TRUNCATE TABLE t", {}, "it is not in the server's information_schema"),
+        ("TRUNCATE TABLE t", {"t": "id a"}, "3 columns in the log, 2 in information_schema"),
         ("ALTER TABLE t DROP c", {"t": "id a b"}, "no order of its columns fits"),
         ("ALTER TABLE t MODIFY b int AFTER id", {"t": "id b a"}, "2 orders of its columns fit"),
     ],
 )
-def test_what_is_not_certain_is_refused_with_its_place(
-    behind: str, tables: dict[str, str], reason: str
+def test_what_is_not_certain_is_refused_with_its_offset(
+    later: str, tables: dict[str, str], reason: str
 ) -> None:
-    files = a_log(T, behind)
+    files = a_log(T, later)
     stop = boundaries(files)[1]
     (file,) = files.values()
 
@@ -197,7 +197,7 @@ def test_what_is_not_certain_is_refused_with_its_place(
     assert raised.match(reason)
 
 
-def test_a_catalogue_from_before_the_stop_is_none() -> None:
+def test_an_information_schema_from_before_the_stop_is_refused() -> None:
     files = a_log(T, T)
 
     with pytest.raises(ConnectionLostError, match="ends before the range does"):
@@ -208,7 +208,7 @@ def test_a_catalogue_from_before_the_stop_is_none() -> None:
         )
 
 
-def test_tables_that_are_not_captured_are_asked_for_as_well() -> None:
+def test_tables_that_are_not_captured_are_queried_as_well() -> None:
     files = a_log(T, "RENAME TABLE t TO u", "ALTER TABLE u ADD c int", "DROP TABLE x")
     stop, end = boundaries(files)[1], end_of(files)
 
@@ -222,39 +222,39 @@ def test_tables_that_are_not_captured_are_asked_for_as_well() -> None:
     assert names(manifest) == [("t", "id a b")]
 
 
-def test_the_manifest_before_tells_what_the_catalogue_cannot() -> None:
+def test_the_manifest_before_completes_what_information_schema_cannot() -> None:
     files = a_log(T, T, SWAP, T, "DROP TABLE t")
-    _, second, _, _, behind, end = boundaries(files)
+    _, second, _, _, later, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, second, read_server_tables=reader(second, t="id a b"))
-    start = replace(second, gtid=former.stop.gtid)
+    previous = capture(source, second, read_server_tables=reader(second, t="id a b"))
+    start = replace(second, gtid=previous.stop.gtid)
 
     manifest = capture(
         source,
-        behind,
+        later,
         start=start,
         sequence=2,
-        known=known_after(former),
+        known=known_after(previous),
         read_server_tables=reader(end),
     )
 
     assert names(manifest) == [("t", "id a b"), ("t", "id b a")]
 
 
-def test_a_manifest_that_names_other_columns_than_the_catalogue_is_a_contradiction() -> None:
+def test_a_manifest_that_names_other_columns_than_information_schema_is_refused() -> None:
     # As after an ALTER TABLE under sql_log_bin=0.
     files = a_log(T, T)
     _, middle, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
+    previous = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
 
     with pytest.raises(ServerSetupError, match="do not name the same columns"):
         capture(
             source,
             end,
-            start=replace(middle, gtid=former.stop.gtid),
+            start=replace(middle, gtid=previous.stop.gtid),
             sequence=2,
-            known=known_after(former),
+            known=known_after(previous),
             read_server_tables=reader(end, t="id b a"),
         )
 
@@ -263,21 +263,21 @@ def test_what_a_manifest_says_of_a_table_that_was_altered_since_is_not_used() ->
     files = a_log(T, "CREATE UNIQUE INDEX i ON t (a)", T)
     _, _, middle, end = boundaries(files)
     source = file_source(files)
-    former = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
-    start = replace(middle, gtid=former.stop.gtid)
+    previous = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
+    start = replace(middle, gtid=previous.stop.gtid)
 
-    with pytest.raises(ServerSetupError, match="not in the server's catalogue"):
+    with pytest.raises(ServerSetupError, match="not in the server's information_schema"):
         capture(
             source,
             end,
             start=start,
             sequence=2,
-            known=known_after(former),
+            known=known_after(previous),
             read_server_tables=reader(end),
         )
 
 
-def test_a_statement_behind_the_range_that_cannot_be_made_out_is_refused() -> None:
+def test_a_statement_after_the_range_that_cannot_be_understood_is_refused() -> None:
     files = a_log(T, "DROP TABLE t u v")
     stop = boundaries(files)[1]
 
@@ -297,8 +297,8 @@ def defaults(manifest: Manifest) -> list[Default | None]:
     return [table.schema(part.schema).fields[-1].write_default for part in table.parts]
 
 
-def telling(position: Position, *tables: str) -> CatalogReader:
-    """Return what tells tables of two columns, the last of which is NULL by default."""
+def null_reader(position: Position, *tables: str) -> ServerTablesReader:
+    """Return a reader of tables of two columns, the last of which is NULL by default."""
     inner = reader(position, **dict.fromkeys(tables, "id a"))
 
     def read(wanted: Callable[[str, str], bool]) -> ServerTables:
@@ -313,15 +313,15 @@ def telling(position: Position, *tables: str) -> CatalogReader:
 
 
 def locked(_: Callable[[str, str], bool]) -> ServerTables:
-    raise TableLockedError("a table cannot be looked at")
+    raise TableLockedError("a table cannot be read")
 
 
-def test_defaults_are_asked_for_where_they_are_wanted() -> None:
+def test_defaults_are_queried_where_they_are_wanted() -> None:
     files = a_log(FULL, FULL)
     end = end_of(files)
 
     asked = capture(
-        file_source(files), end, read_server_tables=telling(end, "t"), wants_defaults=True
+        file_source(files), end, read_server_tables=null_reader(end, "t"), wants_defaults=True
     )
 
     assert defaults(asked) == [NULL]
@@ -329,7 +329,7 @@ def test_defaults_are_asked_for_where_they_are_wanted() -> None:
 
 
 @pytest.mark.parametrize("asked", ["nothing there", "another table"])
-def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
+def test_without_the_table_defaults_are_unknown(asked: str) -> None:
     files = a_log(FULL, "ALTER TABLE x ADD c int", FULL)
     end = end_of(files)
     readers = {
@@ -343,7 +343,7 @@ def test_what_does_not_tell_defaults_is_no_error(asked: str) -> None:
     assert defaults(manifest) == [None]
 
 
-def test_a_table_that_is_locked_is_asked_for_again() -> None:
+def test_a_table_that_is_locked_is_queried_again() -> None:
     files = a_log(FULL)
     end = end_of(files)
 
@@ -353,13 +353,13 @@ def test_a_table_that_is_locked_is_asked_for_again() -> None:
     assert caught.value.retryable
 
 
-def test_names_are_needed_whatever_becomes_of_defaults() -> None:
+def test_names_are_needed_even_without_defaults() -> None:
     sparse_u = sparse(a_table("u", "id", "a"))
     files = a_log(FULL, sparse_u)
     end = end_of(files)
 
     manifest = capture(
-        file_source(files), end, read_server_tables=telling(end, "u"), wants_defaults=True
+        file_source(files), end, read_server_tables=null_reader(end, "u"), wants_defaults=True
     )
 
     found = {
@@ -377,19 +377,19 @@ def test_a_default_is_unknown_before_it_was_changed(cut: Sequence[int]) -> None:
     end = end_of(files)
     source = CutSource(files, {NAME: cut})
 
-    manifest = capture(source, end, read_server_tables=telling(end, "t"), wants_defaults=True)
+    manifest = capture(source, end, read_server_tables=null_reader(end, "t"), wants_defaults=True)
 
     assert defaults(manifest) == [None, NULL]
 
 
-def test_a_statement_behind_the_range_that_cannot_be_made_out_hides_defaults() -> None:
+def test_a_statement_after_the_range_that_cannot_be_understood_hides_defaults() -> None:
     files = a_log(FULL, "DROP TABLE t u v")
     stop = boundaries(files)[1]
 
     manifest = capture(
         file_source(files),
         stop,
-        read_server_tables=telling(end_of(files), "t"),
+        read_server_tables=null_reader(end_of(files), "t"),
         wants_defaults=True,
     )
 

@@ -28,7 +28,13 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
     UnknownDefault,
 )
-from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable, Place, Tables
+from airflow_provider_binlog.schema_history.tables import (
+    NO_TABLE,
+    EventOffset,
+    Known,
+    NoTable,
+    Tables,
+)
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
@@ -63,14 +69,14 @@ class Log:
             sequence=7,
         )
 
-    def place(self) -> Place:
+    def next_offset(self) -> EventOffset:
         self.offset += 100
-        return Place("binlog.000001", self.offset)
+        return EventOffset("binlog.000001", self.offset)
 
     def run(self, sql: str) -> list[Action]:
         ddl = read_ddl(sql, self.session)
         assert ddl is not None
-        return list(self.tables.apply(ddl.changes, self.place(), self.session))
+        return list(self.tables.apply(ddl.changes, self.next_offset(), self.session))
 
     def rows(self, name: TableName, *columns: str, key: int = 1) -> list[Action]:
         """Log rows of a table whose columns are `name type [charset]`."""
@@ -80,7 +86,7 @@ class Log:
             fields.append(
                 Field(number, text, mysql_type, f"arrow {mysql_type}", True, charset or None)
             )
-        _, _, actions = self.tables.confirm(name, self.place(), fields, (key,))
+        _, _, actions = self.tables.confirm(name, self.next_offset(), fields, (key,))
         return list(actions)
 
     def state(self, name: TableName) -> TableState:

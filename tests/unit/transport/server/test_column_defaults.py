@@ -1,4 +1,4 @@
-"""Defaults: what versions of information_schema print of them is read, or said to be unknown."""
+"""Defaults: what information_schema shows of them is read, or said to be unknown."""
 
 from __future__ import annotations
 

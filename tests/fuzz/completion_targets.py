@@ -1,8 +1,8 @@
-"""Rows of columns that only a catalogue tells apart, against the reference decoder.
+"""Rows of columns that only information_schema distinguishes, against the reference decoder.
 
 MariaDB's INET4, INET6, UUID and VECTOR look like BINARY and VARBINARY in the log, and of the
 temporals from before MySQL 5.6 it does not say the size. Under `binlog_row_metadata=MINIMAL` it
-says no more of any column. So an input begins with what a catalogue says of each column.
+says no more of any column. So an input begins with what information_schema says of each column.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _DATA_TYPES = (
     *("char", "binary", "varchar", "varbinary", "json", "point", "enum", "set", "int", "bit"),
 )
 _CHARSETS = (None, "binary", "utf8mb4", "latin1", "gbk", "utf16")
-_LABELS = (None, ("a", "b"), ("é", ""), tuple(f"l{number}" for number in range(20)))
+_VALUES = (None, ("a", "b"), ("é", ""), tuple(f"l{number}" for number in range(20)))
 _FACTS = struct.Struct("BBBB")
-"""Of each column: data type, digits of a second, character set with labels, and flags."""
+"""Of each column: data type, digits of a second, character set with values, and flags."""
 
 _UNSIGNED, _GENERATED, _CONTRADICTS = 1, 2, 4
 _READING_SHIFT = 3
@@ -60,13 +60,13 @@ def _facts(code: Sequence[int]) -> Facts:
         unsigned=bool(flags & _UNSIGNED),
         fsp=fsp if fsp < _NO_DIGITS else None,
         charset=_CHARSETS[text % len(_CHARSETS)],
-        labels=_LABELS[text // len(_CHARSETS) % len(_LABELS)],
+        values=_VALUES[text // len(_CHARSETS) % len(_VALUES)],
         generated=bool(flags & _GENERATED) or None,
     )
 
 
 def completed(table: TableMap, said: bytes, flavor: Flavor) -> TableMap:
-    """Return a table with what a catalogue says of its columns, one after the other, and again."""
+    """Return a table with what is said of its columns, one after the other, and again."""
     codes: list[tuple[int, ...]] = list(
         _FACTS.iter_unpack(said[: len(said) // _FACTS.size * _FACTS.size])
     )
@@ -77,13 +77,13 @@ def completed(table: TableMap, said: bytes, flavor: Flavor) -> TableMap:
         facts = _facts(code)
         # What the log contradicts is never put onto a column; but once more, here it may be.
         if mismatch(logged, facts) is not None and not code[3] & _CONTRADICTS:
-            facts = replace(facts, data_type=None, labels=None, charset=None)
+            facts = replace(facts, data_type=None, values=None, charset=None)
         columns.append(complete(logged, f"c{index}", facts, flavor))
     return replace(table, columns=tuple(columns))
 
 
-def run_catalogue_rows(data: bytes) -> None:
-    """Decode rows as both decoders do, of a table completed from a catalogue."""
+def run_completed_rows(data: bytes) -> None:
+    """Decode rows as both decoders do, of a table completed from information_schema."""
     said, mapped, *parts = (*seeds.unpack(data), b"", b"")[: 2 + _PARTS_MAX]
     events = rows_events([part for part in parts if len(part) >= HEADER_SIZE])
     way = said[_FACTS.size - 1] >> _READING_SHIFT if len(said) >= _FACTS.size else 0
@@ -95,8 +95,8 @@ def run_catalogue_rows(data: bytes) -> None:
     compare(layout, events, BeforeImages.KEY_CHANGES)
 
 
-def mutate_catalogue_rows(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """Damage what the catalogue says, the table, or its events, mostly an event."""
+def mutate_completed_rows(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Damage what information_schema says, the table, or its events, mostly an event."""
     said, *parts = seeds.unpack(data)
     if random.random() < 0.2:
         other = seeds.unpack(random.choice(others))[0]
@@ -167,12 +167,12 @@ def _unnamed() -> bytes:
         (ColumnType.STRING, b"\xfe\x10"),
     )
     columns = [wire.column(*kind, collation=None, unsigned=None) for kind in kinds]
-    latin1, labels = _CHARSETS.index("latin1"), len(_CHARSETS)
+    latin1, values = _CHARSETS.index("latin1"), len(_CHARSETS)
     said = (
         _FACTS.pack(_DATA_TYPES.index("int"), _NO_DIGITS, 0, _UNSIGNED),
         _FACTS.pack(_DATA_TYPES.index("varchar"), _NO_DIGITS, latin1, 0),
-        _FACTS.pack(_DATA_TYPES.index("enum"), _NO_DIGITS, latin1 + labels, 0),
-        _FACTS.pack(_DATA_TYPES.index("set"), _NO_DIGITS, latin1 + 2 * labels, 0),
+        _FACTS.pack(_DATA_TYPES.index("enum"), _NO_DIGITS, latin1 + values, 0),
+        _FACTS.pack(_DATA_TYPES.index("set"), _NO_DIGITS, latin1 + 2 * values, 0),
         _code("uuid", flags=_GENERATED),
     )
     return _packed(said, columns, [1, b"\xe9t\xe9", 2, 3, b"\1\2"], [2, None, None, None, None])
@@ -207,7 +207,7 @@ def _read_as(way: int, data: bytes) -> bytes:
 
 
 @cache
-def catalogue_tables() -> tuple[bytes, ...]:
+def completed_tables() -> tuple[bytes, ...]:
     """Return tables of such columns, and those of the corpus with something said of them."""
     own = [_addresses(), *(_temporals((each,)) for each in range(7)), _temporals(range(7))]
     own = [_read_as(way, each) for way in range(len(_WAYS)) for each in (*own, _unnamed())]
@@ -217,6 +217,6 @@ def catalogue_tables() -> tuple[bytes, ...]:
     return (*own, *said)
 
 
-CATALOGUE_TARGETS = (
-    Target("catalogue_rows", run_catalogue_rows, catalogue_tables, mutate_catalogue_rows),
+COMPLETION_TARGETS = (
+    Target("completed_rows", run_completed_rows, completed_tables, mutate_completed_rows),
 )

@@ -1,7 +1,7 @@
-"""A table's columns and key as a value, and what a statement makes of them, forwards and backwards.
+"""A table's columns and key as far as they are known, and what a statement makes of them.
 
-Forwards a shape becomes one other shape. Backwards it may have come from several: a dropped column
-may have stood anywhere. All of them are told, and the TABLE_MAPs say which of them it was.
+Forwards a schema results in one other schema. Backwards it may have come from several: a dropped
+column may have been at any position. All of them are returned, and the TABLE_MAPs say which it was.
 
 Source: mysql-server, sql/sql_table.cc, prepare_fields_and_keys; mariadb, mysql_prepare_alter_table.
 """
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.sql.alterations import Alteration
 
-_MADE_UP = "my_row_id"
+_GENERATED_KEY = "my_row_id"
 """The column that MySQL adds under `sql_generate_invisible_primary_key`."""
 
 CANDIDATES_MAX = 4096
-"""With more pasts than these, a shape's past counts as unknown."""
+"""With more candidates than these, the schema before a statement counts as unknown."""
 
 
-class ShapeColumn(NamedTuple):
-    """A column of a shape.
+class PartialColumn(NamedTuple):
+    """A column as far as it is known.
 
     Attributes:
-        name: Known in every shape.
+        name: Always known.
         facts: What else is known.
         perhaps_key: Whether it may have been in the primary key, unless it was nullable.
         field: Its field id; 0 where it has none.
@@ -63,7 +63,7 @@ class Key:
 
     Attributes:
         columns: (name, characters of a prefix or 0) in key order; empty where there is no key.
-        primary: Whether it is a primary key; else a unique one stands in for it, or nothing does.
+        primary: Whether it is a primary key; else a unique one is used in its place, or none is.
         others: Whether there are unique keys beside it, or there may be.
     """
 
@@ -73,10 +73,10 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Shape:
+class PartialSchema:
     """A table's columns in order, and its key; None where the key is not known."""
 
-    columns: tuple[ShapeColumn, ...]
+    columns: tuple[PartialColumn, ...]
     key: Key | None
 
     @property
@@ -85,8 +85,8 @@ class Shape:
         return tuple(column.name for column in self.columns)
 
 
-NO_SHAPE = Shape((), Key((), primary=False, others=False))
-"""Of a table that is being made."""
+NO_COLUMNS = PartialSchema((), Key((), primary=False, others=False))
+"""Of a table that is being created."""
 
 
 def same(name: str, other: str) -> bool:
@@ -97,15 +97,15 @@ def same(name: str, other: str) -> bool:
 # ------------------------------------------------------------------- forwards
 
 
-def alter(shape: Shape, alterations: Sequence[Alteration]) -> Shape | None:
-    """Return what a statement makes of a shape; None where that is not known.
+def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSchema | None:
+    """Return what a statement makes of a schema; None where that is not known.
 
     Columns are looked up as the server does it: those that are dropped and changed in the table as
-    it was, those behind which others are put in what the table has become so far.
+    it was, those after which others are put in the table as the statement has changed it so far.
     """
     if any(isinstance(each, Opaque) for each in alterations):
         return None
-    columns = _altered(shape.columns, alterations)
+    columns = _altered(schema.columns, alterations)
     if columns is None:
         return None
     for each in alterations:
@@ -115,12 +115,12 @@ def alter(shape: Shape, alterations: Sequence[Alteration]) -> Shape | None:
             keyed = {name.casefold() for name, _ in each.columns}
             columns = [_not_null(c) if c.name.casefold() in keyed else c for c in columns]
     columns = _without_defaults(columns, alterations)
-    return Shape(tuple(columns), _key_after(shape, alterations))
+    return PartialSchema(tuple(columns), _key_after(schema, alterations))
 
 
 def _altered(
-    before: Sequence[ShapeColumn], alterations: Sequence[Alteration]
-) -> list[ShapeColumn] | None:
+    before: Sequence[PartialColumn], alterations: Sequence[Alteration]
+) -> list[PartialColumn] | None:
     """Return the columns that a statement makes of others; None where it cannot have."""
     own = {column.name.casefold() for column in before}
     changes = _changes_by_name(own, alterations)
@@ -141,12 +141,12 @@ def _altered(
         if not done:
             return None
     unlike = {column.name.casefold() for column in columns}
-    return _made_up_first(columns) if len(unlike) == len(columns) else None
+    return _generated_key_first(columns) if len(unlike) == len(columns) else None
 
 
-def _made_up_first(columns: list[ShapeColumn]) -> list[ShapeColumn] | None:
-    """Put the key that MySQL made up before what came FIRST; None where it may be a user's own."""
-    at = _find(columns, _MADE_UP)
+def _generated_key_first(columns: list[PartialColumn]) -> list[PartialColumn] | None:
+    """Put MySQL's generated key before what came FIRST; None where it may be a user's own."""
+    at = _find(columns, _GENERATED_KEY)
     if not at:
         return columns
     visible = columns[at].facts.visible
@@ -159,7 +159,7 @@ _Change = DropColumn | ChangeColumn | RenameColumn
 
 
 def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[str, _Change] | None:
-    """Return what becomes of columns by their former names; None where one is not there."""
+    """Return how columns change, by their previous names; None where one is not there."""
     changes: dict[str, _Change] = {}
     for each in alterations:
         if isinstance(each, _Change):
@@ -172,35 +172,35 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
     return changes
 
 
-def _changed(column: ShapeColumn, change: _Change | None) -> ShapeColumn | None:
-    """Return what becomes of a column; None where it goes."""
+def _changed(column: PartialColumn, change: _Change | None) -> PartialColumn | None:
+    """Return a column after a change; None where it is dropped."""
     if isinstance(change, ChangeColumn):
-        return ShapeColumn(change.name, facts_of(change.definition), field=column.field)
+        return PartialColumn(change.name, facts_of(change.definition), field=column.field)
     if isinstance(change, RenameColumn):
         return column._replace(name=change.name)
     return column if change is None else None
 
 
 def _add(
-    columns: list[ShapeColumn], each: AddColumn, own: set[str], changes: dict[str, _Change]
+    columns: list[PartialColumn], each: AddColumn, own: set[str], changes: dict[str, _Change]
 ) -> bool:
     name = each.name.casefold()
     if each.optional and name in own:
         return name not in changes
-    return _place(columns, ShapeColumn(each.name, facts_of(each.definition)), each.after)
+    return _put(columns, PartialColumn(each.name, facts_of(each.definition)), each.after)
 
 
-def _move(columns: list[ShapeColumn], each: ChangeColumn) -> bool:
+def _move(columns: list[PartialColumn], each: ChangeColumn) -> bool:
     at = _find(columns, each.name)
-    return at is not None and _place(columns, columns.pop(at), each.after)
+    return at is not None and _put(columns, columns.pop(at), each.after)
 
 
-def _find(columns: Sequence[ShapeColumn], name: str) -> int | None:
+def _find(columns: Sequence[PartialColumn], name: str) -> int | None:
     return next((i for i, column in enumerate(columns) if same(column.name, name)), None)
 
 
-def _place(columns: list[ShapeColumn], column: ShapeColumn, after: str | None) -> bool:
-    """Put a column behind another one; False where there is none of that name."""
+def _put(columns: list[PartialColumn], column: PartialColumn, after: str | None) -> bool:
+    """Put a column after another one; False where there is none of that name."""
     if after is None:
         columns.append(column)
         return True
@@ -211,7 +211,7 @@ def _place(columns: list[ShapeColumn], column: ShapeColumn, after: str | None) -
     return True
 
 
-def _converted(column: ShapeColumn, charset: str | None) -> ShapeColumn:
+def _converted(column: PartialColumn, charset: str | None) -> PartialColumn:
     """Return a column of text in another character set; TEXT may become MEDIUMTEXT by that."""
     facts = column.facts
     known_text = facts.charset not in (None, "binary")
@@ -224,19 +224,23 @@ def _converted(column: ShapeColumn, charset: str | None) -> ShapeColumn:
     return column._replace(facts=replace(facts, charset=charset, octets=None, data_type=None))
 
 
-def _not_null(column: ShapeColumn) -> ShapeColumn:
+def _not_null(column: PartialColumn) -> PartialColumn:
     return column._replace(facts=replace(column.facts, nullable=False, default=None))
 
 
 def _without_defaults(
-    columns: Sequence[ShapeColumn], alterations: Sequence[Alteration]
-) -> list[ShapeColumn]:
-    """Return columns without the defaults that a statement changed, by former names or new."""
+    columns: Sequence[PartialColumn], alterations: Sequence[Alteration]
+) -> list[PartialColumn]:
+    """Return columns without the defaults that a statement changed, by previous names or new."""
     changed = {
         name.casefold()
         for each in alterations
         if isinstance(each, SetDefault)
-        for name in (each.name, _renamed(each.name, alterations), _former(each.name, alterations))
+        for name in (
+            each.name,
+            _renamed(each.name, alterations),
+            _previous_name(each.name, alterations),
+        )
     }
     return [
         column._replace(facts=replace(column.facts, default=None))
@@ -246,9 +250,9 @@ def _without_defaults(
     ]
 
 
-def _key_after(shape: Shape, alterations: Sequence[Alteration]) -> Key | None:
+def _key_after(schema: PartialSchema, alterations: Sequence[Alteration]) -> Key | None:
     made = [each for each in alterations if isinstance(each, AddPrimaryKey)]
-    key = shape.key
+    key = schema.key
     others = key is None or key.others or _touches_indexes(alterations)
     if len(made) > 1:
         return None
@@ -267,7 +271,7 @@ def _key_after(shape: Shape, alterations: Sequence[Alteration]) -> Key | None:
     )
     if key.primary:
         return replace(key, columns=left, others=others) if len(left) == len(key.columns) else None
-    # Whichever unique key comes first, of those that hold no NULL, stands in for the missing one.
+    # The first of the unique keys that hold no NULL is used in place of the missing one.
     unchanged = len(left) == len(key.columns) and not _touches_unique(alterations)
     return replace(key, columns=left) if unchanged or not others else None
 
@@ -292,39 +296,41 @@ def _touches_unique(alterations: Sequence[Alteration]) -> bool:
 # ------------------------------------------------------------------- backwards
 
 
-def pasts(shape: Shape, alterations: Sequence[Alteration], flavor: Flavor) -> list[Shape] | None:
-    """Return every shape that the statement may have made this one of.
+def reverse(
+    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
+) -> list[PartialSchema] | None:
+    """Return every schema that the statement may have changed into this one.
 
-    Of columns that the statement changed no more is known than their former names. None where there
-    may be any, or too many; empty where the statement cannot have made this shape.
+    Of columns that the statement changed only their previous names are known. None where there may
+    be any, or too many; empty where the statement cannot have resulted in this schema.
     """
     if any(isinstance(each, Opaque) for each in alterations):
         return None
-    candidates = _candidates(shape, alterations, flavor)
+    candidates = _candidates(schema, alterations, flavor)
     if candidates is None:
         return None
-    key = _key_before(shape, alterations)
-    found: dict[tuple[ShapeColumn, ...], Shape] = {}
-    names = [name.casefold() for name in shape.names]
+    key = _key_before(schema, alterations)
+    found: dict[tuple[PartialColumn, ...], PartialSchema] = {}
+    names = [name.casefold() for name in schema.names]
     for columns in candidates:
         altered = _altered(columns, alterations)
         if altered is not None and [each.name.casefold() for each in altered] == names:
-            found[columns] = Shape(columns, key)
+            found[columns] = PartialSchema(columns, key)
     return list(found.values())
 
 
 def _candidates(
-    shape: Shape, alterations: Sequence[Alteration], flavor: Flavor
-) -> Iterator[tuple[ShapeColumn, ...]] | None:
+    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
+) -> Iterator[tuple[PartialColumn, ...]] | None:
     """Return what may have been, some of which cannot; None where it is too much."""
-    doubtful = [i for i, each in enumerate(alterations) if getattr(each, "optional", False)]
-    if 1 << len(doubtful) > CANDIDATES_MAX:
+    optional = [i for i, each in enumerate(alterations) if getattr(each, "optional", False)]
+    if 1 << len(optional) > CANDIDATES_MAX:
         return None
-    former = []
-    for chosen in itertools.product((True, False), repeat=len(doubtful)):
-        done = dict(zip(doubtful, chosen, strict=True))
-        stay, move = _former_columns(
-            shape, [each for i, each in enumerate(alterations) if done.get(i, True)], flavor
+    previous = []
+    for chosen in itertools.product((True, False), repeat=len(optional)):
+        done = dict(zip(optional, chosen, strict=True))
+        stay, move = _previous_columns(
+            schema, [each for i, each in enumerate(alterations) if done.get(i, True)], flavor
         )
         # A change that was not carried out did not find its column.
         lacked = {
@@ -333,19 +339,19 @@ def _candidates(
             if isinstance(each, ChangeColumn) and not done.get(i, True)
         }
         if lacked.isdisjoint(column.name.casefold() for column in (*stay, *move)):
-            former.append((stay, move))
-    count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in former)
+            previous.append((stay, move))
+    count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in previous)
     if count > CANDIDATES_MAX:
         return None
-    return itertools.chain.from_iterable(itertools.starmap(_interleaved, former))
+    return itertools.chain.from_iterable(itertools.starmap(_interleaved, previous))
 
 
-def _former_columns(
-    shape: Shape, alterations: Sequence[Alteration], flavor: Flavor
-) -> tuple[tuple[ShapeColumn, ...], list[ShapeColumn]]:
+def _previous_columns(
+    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
+) -> tuple[tuple[PartialColumn, ...], list[PartialColumn]]:
     """Return the columns before, where every one of the alterations was carried out.
 
-    Those that stay stand in their order, the others stood anywhere.
+    Those that stay keep their order, the others may have been at any position.
     """
     added = {each.name.casefold() for each in alterations if isinstance(each, AddColumn)}
     changed = {
@@ -360,26 +366,26 @@ def _former_columns(
         if isinstance(each, AddPrimaryKey)
         for name, _ in each.columns
     }
-    stay: list[ShapeColumn] = []
-    move: list[ShapeColumn] = []
-    for column in _without_defaults(shape.columns, alterations):
+    stay: list[PartialColumn] = []
+    move: list[PartialColumn] = []
+    for column in _without_defaults(schema.columns, alterations):
         name = column.name.casefold()
         if name in added:
             continue
-        former = _converted(column, None) if converted else column
+        previous = _converted(column, None) if converted else column
         if name in keyed:  # it became NOT NULL
-            former = former._replace(facts=replace(former.facts, nullable=None, default=None))
+            previous = previous._replace(facts=replace(previous.facts, nullable=None, default=None))
         change = changed.get(name)
         if isinstance(change, RenameColumn):
-            former = former._replace(name=change.old)
+            previous = previous._replace(name=change.old)
         elif change is not None:
-            former = ShapeColumn(change.old, perhaps_key=former.perhaps_key)
+            previous = PartialColumn(change.old, perhaps_key=previous.perhaps_key)
         moved = isinstance(change, ChangeColumn) and change.after is not None
-        (move if moved else stay).append(former)
+        (move if moved else stay).append(previous)
     # MariaDB drops no column that is part of a key of several.
     perhaps_key = flavor is Flavor.MYSQL
     move += [
-        ShapeColumn(each.name, perhaps_key=perhaps_key)
+        PartialColumn(each.name, perhaps_key=perhaps_key)
         for each in alterations
         if isinstance(each, DropColumn)
     ]
@@ -387,9 +393,9 @@ def _former_columns(
 
 
 def _interleaved(
-    stay: tuple[ShapeColumn, ...], move: Sequence[ShapeColumn]
-) -> Iterator[tuple[ShapeColumn, ...]]:
-    """Yield the columns that stay in their order, the others in every place."""
+    stay: tuple[PartialColumn, ...], move: Sequence[PartialColumn]
+) -> Iterator[tuple[PartialColumn, ...]]:
+    """Yield the columns that stay in their order, the others at every position."""
     if not move:
         yield stay
         return
@@ -398,18 +404,18 @@ def _interleaved(
             yield (*columns[:at], move[0], *columns[at:])
 
 
-def _key_before(shape: Shape, alterations: Sequence[Alteration]) -> Key | None:
-    key = shape.key
+def _key_before(schema: PartialSchema, alterations: Sequence[Alteration]) -> Key | None:
+    key = schema.key
     made = any(isinstance(each, AddPrimaryKey) for each in alterations)
     dropped = any(isinstance(each, DropPrimaryKey) for each in alterations)
     if key is None or dropped:
         return None
     lost = any(isinstance(each, DropColumn) for each in alterations)
     if made:
-        # There was none before: did a unique one stand in for it?
+        # There was none before: was a unique one used in its place?
         others = key.others or _touches_indexes(alterations) or lost
         return None if others else Key((), primary=False, others=False)
-    columns = tuple((_former(name, alterations), prefix) for name, prefix in key.columns)
+    columns = tuple((_previous_name(name, alterations), prefix) for name, prefix in key.columns)
     if key.primary:
         return replace(key, columns=columns, others=True)
     unknown = _touches_indexes(alterations) or lost
@@ -419,7 +425,7 @@ def _key_before(shape: Shape, alterations: Sequence[Alteration]) -> Key | None:
     return replace(key, columns=columns)
 
 
-def _former(name: str, alterations: Sequence[Alteration]) -> str:
+def _previous_name(name: str, alterations: Sequence[Alteration]) -> str:
     for each in alterations:
         if isinstance(each, ChangeColumn | RenameColumn) and same(each.name, name):
             return each.old

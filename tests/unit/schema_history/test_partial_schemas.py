@@ -1,4 +1,4 @@
-"""Shapes: what a plain model of ALTER TABLE makes of a table is made, and undone."""
+"""Partial schemas: ALTER TABLE changes them as a plain model does, and is reversed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.schema_history.facts import Facts, facts_of
-from airflow_provider_binlog.schema_history.shapes import (
+from airflow_provider_binlog.schema_history.partial_schemas import (
     CANDIDATES_MAX,
     Key,
-    Shape,
-    ShapeColumn,
+    PartialColumn,
+    PartialSchema,
     alter,
-    pasts,
+    reverse,
 )
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
@@ -39,8 +39,8 @@ NO_KEY = Key((), primary=False, others=False)
 ID = Key((("id", 0),), primary=True, others=False)
 
 
-def shape(names: str, key: Key | None = NO_KEY) -> Shape:
-    return Shape(tuple(ShapeColumn(each) for each in names.split()), key)
+def schema(names: str, key: Key | None = NO_KEY) -> PartialSchema:
+    return PartialSchema(tuple(PartialColumn(each) for each in names.split()), key)
 
 
 def add(name: str, after: str | None = None, *, optional: bool = False) -> AddColumn:
@@ -79,15 +79,15 @@ TRIED: list[tuple[list[Alteration], str]] = [
 def test_columns_stand_where_the_server_puts_them(
     alterations: list[Alteration], names: str
 ) -> None:
-    before = shape("a b c d")
+    before = schema("a b c d")
 
     after = alter(before, alterations)
 
     assert after is not None
     assert after.names == tuple(names.split())
-    undone = pasts(after, alterations, Flavor.MARIADB)
-    assert undone is not None
-    assert before.names in [each.names for each in undone]
+    found = reverse(after, alterations, Flavor.MARIADB)
+    assert found is not None
+    assert before.names in [each.names for each in found]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_columns_stand_where_the_server_puts_them(
     ],
 )
 def test_what_the_server_would_refuse_is_not_known(alterations: list[Alteration]) -> None:
-    assert alter(shape("a b"), alterations) is None
+    assert alter(schema("a b"), alterations) is None
 
 
 # ------------------------------------------------------------------- against a plain model
@@ -126,9 +126,9 @@ def histories(draw: st.DrawFn) -> tuple[list[str], list[list[Alteration]], list[
             continue
         one = draw(st.sampled_from(names))
         if kind == "add":
-            place = draw(st.sampled_from([None, FIRST, *names]))
-            statements.append([add(free[0], place)])
-            names.insert(_index(names, place), free[0])
+            after_name = draw(st.sampled_from([None, FIRST, *names]))
+            statements.append([add(free[0], after_name)])
+            names.insert(_index(names, after_name), free[0])
         elif kind == "drop":
             statements.append([DropColumn(one)])
             names.remove(one)
@@ -141,21 +141,23 @@ def histories(draw: st.DrawFn) -> tuple[list[str], list[list[Alteration]], list[
             i, j = names.index(one), names.index(other)
             names[i], names[j] = names[j], names[i]
         else:
-            place = draw(st.sampled_from([None, FIRST, *(each for each in names if each != one)]))
-            statements.append([change(one, free[0], place)])
-            if place is None:
+            after_name = draw(
+                st.sampled_from([None, FIRST, *(each for each in names if each != one)])
+            )
+            statements.append([change(one, free[0], after_name)])
+            if after_name is None:
                 names[names.index(one)] = free[0]
             else:
                 names.remove(one)
-                names.insert(_index(names, place), free[0])
+                names.insert(_index(names, after_name), free[0])
         stages.append(names)
     return stages[0], statements, stages
 
 
-def _index(names: list[str], place: str | None) -> int:
-    if place is None:
+def _index(names: list[str], after_name: str | None) -> int:
+    if after_name is None:
         return len(names)
-    return 0 if place == FIRST else names.index(place) + 1
+    return 0 if after_name == FIRST else names.index(after_name) + 1
 
 
 @given(histories())
@@ -163,22 +165,22 @@ def test_any_history_is_followed_forwards_and_backwards(
     history: tuple[list[str], list[list[Alteration]], list[list[str]]],
 ) -> None:
     names, statements, stages = history
-    at: Shape | None = shape(" ".join(names))
+    at: PartialSchema | None = schema(" ".join(names))
     for statement, expected in zip(statements, stages[1:], strict=True):
         assert at is not None
         at = alter(at, statement)
         assert at is not None
         assert at.names == tuple(expected)
 
-    candidates = [shape(" ".join(stages[-1]))]
+    candidates = [schema(" ".join(stages[-1]))]
     for statement, expected in zip(statements[::-1], stages[-2::-1], strict=True):
-        found = [pasts(each, statement, Flavor.MYSQL) for each in candidates]
+        found = [reverse(each, statement, Flavor.MYSQL) for each in candidates]
         candidates = [past for each in found for past in each or []]
         # What it was is among them, spelt as the statements spell it.
         assert "".join(expected) in {"".join(each.names).casefold() for each in candidates}
 
 
-def _loses_its_place(alteration: Alteration) -> bool:
+def _loses_its_order(alteration: Alteration) -> bool:
     moved = isinstance(alteration, ChangeColumn) and alteration.after is not None
     return moved or isinstance(alteration, DropColumn)
 
@@ -189,81 +191,87 @@ def test_without_moves_and_drops_there_is_one_past(
 ) -> None:
     _, statements, stages = history
     for statement, before, after in zip(statements, stages, stages[1:], strict=False):
-        if any(map(_loses_its_place, statement)):
+        if any(map(_loses_its_order, statement)):
             continue
 
-        (past,) = pasts(shape(" ".join(after)), statement, Flavor.MYSQL) or []
+        (past,) = reverse(schema(" ".join(after)), statement, Flavor.MYSQL) or []
 
         assert [each.casefold() for each in past.names] == before
 
 
 def test_a_dropped_column_may_have_stood_anywhere() -> None:
-    found = pasts(shape("a b"), [DropColumn("x")], Flavor.MARIADB)
+    found = reverse(schema("a b"), [DropColumn("x")], Flavor.MARIADB)
 
     assert found is not None
     assert {each.names for each in found} == {("x", "a", "b"), ("a", "x", "b"), ("a", "b", "x")}
 
 
 def test_a_column_that_may_have_been_there_makes_two_pasts() -> None:
-    found = pasts(shape("a b"), [add("b", optional=True)], Flavor.MARIADB)
+    found = reverse(schema("a b"), [add("b", optional=True)], Flavor.MARIADB)
 
     assert found is not None
     assert {each.names for each in found} == {("a",), ("a", "b")}
 
 
 def test_what_cannot_have_led_there_has_no_past() -> None:
-    assert pasts(shape("a b"), [add("x")], Flavor.MYSQL) == []
-    assert pasts(shape("a b"), [add("a")], Flavor.MYSQL) == []
+    assert reverse(schema("a b"), [add("x")], Flavor.MYSQL) == []
+    assert reverse(schema("a b"), [add("a")], Flavor.MYSQL) == []
 
 
 def test_too_many_pasts_are_none() -> None:
-    wide = shape(" ".join(f"c{number}" for number in range(100)))
+    wide = schema(" ".join(f"c{number}" for number in range(100)))
     drops = [DropColumn(name) for name in "xyz"]
 
     assert CANDIDATES_MAX < 101 * 102
-    assert pasts(wide, drops, Flavor.MYSQL) is None
-    assert pasts(wide, [Opaque("?")], Flavor.MYSQL) is None
+    assert reverse(wide, drops, Flavor.MYSQL) is None
+    assert reverse(wide, [Opaque("?")], Flavor.MYSQL) is None
 
 
 def test_too_many_pasts_are_not_even_looked_at() -> None:
     drops = [DropColumn(f"x{number}") for number in range(3000)]
-    wide = shape(" ".join(f"c{number}" for number in range(900)))
+    wide = schema(" ".join(f"c{number}" for number in range(900)))
     moves = [change(f"c{number}", f"c{number}", FIRST) for number in range(900)]
     optional = [ChangeColumn(each.old, each.name, Definition(), optional=True) for each in moves]
 
-    assert pasts(shape("a b"), drops, Flavor.MYSQL) is None
-    assert pasts(wide, moves, Flavor.MYSQL) is None
-    assert pasts(wide, optional, Flavor.MARIADB) is None
+    assert reverse(schema("a b"), drops, Flavor.MYSQL) is None
+    assert reverse(wide, moves, Flavor.MYSQL) is None
+    assert reverse(wide, optional, Flavor.MARIADB) is None
 
 
 def test_a_change_that_found_its_column_was_carried_out() -> None:
     uuid = Definition(SqlType("uuid"))
-    after = Shape((ShapeColumn("a"), ShapeColumn("b", facts_of(uuid))), NO_KEY)
+    after = PartialSchema((PartialColumn("a"), PartialColumn("b", facts_of(uuid))), NO_KEY)
     modify = ChangeColumn("b", "b", uuid, optional=True)
 
-    (past,) = pasts(after, [modify], Flavor.MARIADB) or []
+    (past,) = reverse(after, [modify], Flavor.MARIADB) or []
 
-    assert past.columns == (ShapeColumn("a"), ShapeColumn("b"))
+    assert past.columns == (PartialColumn("a"), PartialColumn("b"))
 
 
 def test_facts_stay_with_their_columns_and_go_with_changes() -> None:
     known = Facts(data_type="int", unsigned=True)
-    columns = (ShapeColumn("a", known), ShapeColumn("b", known), ShapeColumn("c", known))
-    after = Shape(columns, NO_KEY)
+    columns = (PartialColumn("a", known), PartialColumn("b", known), PartialColumn("c", known))
+    after = PartialSchema(columns, NO_KEY)
 
-    (past,) = pasts(after, [RenameColumn("x", "a"), change("y", "b")], Flavor.MYSQL) or []
+    (past,) = reverse(after, [RenameColumn("x", "a"), change("y", "b")], Flavor.MYSQL) or []
 
-    assert past.columns == (ShapeColumn("x", known), ShapeColumn("y"), ShapeColumn("c", known))
+    assert past.columns == (
+        PartialColumn("x", known),
+        PartialColumn("y"),
+        PartialColumn("c", known),
+    )
 
 
 def test_another_character_set() -> None:
-    latin1, labelled = Facts("text", charset="latin1"), Facts("enum", charset="latin1")
+    latin1, with_values = Facts("text", charset="latin1"), Facts("enum", charset="latin1")
     number, octets = Facts("int", unsigned=True), Facts("blob", charset="binary")
-    before = Shape(tuple(map(ShapeColumn, "abcd", (latin1, labelled, number, octets))), NO_KEY)
+    before = PartialSchema(
+        tuple(map(PartialColumn, "abcd", (latin1, with_values, number, octets))), NO_KEY
+    )
     statement = [ConvertCharset("utf8mb4")]
 
     after = alter(before, statement)
-    (past,) = pasts(before, statement, Flavor.MYSQL) or []
+    (past,) = reverse(before, statement, Flavor.MYSQL) or []
 
     assert after is not None
     assert [each.facts.charset for each in after.columns] == ["utf8mb4", "utf8mb4", None, "binary"]
@@ -276,13 +284,13 @@ def test_another_character_set() -> None:
     ("visible", "names"),
     [(False, ("my_row_id", "x", "a")), (True, ("x", "my_row_id", "a")), (None, None)],
 )
-def test_the_key_that_mysql_made_up_stays_first(
+def test_the_generated_key_stays_first(
     visible: bool | None,
     names: tuple[str, ...] | None,
 ) -> None:
-    made_up = ShapeColumn("my_row_id", Facts("bigint", visible=visible))
+    generated_key = PartialColumn("my_row_id", Facts("bigint", visible=visible))
 
-    after = alter(Shape((made_up, ShapeColumn("a")), NO_KEY), [add("x", FIRST)])
+    after = alter(PartialSchema((generated_key, PartialColumn("a")), NO_KEY), [add("x", FIRST)])
 
     assert (after.names if after else None) == names
 
@@ -319,7 +327,7 @@ UNIQUE_ID = key("id", primary=False, others=True)
     ],
 )
 def test_the_key_after(before: Key | None, alterations: list[Alteration], after: Key) -> None:
-    found = alter(shape("id a", before), alterations)
+    found = alter(schema("id a", before), alterations)
 
     assert found is not None
     assert found.key == after
@@ -343,7 +351,7 @@ def test_the_key_after(before: Key | None, alterations: list[Alteration], after:
     ],
 )
 def test_the_key_before(after: Key | None, alterations: list[Alteration], before: Key) -> None:
-    found = pasts(shape("id a", after), alterations, Flavor.MARIADB)
+    found = reverse(schema("id a", after), alterations, Flavor.MARIADB)
 
     assert found
     assert {each.key for each in found} == {before}
@@ -354,7 +362,7 @@ def test_mysql_takes_dropped_columns_out_of_keys(
     flavor: Flavor,
     perhaps: bool,
 ) -> None:
-    found = pasts(shape("id", ID), [DropColumn("x")], flavor) or []
+    found = reverse(schema("id", ID), [DropColumn("x")], flavor) or []
 
     assert [{c.name: c.perhaps_key for c in each.columns} for each in found] == [
         {"x": perhaps, "id": False},
@@ -363,11 +371,13 @@ def test_mysql_takes_dropped_columns_out_of_keys(
 
 
 def test_columns_of_a_new_key_may_have_held_null() -> None:
-    known = ShapeColumn("id", Facts("int", nullable=False))
+    known = PartialColumn("id", Facts("int", nullable=False))
     statement = [AddPrimaryKey((("id", 0),))]
 
-    (past,) = pasts(Shape((known,), ID), statement, Flavor.MYSQL) or []
-    after = alter(Shape((ShapeColumn("id", Facts("int", nullable=True)),), NO_KEY), statement)
+    (past,) = reverse(PartialSchema((known,), ID), statement, Flavor.MYSQL) or []
+    after = alter(
+        PartialSchema((PartialColumn("id", Facts("int", nullable=True)),), NO_KEY), statement
+    )
 
     assert past.columns[0].facts.nullable is None
     assert after is not None
@@ -377,17 +387,17 @@ def test_columns_of_a_new_key_may_have_held_null() -> None:
 # ------------------------------------------------------------------- defaults
 
 NULL, SEVEN = Default(None), Default("7")
-DEFAULTED = Shape(
+DEFAULTED = PartialSchema(
     (
-        ShapeColumn("a", Facts(nullable=True, default=NULL)),
-        ShapeColumn("b", Facts(nullable=True, default=SEVEN)),
+        PartialColumn("a", Facts(nullable=True, default=NULL)),
+        PartialColumn("b", Facts(nullable=True, default=SEVEN)),
     ),
     NO_KEY,
 )
 
 
 @pytest.mark.parametrize(
-    ("alterations", "behind", "before"),
+    ("alterations", "after", "before"),
     [
         ([ChangeIndexes()], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
         ([ConvertCharset("latin1")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
@@ -406,18 +416,18 @@ DEFAULTED = Shape(
 )
 def test_a_default_stays_until_a_statement_may_have_changed_it(
     alterations: list[Alteration],
-    behind: dict[str, Default | None] | None,
+    after: dict[str, Default | None] | None,
     before: dict[str, Default | None] | None,
 ) -> None:
-    if behind is not None:
-        assert defaults(alter(DEFAULTED, alterations)) == behind
+    if after is not None:
+        assert defaults(alter(DEFAULTED, alterations)) == after
     if before is not None:
-        found = pasts(DEFAULTED, alterations, Flavor.MYSQL)
+        found = reverse(DEFAULTED, alterations, Flavor.MYSQL)
         assert found is not None
-        (former,) = found
-        assert defaults(former) == before
+        (previous,) = found
+        assert defaults(previous) == before
 
 
-def defaults(shape: Shape | None) -> dict[str, Default | None]:
-    assert shape is not None
-    return {column.name: column.facts.default for column in shape.columns}
+def defaults(schema: PartialSchema | None) -> dict[str, Default | None]:
+    assert schema is not None
+    return {column.name: column.facts.default for column in schema.columns}
