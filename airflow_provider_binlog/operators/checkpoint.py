@@ -25,7 +25,7 @@ class BinlogCheckpointOperator(BaseOperator):
     """Move a source's checkpoint past what was staged.
 
     In a DAG that stages and merges, it follows the merge; if other DAGs merge what one DAG stages,
-    it follows the extract. Neither loses changes: a merge relies on the applied sequence of its own
+    it follows the extract. Neither loses changes: a merge relies on the applied mark of its own
     tables. The task fails if the checkpoint is not where the extract found it, and does nothing if
     it is already past what was staged.
 

@@ -25,6 +25,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     TargetState,
     check_owner,
 )
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import (
@@ -111,9 +112,9 @@ class _Table:
         return sum(part.bytes for part in self.plan.parts) if self.plan is not None else 0
 
     @property
-    def applied(self) -> int:
-        """The applied sequence of the target; 0 if there is none."""
-        return self.state.applied_sequence if self.state is not None else 0
+    def applied(self) -> Mark:
+        """How much of the log the target contains; nothing if there is none."""
+        return self.state.applied if self.state is not None else NOTHING
 
     def fail(self, error: Exception) -> None:
         known = explain(error, table=self.report.table, target=self.target)
@@ -150,7 +151,7 @@ def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
     if options.verify_parts:
         check_digests(spark.newSession(), files, parts)
 
-    applied = Applied(options.source, through, str(newest[-1].stop))
+    applied = Applied(options.source, Mark(through), str(newest[-1].stop))
 
     def merge(table: _Table) -> None:
         if table.plan is not None and table.plan.segments:
@@ -207,13 +208,13 @@ def _survey(
         try:
             state = lake.find_state(session, target)
             if state is not None:
-                # Before its applied sequence is believed.
+                # Before its applied mark is believed.
                 check_owner(target, state, source=options.source, servers=servers, name=name)
             table.state = state
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
         table.report.applied_before = table.report.applied_after = table.applied
-        table.first_needed = progress.first_needed(name, table.applied)
+        table.first_needed = progress.first_needed(name, table.applied.sequence)
         return table
 
     return _in_threads(options.threads, _wanted(log.names(), options.tables), survey)
@@ -285,7 +286,7 @@ def _merge(
     else:
         if commit is not None:
             table.report.status = "merged"
-            table.report.applied_after = work.applied.sequence
+            table.report.applied_after = work.applied.mark
             table.report.rows = asdict(commit)
     table.report.seconds = round(time.monotonic() - begun, 3)
 
@@ -298,7 +299,7 @@ def _advance(
     for table in tables:
         waits = table.plan is not None and table.plan.waits
         settled = table.first_needed - 1 if waits else last.sequence
-        known[table.name] = TableProgress(table.report.applied_after, settled)
+        known[table.name] = TableProgress(table.report.applied_after.sequence, settled)
     return Progress(last.end, progress.servers_through(manifests), known)
 
 

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,7 +22,7 @@ class TableReport:
         table: `database.table` at the source.
         target: The lake table, as SQL names it.
         status: `merged`, `current` (nothing to do), or `failed`.
-        applied_before, applied_after: Applied sequence before and after.
+        applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
         rows: Rows of the target that were inserted, updated and deleted, where the format says.
         seconds: How long it took.
@@ -31,8 +33,8 @@ class TableReport:
     table: str
     target: str
     status: str = "current"
-    applied_before: int = 0
-    applied_after: int = 0
+    applied_before: Mark = NOTHING
+    applied_after: Mark = NOTHING
     changes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int | None] = field(default_factory=dict)
     seconds: float = 0.0

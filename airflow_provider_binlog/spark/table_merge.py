@@ -29,6 +29,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     owner_properties,
     table_property,
 )
+from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 
@@ -145,9 +146,9 @@ def _prepare(merge: _Merge) -> TargetState:
     owner = owner_properties(work.applied.source, work.identity, work.plan.name)
     wanted = owner | key_property(segment.key)
     if work.plan.ended and not segment.is_changelog:
-        # Believed only once the applied sequence is this one.
-        wanted[ENDED] = str(work.applied.sequence)
-    if work.plan.table is not None and (state is None or not state.applied_sequence):
+        # Believed only once the applied mark is this one.
+        wanted[ENDED] = str(work.applied.mark)
+    if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
     if state is None:
         if work.plan.table is not None:
@@ -179,7 +180,7 @@ def _evolve(merge: _Merge, state: TargetState) -> None:
     filled = {id_ for id_, name in segment.fields.items() if name in segment.evolution.filled}
     if filled:
         # Should this merge be killed, the next one knows which columns are not filled in yet.
-        _set_properties(merge, announce_fills(state, filled, work.applied.sequence))
+        _set_properties(merge, announce_fills(state, filled, work.applied.mark.sequence))
     if segment.evolution.changes_columns:
         merge.lake.evolve(merge.session, work.target, state, segment.evolution)
 
@@ -187,8 +188,8 @@ def _evolve(merge: _Merge, state: TargetState) -> None:
 def _state(merge: _Merge) -> TargetState:
     state = merge.work.state
     current = merge.lake.find_state(merge.session, merge.work.target)
-    before = 0 if state is None else state.applied_sequence
-    if current is None or current.applied_sequence != before:
+    before = NOTHING if state is None else state.applied
+    if current is None or current.applied != before:
         raise TargetConflictError(
             "another merge committed to the target meanwhile", target=merge.work.target
         )

@@ -84,11 +84,10 @@ REPLACED = [
     Replaced("unsaid", r"unsaid"),
     Replaced("made-up", r"made[- ]up|makes up"),
     Replaced(
-        "mark, marker",
-        r"markers?|(?:the|an?|its|no|own|that|this|whose) marks?",
+        "marker",
+        r"markers?",
         (
             r"(?:add |strict[- ]|pytest\W+|_)markers?|markers? = \[",  # pytest calls them so.
-            r"(?:quotation|question|exclamation) marks?",  # Punctuation.
             r"</?marker|marker(?:-end|Width|Height)",  # An arrow's tip in SVG.
         ),
     ),

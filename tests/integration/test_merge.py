@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace
 
@@ -65,11 +66,15 @@ def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:
 
     report = quick_workplace.merge(through=3)
     (table,) = report.tables
-    assert (table.status, table.applied_before, table.applied_after) == ("merged", 0, 3)
+    assert (table.status, table.applied_before, table.applied_after) == (
+        "merged",
+        NOTHING,
+        Mark(3),
+    )
     quick_workplace.merge()
 
     quick_workplace.check(orders)
-    assert quick_workplace.state(orders).applied_sequence == 4
+    assert quick_workplace.state(orders).applied == Mark(4)
 
 
 def test_names_may_hold_anything(workplace: Workplace) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
+from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, RowImage
 from tests.unit.spark.workplace import Workplace
 
@@ -445,7 +446,7 @@ def test_truncate_alone_leaves_an_empty_table(workplace: Workplace) -> None:
     workplace.merge()
 
     assert workplace.found(table) == []
-    assert workplace.state(table).applied_sequence == 2
+    assert workplace.state(table).applied == Mark(2)
 
 
 def test_a_dropped_table_is_kept_until_its_name_is_used_again(workplace: Workplace) -> None:

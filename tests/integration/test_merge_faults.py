@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError, StagingError
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import IDENTITY, INT, TEXT, Source, Table
 from tests.unit.spark.workplace import Workplace
 
@@ -79,7 +80,7 @@ def test_of_two_merges_at_once_one_counts(
     merge, both = lake.merge, threading.Barrier(2)
 
     def together(*arguments: Any) -> Commit | None:
-        if arguments[3].applied_sequence < 2:
+        if arguments[3].applied < Mark(2):
             both.wait(timeout=60)
         return merge(*arguments)
 

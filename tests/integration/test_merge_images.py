@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import (
     BIGINT,
     INT,
@@ -131,7 +132,7 @@ def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -
 
     assert "rows that the lake table does not have" in str(failed.error)
     assert "rows=1, key=2, columns=n" in str(failed.error)
-    assert failed.applied_after == 1
+    assert failed.applied_after == Mark(1)
     assert [row["note"] for row in workplace.found(table)] == ["old"]
 
 

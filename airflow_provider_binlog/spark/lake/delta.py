@@ -1,4 +1,4 @@
-"""Delta tables: the applied sequence is a transaction id, which Delta commits and checks."""
+"""Delta tables: the applied mark is a transaction id, which Delta commits and checks."""
 
 # ruff: noqa: SLF001, ARG002  The way to the JVM is `_jvm`; Delta checks without the state.
 
@@ -13,6 +13,7 @@ from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _NEW_TABLE = {
     # Columns can be dropped and renamed, and have any name.
     "delta.columnMapping.mode": "name",
 }
+_STATEMENT_BITS = 21
 _COLUMN_ID = "delta.columnMapping.id"
 
 
@@ -75,7 +77,7 @@ class DeltaLake:
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
             properties=_to_dict(snapshot.metadata().configuration()),
-            applied_sequence=int(applied.get()) if applied.isDefined() else 0,
+            applied=_mark_of(int(applied.get())) if applied.isDefined() else NOTHING,
             files=int(snapshot.numOfFiles()),
             bytes=int(snapshot.sizeInBytes()),
             is_empty=int(snapshot.numOfFiles()) == 0,
@@ -145,11 +147,11 @@ class DeltaLake:
         return Commit()
 
     def _set_applied(self, session: SparkSession, applied: Applied) -> None:
-        note = {"source": applied.source, "sequence": applied.sequence, "stop": applied.stop}
+        note = {"source": applied.source, "applied": str(applied.mark), "stop": applied.stop}
         session.conf.set(_MATERIALIZE, "none")
         session.conf.set(_NOTE, json.dumps(note, ensure_ascii=False))
         session.conf.set(_APPLICATION, self._application)
-        session.conf.set(_VERSION, str(applied.sequence))
+        session.conf.set(_VERSION, str(_version_of(applied.mark)))
         session.conf.set(_RESET, "true")
 
     def _maybe_snapshot(self, session: SparkSession, target: str) -> Any:
@@ -170,6 +172,15 @@ class DeltaLake:
             identifier = parser.parseTableIdentifier(target)
             snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
         return snapshot if snapshot.version() >= 0 else None
+
+
+def _version_of(mark: Mark) -> int:
+    """Return a mark as one number, which grows with it."""
+    return mark.sequence << _STATEMENT_BITS | mark.statements
+
+
+def _mark_of(version: int) -> Mark:
+    return Mark(version >> _STATEMENT_BITS, version & ((1 << _STATEMENT_BITS) - 1))
 
 
 def _to_dict(scala_map: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Iceberg tables: the applied sequence is a property of the snapshot that holds the data.
+"""Iceberg tables: the applied mark is a property of the snapshot that holds the data.
 
 Iceberg does not look at it. That two merges of one range do not both count is up to its conflict
 detection, which needs serializable isolation and a MERGE that may update (an insert-only one is
@@ -19,6 +19,7 @@ from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
+from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
 
-SEQUENCE = "binlog.sequence"
-"""Property of a snapshot: the applied sequence. As a table property a copy, for when the snapshot
+APPLIED = "binlog.applied"
+"""Property of a snapshot: the applied mark. As a table property a copy, for when the snapshot
 expired."""
 
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
@@ -94,7 +95,7 @@ class IcebergLake:
             columns={field.name: field.dataType.simpleString() for field in fields},
             column_ids={each.name(): str(each.fieldId()) for each in table.schema().columns()},
             properties=properties,
-            applied_sequence=_applied_sequence(table, properties),
+            applied=_applied_mark(table, properties),
             files=int(summary.get("total-data-files", 0)),
             bytes=int(summary.get("total-files-size", 0)),
             is_empty=snapshot is None or summary.get("total-data-files") == "0",
@@ -154,24 +155,24 @@ class IcebergLake:
         prefix = f"{_SNAPSHOT_PROPERTY}.binlog"
         session.conf.set(f"{prefix}.source", applied.source)
         session.conf.set(f"{prefix}.stop", applied.stop)
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{SEQUENCE}", str(applied.sequence))
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
 
     def _finish(
         self, session: SparkSession, target: str, state: TargetState, applied: Applied
     ) -> Commit:
-        """Check what the commit was built on, and copy the applied sequence to the properties.
+        """Check what the commit was built on, and copy the applied mark to the properties.
 
         Raises:
             TargetConflictError: Another merge came between `state` and the commit. The applied
-                sequence is that of the last snapshot that has one: a retry repeats what is lost.
+                mark is that of the last snapshot that has one: a retry repeats what is lost.
         """
         since = list(_snapshots(_load(session, target), until=state.snapshot))
-        marked = [summary for summary in map(_summary, since) if SEQUENCE in summary]
+        marked = [summary for summary in map(_summary, since) if APPLIED in summary]
         if len(marked) != 1:
             raise TargetConflictError(
                 "another merge committed to the target meanwhile", target=target
             )
-        session.sql(merge_sql.set_properties(target, {SEQUENCE: str(applied.sequence)}))
+        session.sql(merge_sql.set_properties(target, {APPLIED: str(applied.mark)}))
         return Commit(*(_count(marked[0], each) for each in ("inserted", "updated", "deleted")))
 
 
@@ -204,16 +205,16 @@ def _summary(snapshot: Any) -> dict[str, str]:
     return dict(snapshot.summary())
 
 
-def _applied_sequence(table: Any, properties: Mapping[str, str]) -> int:
-    """Return the applied sequence: of the newest snapshot that has one, not the highest one found.
+def _applied_mark(table: Any, properties: Mapping[str, str]) -> Mark:
+    """Return the applied mark: that of the newest snapshot that has one, not the highest one found.
 
     A compaction's snapshot has none. After a rollback the lower one is right.
     """
     for snapshot in _snapshots(table, until=None):
         summary = _summary(snapshot)
-        if SEQUENCE in summary:
-            return int(summary[SEQUENCE])
-    return int(properties.get(SEQUENCE, 0))
+        if APPLIED in summary:
+            return Mark.parse(summary[APPLIED])
+    return Mark.parse(properties.get(APPLIED, "0"))
 
 
 def _count(summary: Mapping[str, str], action: str) -> int | None:

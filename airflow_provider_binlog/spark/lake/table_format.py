@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 SOURCE = "binlog.source"
@@ -39,8 +40,8 @@ being added. The second is the applied sequence from which on rows from before t
 hold its initial default."""
 
 ENDED = "binlog.ended"
-"""Table property: the applied sequence with which the name ceased to stand for a table, by DROP or
-RENAME. It holds only while the applied sequence is still that one."""
+"""Table property: the applied mark with which the name ceased to stand for a table, by DROP or
+RENAME. It holds only while the applied mark is still that one."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class TargetState:
         columns: Name and Spark type of each column, in order.
         column_ids: The format's own id of each column, by name; the name where it has none.
         properties: The table's properties.
-        applied_sequence: Number of the last manifest applied to it; 0 for none.
+        applied: How much of the log it contains.
         files: How many data files it has.
         bytes: Their size.
         is_empty: Whether it certainly has no rows.
@@ -61,7 +62,7 @@ class TargetState:
     columns: dict[str, str]
     column_ids: dict[str, str]
     properties: dict[str, str]
-    applied_sequence: int
+    applied: Mark
     files: int
     bytes: int
     is_empty: bool
@@ -70,7 +71,7 @@ class TargetState:
     @property
     def ended(self) -> bool:
         """Whether its name stands for no table at the source, and its rows are only kept."""
-        return self.properties.get(ENDED) == str(self.applied_sequence)
+        return self.properties.get(ENDED) == str(self.applied)
 
     @property
     def table(self) -> TableId | None:
@@ -99,7 +100,7 @@ class TargetState:
     def unfilled(self) -> frozenset[int]:
         """Fields of columns that rows from before do not hold the initial default of yet."""
         pairs = self.claims.items()
-        return frozenset(field for field, (_, since) in pairs if since > self.applied_sequence)
+        return frozenset(field for field, (_, since) in pairs if since > self.applied.sequence)
 
     def filled_since(self, field: int) -> int:
         """Return from which applied sequence on rows from before a field hold its default."""
@@ -128,16 +129,16 @@ class Commit:
 
 @dataclass(frozen=True)
 class Applied:
-    """What is committed with the data: how far the table is then.
+    """What is committed with the data: how much of the log the table contains then.
 
     Attributes:
         source: Name of the source.
-        sequence: Number of the last manifest applied.
-        stop: Where that manifest's range ends.
+        mark: How much.
+        stop: Where the range ends that the last manifest covers.
     """
 
     source: str
-    sequence: int
+    mark: Mark
     stop: str
 
 

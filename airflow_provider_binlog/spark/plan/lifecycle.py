@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import DropTable, RenameTable
+from airflow_provider_binlog.spark.mark import NOTHING
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName
@@ -35,7 +36,7 @@ class Followed:
 def followed_by(state: TargetState | None) -> Followed | None:
     """Return what a lake table follows; None if it has no rows of a table."""
     # A changelog is that of a name.
-    if state is None or not state.applied_sequence or not state.key:
+    if state is None or state.applied == NOTHING or not state.key:
         return None
     return Followed(None if state.ended else state.table)
 

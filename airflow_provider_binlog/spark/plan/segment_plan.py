@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.schema import RewriteRows, SetKey
+from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
     evolve_by_id,
@@ -65,7 +66,7 @@ class Tables:
     @property
     def is_new(self) -> bool:
         """Whether nothing was committed to the lake table yet."""
-        return self.state is None or not self.state.applied_sequence
+        return self.state is None or self.state.applied == NOTHING
 
 
 def plan_segments(tables: Tables, lifecycle: Lifecycle) -> tuple[Segment, ...]:

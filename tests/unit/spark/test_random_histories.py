@@ -28,6 +28,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     owner_properties,
     table_property,
 )
+from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
 from tests.unit.spark.history import (
     BIGINT,
@@ -127,7 +128,7 @@ class LakeInMemory:
             columns=dict(found.columns),
             column_ids=dict(found.ids),
             properties=dict(found.properties),
-            applied_sequence=found.applied,
+            applied=Mark(found.applied),
             files=len(found.rows),
             bytes=0,
             is_empty=not found.rows,
@@ -140,7 +141,7 @@ class LakeInMemory:
         return Commit() if work.plan.segments else None
 
     def _merge_segment(self, work: TableWork, segment: Segment) -> None:
-        plan, through = work.plan, work.applied.sequence
+        plan, through = work.plan, work.applied.mark.sequence
         self._prepare(work, segment)
         target = self.tables[work.target]
         state = self._state(work)
@@ -171,7 +172,7 @@ class LakeInMemory:
         properties = owner_properties(work.applied.source, work.identity, plan.name)
         properties |= key_property(segment.key)
         if plan.ended:
-            properties[ENDED] = str(work.applied.sequence)
+            properties[ENDED] = str(work.applied.mark)
         if state is None:
             made = self.tables[work.target] = Target({}, properties)
             assert plan.table is not None
@@ -183,7 +184,7 @@ class LakeInMemory:
         target.properties |= properties
         filled = {id_ for id_, name in segment.fields.items() if name in evolution.filled}
         if filled:
-            target.properties |= announce_fills(state, filled, work.applied.sequence)
+            target.properties |= announce_fills(state, filled, work.applied.mark.sequence)
         for statement in alter_statements("x", state.columns, evolution):
             self._maybe_die()
             words = statement.split()[3:]

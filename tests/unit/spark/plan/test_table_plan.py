@@ -28,6 +28,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     TABLE_ID,
     TargetState,
 )
+from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
@@ -69,7 +70,7 @@ def lake(of: Schema, *, ended: str = "") -> TargetState:
             FIELDS: json.dumps({str(each): (f"c{each}", 0) for each in names}),
             ENDED: ended,
         },
-        applied_sequence=3,
+        applied=Mark(3),
         files=1,
         bytes=0,
         is_empty=False,

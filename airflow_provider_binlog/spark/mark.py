@@ -1,0 +1,44 @@
+"""How much of the log a lake table contains: what is committed together with its rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider_binlog.errors import FormatError
+
+_TEXT = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """Every manifest up to `sequence` is applied, and of the next one the first statements.
+
+    Attributes:
+        sequence: Number of the last manifest that is applied as a whole; 0 for none.
+        statements: How many of the statements that the next manifest lists are applied, with all
+            rows before them; 0 where nothing of it is.
+    """
+
+    sequence: int = 0
+    statements: int = 0
+
+    def __str__(self) -> str:
+        """Return `7`, or `7.2` after two statements of manifest 8."""
+        return f"{self.sequence}.{self.statements}" if self.statements else f"{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        """Return the mark that `str` wrote.
+
+        Raises:
+            FormatError: It is none.
+        """
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise FormatError("not an applied mark", text=text)
+        return cls(int(match[1]), int(match[2] or 0))
+
+
+NOTHING = Mark()
+"""Nothing is applied."""
