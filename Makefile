@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python3
 	$$python -c 'import sqlite3, ssl, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 
-# How many files of tests run at once, each process with servers and a Spark of its own.
+# How many tests run at once, each process with servers and a Spark of its own.
 JOBS ?= 2
 
 UNIT = not slow and not spark and not server and not s3
@@ -15,12 +15,15 @@ NEED_PYTHON = test -n '$(PYTHON)' || { \
 	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
 	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
 
+FAULTS = $(addprefix tests/integration/test_,failover.py kill.py merge_faults.py read_timeout.py \
+	rollbacks.py surface_dag.py transport.py)
+
 BIN = .venv/bin
 STAMP = .venv/up-to-date
 
 export TARGET SERVER STORE SERVER_DSN
 
-.PHONY: help venv demo ui test test-unit lint format docs bench soak fuzz clean distclean
+.PHONY: help venv demo ui test test-unit lint format docs bench soak faults fuzz clean distclean
 .DEFAULT_GOAL = help
 
 help: ## What can be made.
@@ -36,7 +39,7 @@ ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
 	@$(BIN)/python -m tests.demo ui
 
 test: $(STAMP) ## Run all tests on real servers, a real S3 server and a real Spark.
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
@@ -62,6 +65,9 @@ bench: $(STAMP) ## Measure speed beside other readers of the binlog.
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
 	@$(BIN)/python -m tests.oracle --changes 1000000
+
+faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow" $(FAULTS)
 
 fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.
 	@$(BIN)/python -m tests.fuzz
