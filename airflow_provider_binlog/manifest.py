@@ -9,22 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.json_form import from_json, stored_as, to_json
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
-from airflow_provider_binlog.schema import (
-    Action,
-    Schema,
-    TableId,
-    TableName,
-    TableState,
-    action_from_json,
-    action_to_json,
-    schema_from_json,
-    schema_to_json,
-)
+from airflow_provider_binlog.schema import Action, Schema, TableId, TableName, TableState
 
 FORMAT = "airflow-provider-binlog/manifest"
 VERSION = 2
@@ -45,6 +36,9 @@ class Part:
         first_row, last_row: Smallest and largest `_row`.
         first_commit, last_commit: Earliest and latest `_commit_ts`, microseconds since 1970 in UTC.
         changes: Rows by change type; types that do not occur are left out.
+        replaced: Values for which another one is staged, counted by column: NULL for a zero date,
+            U+FFFD for an invalid byte sequence; columns without any are left out. No row is
+            identified by such a value.
     """
 
     path: str
@@ -57,6 +51,7 @@ class Part:
     first_commit: int
     last_commit: int
     changes: dict[str, int]
+    replaced: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -200,7 +195,7 @@ class End(NamedTuple):
     stop: Position
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     """One staged range.
 
@@ -210,6 +205,8 @@ class Manifest:
         start: The first change of the range begins here or later.
         stop: The range ends before this position; the next manifest starts here.
         before_images: Which before-images of updates the parts hold.
+        zero_dates, invalid_text: How the range was staged where it has zero dates, invalid dates or
+            invalid byte sequences.
         include, exclude: Globs of `database.table` that say which tables were captured.
         captured_since: Number of the first manifest, of those before it without a gap, that was
             captured with the same globs.
@@ -221,29 +218,26 @@ class Manifest:
         created_at: When the manifest was made, ISO 8601 in UTC.
         created_by: The run that made it.
         prepared: The XA transactions that are prepared before `stop`, and neither committed nor
-            rolled back there; the next range begins with them. None in manifests of releases that
-            did not know.
-        zero_dates, invalid_text: How the range was staged where it has zero dates, invalid dates or
-            invalid byte sequences.
+            rolled back there; the next range begins with them.
     """
 
     sequence: int
-    identity: SourceIdentity
+    identity: SourceIdentity = field(metadata=stored_as("source"))
     start: Position
     stop: Position
     before_images: BeforeImages
+    zero_dates: ZeroDates = ZeroDates.NULL
+    invalid_text: InvalidText = InvalidText.FAIL
     include: tuple[str, ...]
     exclude: tuple[str, ...]
+    captured_since: int = 1
     tables: tuple[TableChanges, ...]
     statements: tuple[Statement, ...]
     events: dict[str, int]
     skipped_events: dict[str, int]
     created_at: str
     created_by: str
-    captured_since: int = 1
-    prepared: tuple[Prepared, ...] | None = None
-    zero_dates: ZeroDates = ZeroDates.NULL
-    invalid_text: InvalidText = InvalidText.FAIL
+    prepared: tuple[Prepared, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -257,28 +251,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the manifest as it is stored: UTF-8 JSON, keys in a fixed order."""
-        value = {
-            "format": FORMAT,
-            "version": VERSION,
-            "sequence": self.sequence,
-            "source": self.identity.to_json(),
-            "start": self.start.to_json(),
-            "stop": self.stop.to_json(),
-            "before_images": self.before_images.value,
-            "zero_dates": self.zero_dates.value,
-            "invalid_text": self.invalid_text.value,
-            "include": list(self.include),
-            "exclude": list(self.exclude),
-            "captured_since": self.captured_since,
-            "tables": [_table_to_json(table) for table in self.tables],
-            "statements": [_statement_to_json(statement) for statement in self.statements],
-            "events": self.events,
-            "skipped_events": self.skipped_events,
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-        }
-        if self.prepared is not None:
-            value["prepared"] = [_prepared_to_json(each) for each in self.prepared]
+        value = {"format": FORMAT, "version": VERSION, **to_json(self)}
         return json.dumps(value, ensure_ascii=False, indent=1).encode()
 
     @classmethod
@@ -290,33 +263,17 @@ class Manifest:
         """
         try:
             value = json.loads(data)
-            if value.get("format") != FORMAT:
-                raise ManifestError("not a manifest", format=value.get("format"))
-            if value.get("version") != VERSION:
+            form = value.pop("format", None)
+            if form != FORMAT:
+                raise ManifestError("not a manifest", format=form)
+            version = value.pop("version", None)
+            if version != VERSION:
                 raise ManifestError(
                     "a manifest of another version: read it with the release that wrote it",
-                    version=value.get("version"),
+                    version=version,
                     known=VERSION,
                 )
-            return cls(
-                sequence=int(value["sequence"]),
-                identity=SourceIdentity.from_json(value["source"]),
-                start=Position.from_json(value["start"]),
-                stop=Position.from_json(value["stop"]),
-                before_images=BeforeImages(value["before_images"]),
-                include=tuple(value["include"]),
-                exclude=tuple(value["exclude"]),
-                captured_since=value["captured_since"],
-                tables=tuple(_table_from_json(table) for table in value["tables"]),
-                statements=tuple(_statement_from_json(each) for each in value["statements"]),
-                events=dict(value["events"]),
-                skipped_events=dict(value["skipped_events"]),
-                created_at=value["created_at"],
-                created_by=value["created_by"],
-                prepared=_prepared_from_json(value.get("prepared")),
-                zero_dates=ZeroDates(value.get("zero_dates", ZeroDates.NULL)),
-                invalid_text=InvalidText(value.get("invalid_text", InvalidText.FAIL)),
-            )
+            return from_json(cls, value)
         except MALFORMED as error:
             raise ManifestError("not a manifest", cause=repr(error)) from error
 
@@ -348,69 +305,4 @@ def check_follows(end: End, following: Manifest) -> None:
         sequence=following.sequence,
         stop=end.stop,
         start=following.start,
-    )
-
-
-def _table_to_json(table: TableChanges) -> dict[str, Any]:
-    return {
-        "id": table.id,
-        "database": table.database,
-        "table": table.table,
-        "dropped": table.dropped,
-        "created": table.created,
-        "schemas": [schema_to_json(schema) for schema in table.schemas],
-        "current": table.current,
-        "last_field_id": table.last_field_id,
-        "logged": table.logged,
-        "changed": table.changed,
-        "images": [list(image) for image in table.images],
-        "parts": [vars(part) for part in table.parts],
-        "unrepresentable": table.unrepresentable,
-        "invalid_text": table.invalid_text,
-    }
-
-
-def _table_from_json(value: dict[str, Any]) -> TableChanges:
-    return TableChanges(
-        id=value["id"],
-        database=value["database"],
-        table=value["table"],
-        dropped=value["dropped"],
-        created=value["created"],
-        schemas=tuple(map(schema_from_json, value["schemas"])),
-        current=value["current"],
-        last_field_id=value["last_field_id"],
-        logged=value["logged"],
-        changed=value["changed"],
-        images=tuple(tuple(image) for image in value["images"]),
-        parts=tuple(Part(**part) for part in value["parts"]),
-        unrepresentable=dict(value["unrepresentable"]),
-        invalid_text=dict(value["invalid_text"]),
-    )
-
-
-def _statement_to_json(statement: Statement) -> dict[str, Any]:
-    return vars(statement) | {"actions": list(map(action_to_json, statement.actions))}
-
-
-def _statement_from_json(value: dict[str, Any]) -> Statement:
-    return Statement(**(value | {"actions": tuple(map(action_from_json, value["actions"]))}))
-
-
-def _prepared_to_json(prepared: Prepared) -> dict[str, Any]:
-    return {**vars(prepared), "tables": [list(table) for table in prepared.tables]}
-
-
-def _prepared_from_json(value: list[dict[str, Any]] | None) -> tuple[Prepared, ...] | None:
-    if value is None:
-        return None
-    return tuple(
-        Prepared(
-            xid=each["xid"],
-            gtid=each["gtid"],
-            file=each["file"],
-            offset=each["offset"],
-            tables=tuple((database, table) for database, table in each["tables"]),
-        )
-        for each in value
     )

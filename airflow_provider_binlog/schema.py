@@ -12,8 +12,10 @@ Values only: no I/O, nothing but the standard library.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from airflow_provider_binlog.json_form import LEFT_OUT, stored_as
 
 TableName: TypeAlias = tuple[str, str]
 """Database and table, as the server has them."""
@@ -56,7 +58,7 @@ class UnknownDefault:
         reason: Why, in words that complete `not known: ...`.
     """
 
-    reason: str
+    reason: str = field(metadata=stored_as("unknown"))
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ class Field:
     arrow_type: str | None
     nullable: bool
     charset: str | None = None
-    initial_default: Default | UnknownDefault | None = None
-    write_default: Default | None = None
-    charset_assumed: bool = False
+    initial_default: Default | UnknownDefault | None = field(default=None, metadata=LEFT_OUT)
+    write_default: Default | None = field(default=None, metadata=LEFT_OUT)
+    charset_assumed: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,9 @@ class Schema:
     key: tuple[int, ...]
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the type of every field is known: it is in the schema of every part."""
-        return all(field.arrow_type is not None for field in self.fields)
-
-    @property
     def key_names(self) -> tuple[str, ...]:
         """The names of the key's columns, in key order."""
-        names = {field.id: field.name for field in self.fields}
+        names = {each.id: each.name for each in self.fields}
         return tuple(names[each] for each in self.key)
 
 
@@ -265,107 +262,3 @@ Action: TypeAlias = (
     | SetKey
     | RewriteRows
 )
-
-_ACTIONS: dict[str, type[Action]] = {
-    each.type: each
-    for each in (
-        CreateTable,
-        DropTable,
-        TruncateTable,
-        RenameTable,
-        AddField,
-        DropField,
-        RenameField,
-        AlterField,
-        SetKey,
-        RewriteRows,
-    )
-}
-# Arrays in JSON, tuples here.
-_PAIRS = ("name", "old", "new", "key")
-
-
-def action_to_json(action: Action) -> dict[str, Any]:
-    """Return plain values that `action_from_json` reads back."""
-    fields = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in vars(action).items()
-    }
-    return {"type": action.type, **fields}
-
-
-def action_from_json(value: dict[str, Any]) -> Action:
-    """Read what `action_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError: It is no action.
-    """
-    fields: dict[str, Any] = {
-        name: tuple(each) if name in _PAIRS and isinstance(each, list) else each
-        for name, each in value.items()
-        if name != "type"
-    }
-    return _ACTIONS[value["type"]](**fields)
-
-
-def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """Return plain values that `schema_from_json` reads back."""
-    return {
-        "id": schema.id,
-        "fields": [_field_to_json(field) for field in schema.fields],
-        "key": list(schema.key),
-    }
-
-
-def schema_from_json(value: dict[str, Any]) -> Schema:
-    """Read what `schema_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError: It is no schema.
-    """
-    fields = tuple(map(_field_from_json, value["fields"]))
-    return Schema(value["id"], fields, tuple(value["key"]))
-
-
-def _field_to_json(field: Field) -> dict[str, Any]:
-    left_out = ("initial_default", "write_default", "charset_assumed")
-    value = {name: each for name, each in vars(field).items() if name not in left_out}
-    if isinstance(field.initial_default, UnknownDefault):
-        value["initial_default"] = {"unknown": field.initial_default.reason}
-    elif field.initial_default is not None:
-        value["initial_default"] = {"value": field.initial_default.value}
-    if field.write_default is not None:
-        value["write_default"] = {"value": field.write_default.value}
-    if field.charset_assumed:
-        value["charset_assumed"] = True
-    return value
-
-
-def _field_from_json(value: dict[str, Any]) -> Field:
-    initial, write = value.get("initial_default"), value.get("write_default")
-    known: Default | UnknownDefault | None = None
-    if initial is not None:
-        unknown = "unknown" in initial
-        known = UnknownDefault(initial["unknown"]) if unknown else Default(initial["value"])
-    defaults = {
-        "initial_default": known,
-        "write_default": None if write is None else Default(write["value"]),
-    }
-    return Field(**(value | defaults))
-
-
-def state_to_json(state: TableState) -> dict[str, Any]:
-    """Return plain values that `state_from_json` reads back."""
-    schema = None if state.schema is None else schema_to_json(state.schema)
-    return vars(state) | {"name": list(state.name), "schema": schema}
-
-
-def state_from_json(value: dict[str, Any]) -> TableState:
-    """Read what `state_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError, ValueError: It is no table.
-    """
-    database, table = value["name"]
-    schema = None if value["schema"] is None else schema_from_json(value["schema"])
-    return TableState(**(value | {"name": (database, table), "schema": schema}))

@@ -7,7 +7,6 @@ one stops.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
@@ -16,8 +15,6 @@ from airflow_provider_binlog.position import is_contiguous
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -71,30 +68,6 @@ class ManifestLog:
         """Return the newest manifest; None if the source has none yet."""
         sequences = self.sequences()
         return self.load(sequences[-1]) if sequences else None
-
-    def after(self, sequence: int) -> Iterator[Manifest]:
-        """Yield the manifests after number `sequence`, in order; each is loaded when it is needed.
-
-        The first one is checked against manifest `sequence` if that still exists.
-
-        Raises:
-            ManifestError: A number is missing, or a manifest does not start where the previous one
-                stops.
-        """
-        sequences = self.sequences()
-        first = bisect_right(sequences, sequence)
-        known = first > 0 and sequences[first - 1] == sequence
-        previous = self.load(sequence) if known else None
-        for expected, number in enumerate(sequences[first:], start=sequence + 1):
-            if number != expected:
-                raise ManifestError(
-                    "a manifest is missing", key=self.key(expected), next=self.key(number)
-                )
-            manifest = self.load(number)
-            if previous is not None:
-                check_follows(previous.end, manifest)
-            yield manifest
-            previous = manifest
 
     def commit(self, manifest: Manifest) -> str:
         """Add a manifest to the log, which makes its parts visible. Return its key.

@@ -13,9 +13,8 @@ import os
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from airflow_provider_binlog.errors import (
@@ -29,52 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class ObjectStore(Protocol):
-    """What the rest of the package requires of a store.
+class ObjectStore:
+    """Whole objects below `root` on any fsspec file system.
 
-    Keys are relative to the store's root and divided by `/`. Every method raises
-    `StoreUnavailableError` if trying again may help, and `StagingError` if it cannot.
-    """
-
-    def read(self, key: str) -> bytes:
-        """Return the object.
-
-        Raises:
-            ObjectMissingError: Nothing is stored under the key.
-        """
-
-    def write(self, key: str, data: bytes) -> None:
-        """Store `data`; an object under the key is replaced."""
-
-    def create(self, key: str, data: bytes) -> None:
-        """Store `data` if the key does not exist yet.
-
-        Raises:
-            ConflictError: The key exists; its object is unchanged.
-        """
-
-    def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders directly below `folder` in which objects lie, sorted.
-
-        Empty if there is none. Never from a cache. An empty folder may be among them.
-        """
-
-    def list(self, folder: str) -> list[str]:
-        """Return the names of the objects directly below `folder`, sorted.
-
-        Names without the folder; empty if the folder does not exist. Never from a cache.
-        """
-
-    def size(self, key: str) -> int:
-        """Return the object's size in bytes.
-
-        Raises:
-            ObjectMissingError: Nothing is stored under the key.
-        """
-
-
-class FsspecStore:
-    """An `ObjectStore` below `root` on any fsspec file system.
+    Keys are relative to the root and divided by `/`. Every method raises `StoreUnavailableError` if
+    trying again may help, and `StagingError` if it cannot.
 
     `create` is atomic on local files, on S3, Google Cloud Storage and Azure, and in memory. On
     other file systems fsspec checks first and then writes, which leaves a window for a race.
@@ -86,12 +44,16 @@ class FsspecStore:
         self._local = isinstance(fs, LocalFileSystem)
 
     def read(self, key: str) -> bytes:
-        """Return the object; see `ObjectStore`."""
+        """Return the object.
+
+        Raises:
+            ObjectMissingError: Nothing is stored under the key.
+        """
         with translated(key):
             return bytes(self._fs.cat_file(self._path(key)))
 
     def write(self, key: str, data: bytes) -> None:
-        """Store `data`; see `ObjectStore`."""
+        """Store `data`; an object under the key is replaced."""
         with translated(key), _of_an_existing_store(key):
             if self._local:
                 _replace(self._path(key), data)
@@ -99,7 +61,11 @@ class FsspecStore:
                 self._fs.pipe_file(self._path(key), data)
 
     def create(self, key: str, data: bytes) -> None:
-        """Store `data` if the key does not exist yet; see `ObjectStore`."""
+        """Store `data` if the key does not exist yet.
+
+        Raises:
+            ConflictError: The key exists; its object is unchanged.
+        """
         with translated(key), _of_an_existing_store(key):
             try:
                 if self._local:
@@ -110,7 +76,10 @@ class FsspecStore:
                 raise ConflictError("another writer created this key first", key=key) from error
 
     def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders directly below `folder`; see `ObjectStore`."""
+        """Return the names of the folders directly below `folder` in which objects lie, sorted.
+
+        Empty if there is none. Never from a cache. An empty folder may be among them.
+        """
         return self._names(folder, "directory")
 
     def _names(self, folder: str, kind: str) -> list[str]:
@@ -126,11 +95,18 @@ class FsspecStore:
         return sorted(name for name in names if not name.startswith("."))
 
     def list(self, folder: str) -> list[str]:
-        """Return the names of the objects directly below `folder`; see `ObjectStore`."""
+        """Return the names of the objects directly below `folder`, sorted.
+
+        Names without the folder; empty if the folder does not exist. Never from a cache.
+        """
         return self._names(folder, "file")
 
     def size(self, key: str) -> int:
-        """Return the object's size in bytes; see `ObjectStore`."""
+        """Return the object's size in bytes.
+
+        Raises:
+            ObjectMissingError: Nothing is stored under the key.
+        """
         path = self._path(key)
         with translated(key):
             self._fs.invalidate_cache(path)
@@ -141,21 +117,6 @@ class FsspecStore:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
-
-
-def open_store(uri: str, **options: Any) -> FsspecStore:
-    """Return the store below `uri`, for instance `file:///data/staging` or `s3://lake/staging`.
-
-    `options` are passed to the fsspec file system.
-
-    Raises:
-        StagingError: No file system is known for the URI's scheme, or its package is missing.
-    """
-    try:
-        fs, root = fsspec.core.url_to_fs(uri, **options)
-    except (ImportError, ValueError) as error:
-        raise StagingError(f"cannot reach the store: {error}", uri=uri) from error
-    return FsspecStore(fs, root)
 
 
 def _replace(path: str, data: bytes) -> None:

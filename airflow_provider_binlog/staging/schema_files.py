@@ -15,20 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
-from airflow_provider_binlog.schema import (
-    CreateTable,
-    DropTable,
-    RenameTable,
-    state_from_json,
-    state_to_json,
-)
+from airflow_provider_binlog.json_form import from_json, to_json
+from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TableState
 from airflow_provider_binlog.staging.paths import manifest_name, maybe_sequence, schema_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import TableName, TableState
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 FORMAT = "airflow-provider-binlog/schema"
@@ -57,7 +52,7 @@ class SchemaFile(NamedTuple):
             "version": VERSION,
             "sequence": self.sequence,
             "name": list(self.name),
-            "state": None if self.state is None else state_to_json(self.state),
+            "state": to_json(self.state),
         }
         return json.dumps(value, ensure_ascii=False, indent=1).encode()
 
@@ -77,7 +72,7 @@ class SchemaFile(NamedTuple):
                     version=value.get("version"),
                 )
             database, table = value["name"]
-            state = None if value["state"] is None else state_from_json(value["state"])
+            state = None if value["state"] is None else from_json(TableState, value["state"])
             return cls(int(value["sequence"]), (database, table), state)
         except MALFORMED as error:
             raise ManifestError("not a schema file", cause=repr(error)) from error

@@ -11,7 +11,9 @@ from airflow_provider_binlog.errors import ConflictError, ManifestError, StoreUn
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from tests.support.staged import manifests_after
+from tests.support.stores import open_store
 from tests.unit.staging.manifests import IDENTITY, manifest, position
 
 if TYPE_CHECKING:
@@ -22,13 +24,13 @@ MARIADB = dataclasses.replace(IDENTITY, flavor=Flavor.MARIADB)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FsspecStore:
+def store(tmp_path: Path) -> ObjectStore:
     """A store on files."""
     return open_store(f"file://{tmp_path}")
 
 
 @pytest.fixture
-def log(store: FsspecStore) -> ManifestLog:
+def log(store: ObjectStore) -> ManifestLog:
     """The empty log of a source."""
     return ManifestLog(store, "shop")
 
@@ -44,7 +46,7 @@ def commit_manifests(log: ManifestLog, count: int) -> list[Manifest]:
 def test_an_empty_log(log: ManifestLog) -> None:
     assert log.latest() is None
     assert log.sequences() == []
-    assert list(log.after(0)) == []
+    assert list(manifests_after(log, 0)) == []
 
 
 def test_committed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
@@ -53,17 +55,17 @@ def test_committed_manifests_are_read_back_in_order(log: ManifestLog) -> None:
     assert log.sequences() == [1, 2, 3]
     assert log.latest() == manifests[2]
     assert log.load(2) == manifests[1]
-    assert list(log.after(0)) == manifests
-    assert list(log.after(2)) == manifests[2:]
-    assert list(log.after(3)) == []
+    assert list(manifests_after(log, 0)) == manifests
+    assert list(manifests_after(log, 2)) == manifests[2:]
+    assert list(manifests_after(log, 3)) == []
 
 
-def test_the_key_is_the_sequence_number(log: ManifestLog, store: FsspecStore) -> None:
+def test_the_key_is_the_sequence_number(log: ManifestLog, store: ObjectStore) -> None:
     assert log.commit(manifest(1)) == "shop/manifests/0000000000000001.json"
     assert Manifest.decode(store.read("shop/manifests/0000000000000001.json")) == manifest(1)
 
 
-def test_other_files_in_the_folder_are_ignored(log: ManifestLog, store: FsspecStore) -> None:
+def test_other_files_in_the_folder_are_ignored(log: ManifestLog, store: ObjectStore) -> None:
     commit_manifests(log, 1)
     store.write("shop/manifests/_SUCCESS", b"")
     store.write("shop/manifests/zzz.json", b"")
@@ -140,7 +142,7 @@ def test_a_promoted_replica_continues_at_the_same_gtids(log: ManifestLog) -> Non
 
     log.commit(there)
 
-    assert list(log.after(0)) == [manifest(1), there]
+    assert list(manifests_after(log, 0)) == [manifest(1), there]
     assert log.reuse(2, IDENTITY, position(1)) == there
     assert log.reuse(2, OTHER, start) == there
 
@@ -151,46 +153,46 @@ def test_positions_are_compared_by_coordinates(log: ManifestLog) -> None:
     log.commit(dataclasses.replace(manifest(2), start=Position("binlog.000001", 1004, None)))
 
 
-def test_after_refuses_a_missing_number(log: ManifestLog, tmp_path: Path) -> None:
+def test_a_missing_number_is_refused(log: ManifestLog, tmp_path: Path) -> None:
     commit_manifests(log, 4)
     (tmp_path / log.key(3)).unlink()
 
-    following = log.after(1)
+    following = manifests_after(log, 1)
     assert next(following) == manifest(2)
     with pytest.raises(ManifestError, match=r"missing.*0000000000000003\.json"):
         next(following)
     with pytest.raises(ManifestError, match="missing"):
-        next(log.after(2))
+        next(manifests_after(log, 2))
 
 
-def test_after_refuses_a_break(log: ManifestLog, store: FsspecStore) -> None:
+def test_a_break_is_refused(log: ManifestLog, store: ObjectStore) -> None:
     commit_manifests(log, 2)
     broken = dataclasses.replace(manifest(3), start=position(1))
     store.write(log.key(3), broken.encode())
 
     with pytest.raises(ManifestError, match="start where"):
-        list(log.after(0))
+        list(manifests_after(log, 0))
     with pytest.raises(ManifestError, match="start where"):
-        list(log.after(2))
+        list(manifests_after(log, 2))
 
 
-def test_after_tolerates_manifests_that_retention_deleted(log: ManifestLog, tmp_path: Path) -> None:
+def test_manifests_that_retention_deleted_are_not_needed(log: ManifestLog, tmp_path: Path) -> None:
     commit_manifests(log, 3)
     (tmp_path / log.key(1)).unlink()
     (tmp_path / log.key(2)).unlink()
 
-    assert list(log.after(2)) == [manifest(3)]
+    assert list(manifests_after(log, 2)) == [manifest(3)]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"format": "x"}', b"\xff\x00"])
-def test_an_unreadable_manifest_is_named(log: ManifestLog, store: FsspecStore, data: bytes) -> None:
+def test_an_unreadable_manifest_is_named(log: ManifestLog, store: ObjectStore, data: bytes) -> None:
     store.write(log.key(1), data)
 
     with pytest.raises(ManifestError, match=r"key=shop/manifests/0000000000000001\.json"):
         log.load(1)
 
 
-def test_a_manifest_under_the_wrong_key_is_refused(log: ManifestLog, store: FsspecStore) -> None:
+def test_a_manifest_under_the_wrong_key_is_refused(log: ManifestLog, store: ObjectStore) -> None:
     store.write(log.key(1), manifest(2).encode())
 
     with pytest.raises(ManifestError, match="wrong key"):

@@ -1,4 +1,4 @@
-"""FsspecStore on local files and in memory, and what it makes of failures."""
+"""ObjectStore on local files and in memory, and what it makes of failures."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from uuid import uuid4
 import fsspec
 import pytest
 
-from airflow_provider_binlog.errors import BinlogError, StagingError, StoreUnavailableError
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ConfigurationError,
+    StagingError,
+    StoreUnavailableError,
+)
+from airflow_provider_binlog.sources.binlog_files import reach_plainly
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.contract.object_store import ObjectStoreCases
+from tests.support.stores import open_store
 
 
 class TestLocalFiles(ObjectStoreCases):
     """The contract, on files."""
 
     @pytest.fixture
-    def store(self, tmp_path: Path) -> FsspecStore:
+    def store(self, tmp_path: Path) -> ObjectStore:
         return open_store(f"file://{tmp_path}/root")
 
 
@@ -28,12 +35,12 @@ class TestMemory(ObjectStoreCases):
     """The contract, in memory."""
 
     @pytest.fixture
-    def store(self) -> FsspecStore:
+    def store(self) -> ObjectStore:
         return open_store(f"memory://{uuid4().hex}/root")
 
 
 def test_a_trailing_slash_of_the_root_does_not_matter(tmp_path: Path) -> None:
-    FsspecStore(fsspec.filesystem("file"), f"{tmp_path}/").write("key", b"x")
+    ObjectStore(fsspec.filesystem("file"), f"{tmp_path}/").write("key", b"x")
 
     assert (tmp_path / "key").read_bytes() == b"x"
 
@@ -116,7 +123,7 @@ def test_failures_are_classified(
 
             return fail
 
-    store = FsspecStore(Failing(), "bucket/root")
+    store = ObjectStore(Failing(), "bucket/root")
     arguments = (b"data",) if method in {"write", "create"} else ()
 
     with pytest.raises(StagingError, match="key=m/1") as caught:
@@ -132,15 +139,15 @@ def test_a_write_without_a_bucket_names_the_bucket(method: str) -> None:
             raise FileNotFoundError("The specified bucket does not exist")
 
     with pytest.raises(StagingError, match=r"bucket does not exist.*key=m/1"):
-        getattr(FsspecStore(Bucketless(), "bucket/root"), method)("m/1", b"")
+        getattr(ObjectStore(Bucketless(), "bucket/root"), method)("m/1", b"")
 
 
 def test_a_mistake_in_a_program_is_not_a_failure_of_the_store() -> None:
     with pytest.raises(AttributeError):
-        FsspecStore(None, "root").read("key")
+        ObjectStore(None, "root").read("key")
 
 
 @pytest.mark.parametrize("uri", ["nosuch://bucket/x", "gs://bucket/x"])
 def test_an_unknown_scheme_or_a_missing_package_is_named(uri: str) -> None:
-    with pytest.raises(StagingError, match=f"uri={uri}"):
-        open_store(uri)
+    with pytest.raises(ConfigurationError, match=f"location={uri}"):
+        reach_plainly(uri)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import StoreUnavailableError
 from airflow_provider_binlog.schema import Field, Schema
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.part_writer import encode_part, write_part
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,9 +20,10 @@ from airflow_provider_binlog.schema import (
     TableState,
     UnknownDefault,
 )
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import part_path, schema_folder
 from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles, files_of
+from tests.support.stores import open_store
 from tests.unit.staging.manifests import manifest
 
 T, U = ("shop", "t"), ("shop", "u")
@@ -35,7 +36,7 @@ STATE = TableState("0" * 16, T, 3, Schema(2, FIELDS, (1,)), 5, 1)
 
 
 @pytest.fixture
-def store(tmp_path: object) -> FsspecStore:
+def store(tmp_path: object) -> ObjectStore:
     return open_store(f"file://{tmp_path}")
 
 
@@ -86,7 +87,7 @@ def test_cut_anywhere_is_refused() -> None:
             SchemaFile.decode(data[:size])
 
 
-def test_the_newest_file_below_a_number_is_found(store: FsspecStore) -> None:
+def test_the_newest_file_below_a_number_is_found(store: ObjectStore) -> None:
     files = SchemaFiles(store, "shop")
     for sequence in (3, 10):
         files.publish(after(sequence, table(replace(STATE, last_field_id=sequence))))
@@ -99,7 +100,7 @@ def test_the_newest_file_below_a_number_is_found(store: FsspecStore) -> None:
     assert files.find(U, before=99) is None
 
 
-def test_publishing_again_changes_nothing(store: FsspecStore) -> None:
+def test_publishing_again_changes_nothing(store: ObjectStore) -> None:
     files, committed = SchemaFiles(store, "shop"), after(3, table(STATE))
     files.publish(committed)
     folder = schema_folder("shop", *T)
@@ -136,7 +137,7 @@ def test_of_a_name_that_was_dropped_and_created_again_the_last_table_is_written(
     ]
 
 
-def test_all_tables_of_a_database_are_found(store: FsspecStore) -> None:
+def test_all_tables_of_a_database_are_found(store: ObjectStore) -> None:
     files = SchemaFiles(store, "shop")
     files.publish(after(3, table(STATE), table(replace(STATE, name=("crm", "x")))))
     files.publish(after(4, actions=(DropTable(STATE.id, T), CreateTable("1" * 16, U))))
@@ -147,7 +148,7 @@ def test_all_tables_of_a_database_are_found(store: FsspecStore) -> None:
     assert list(files.find_all("nothing", before=5)) == []
 
 
-def test_names_may_be_anything(store: FsspecStore) -> None:
+def test_names_may_be_anything(store: ObjectStore) -> None:
     files = SchemaFiles(store, "a/b")
     for name in (("..", "%"), ("schemas", "_t"), ("manifests", "表" * 64)):
         files.publish(after(3, table(replace(STATE, name=name))))
@@ -164,7 +165,7 @@ def test_a_database_named_like_the_folder_lies_beside_it(database: str) -> None:
     assert path.partition("/")[0] == f"%{ord(database[0]):02X}chemas"
 
 
-def test_a_file_of_another_name_is_refused(store: FsspecStore) -> None:
+def test_a_file_of_another_name_is_refused(store: ObjectStore) -> None:
     folder = schema_folder("shop", *T)
     store.write(f"{folder}/{3:016}.json", SchemaFile(3, U, None).encode())
 
@@ -173,7 +174,7 @@ def test_a_file_of_another_name_is_refused(store: FsspecStore) -> None:
 
 
 @pytest.mark.parametrize("change", [b"{}", b'{"format": "x", "version": 1}'])
-def test_what_is_no_schema_file_is_refused_with_its_key(store: FsspecStore, change: bytes) -> None:
+def test_what_is_no_schema_file_is_refused_with_its_key(store: ObjectStore, change: bytes) -> None:
     key = f"{schema_folder('shop', *T)}/{3:016}.json"
     store.write(key, change)
 
