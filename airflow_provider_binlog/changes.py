@@ -10,6 +10,7 @@ of Iceberg's changelog views.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 CHANGE_TYPE = "_change_type"
@@ -89,3 +90,22 @@ class InvalidText(StrEnum):
     FAIL = "fail"
     REPLACE = "replace"
     BINARY = "binary"
+
+
+@dataclass(frozen=True)
+class Policies:
+    """How a range is staged where there is more than one right way.
+
+    They decide the staged type of a column, which never depends on its values: so they are those of
+    a whole range.
+
+    Attributes:
+        zero_dates: Of DATE, DATETIME and TIMESTAMP.
+        invalid_text: Of CHAR, VARCHAR, TEXT, ENUM and SET.
+    """
+
+    zero_dates: ZeroDates = ZeroDates.NULL
+    invalid_text: InvalidText = InvalidText.FAIL
+
+
+DEFAULT_POLICIES = Policies()

@@ -11,14 +11,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.errors import (
     MALFORMED,
     CheckpointError,
     CheckpointMissingError,
     CheckpointMovedError,
 )
-from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.position import Position, SourceIdentity
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -120,6 +120,34 @@ class Checkpoint:
         return f"{self.position}, manifest {self.sequence}"
 
 
+class StagedCheckpoints:
+    """Checkpoints that cover everything that is staged: a failing merge holds the saved one back.
+
+    Args:
+        store: The saved ones.
+        log: The manifests of the source.
+    """
+
+    def __init__(self, store: CheckpointStore, log: ManifestLog) -> None:
+        self._store, self._log = store, log
+
+    def get(self, key: str) -> str | None:
+        """Return the checkpoint that covers the newest manifest; None if none is saved."""
+        saved = load(self._store, key)
+        if saved is None:
+            return None
+        newest = self._log.latest()
+        if newest is None or newest.sequence <= saved.sequence:
+            return saved.encode()
+        return Checkpoint.covering(
+            newest, saved_at=saved.saved_at, saved_by=saved.saved_by
+        ).encode()
+
+    def set(self, key: str, value: str) -> None:
+        """Save a checkpoint."""
+        self._store.set(key, value)
+
+
 def load(store: CheckpointStore, key: str) -> Checkpoint | None:
     """Return the saved checkpoint; None if there is none.
 
@@ -197,13 +225,7 @@ def _is_failover(saved: Checkpoint, new: Checkpoint) -> bool:
         return False
     if not before or not now:
         return False
-    if new.identity.flavor is Flavor.MYSQL:
-        return GtidSet.parse(before).issubset(GtidSet.parse(now))
-    executed = MariadbGtidPosition.parse(now).domains
-    return all(
-        domain in executed and last[1] <= executed[domain][1]
-        for domain, last in MariadbGtidPosition.parse(before).domains.items()
-    )
+    return not missing_gtids(new.identity.flavor, before, now)
 
 
 def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:

@@ -25,6 +25,7 @@ BinlogError
 |   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
 +-- MergeError                the target tables
     +-- TargetConflictError   another writer committed to the target first; retryable
+    +-- UnknownMergeError     Spark failed for a reason that is not known here; retryable
 """
 
 from __future__ import annotations
@@ -156,6 +157,12 @@ class CheckpointMovedError(CheckpointError):
 
 class MergeError(BinlogError):
     """The staged changes cannot be applied to a target table."""
+
+
+class UnknownMergeError(MergeError):
+    """Spark failed for a reason that is not known here; the merge may run again."""
+
+    retryable = True
 
 
 class TargetConflictError(MergeError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from airflow_provider_binlog.sources.settings import SSL_MODES
+
 _INTEGRATION = "MySQL binary log"
 
 
@@ -56,14 +58,7 @@ def _connection_type() -> dict[str, object]:
                 "verify_identity, as the mysql client means them",
                 "schema": {
                     "type": ["string", "null"],
-                    "enum": [
-                        None,
-                        "disabled",
-                        "preferred",
-                        "required",
-                        "verify_ca",
-                        "verify_identity",
-                    ],
+                    "enum": [None, *SSL_MODES],
                 },
             },
             "ssl_ca": _text("CA certificates", "Path of a PEM file on the workers"),

@@ -1,4 +1,4 @@
-"""Names of databases, tables and sources as folder names: what capture and the merge both write."""
+"""Names of databases, tables and sources; capture and the merge write the same folders."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def encode_name(name: str) -> str:
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
     start = encoded[: _NAME_BYTES_MAX - len(_HASH_SEPARATOR) - _HASH_DIGITS]
     return re.sub("%.?$", "", start) + _HASH_SEPARATOR + digest
+
+
+def quote_identifier(name: str) -> str:
+    """Return a name as SQL takes any: between backticks."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def escape_first(encoded: str) -> str:

@@ -40,6 +40,10 @@ class SourceIdentity:
     server: str
     log_name: str
 
+    def __str__(self) -> str:
+        """Return the family and the server, for people."""
+        return f"{self.flavor.value} {self.server}"
+
     def to_json(self) -> dict[str, str]:
         """Return plain values that `from_json` reads back."""
         return {"flavor": self.flavor.value, "server": self.server, "log_name": self.log_name}
@@ -75,6 +79,11 @@ class Position:
     offset: int
     gtid: str | None = None
     logged: str | None = None
+
+    @property
+    def logged_gtid(self) -> str | None:
+        """Everything that is logged before this boundary in this server's log, as in `gtid`."""
+        return self.gtid if self.logged is None else self.logged
 
     @property
     def file_number(self) -> int:

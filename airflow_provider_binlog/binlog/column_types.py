@@ -53,81 +53,26 @@ class ColumnType(IntEnum):
     GEOMETRY = 255
 
 
-_NO_METADATA = frozenset(
-    {
-        ColumnType.TINY,
-        ColumnType.SHORT,
-        ColumnType.LONG,
-        ColumnType.NULL,
-        ColumnType.TIMESTAMP,
-        ColumnType.LONGLONG,
-        ColumnType.INT24,
-        ColumnType.DATE,
-        ColumnType.TIME,
-        ColumnType.DATETIME,
-        ColumnType.YEAR,
-        ColumnType.NEWDATE,
-    }
-)
-_ONE_BYTE = frozenset(
-    {
-        ColumnType.FLOAT,
-        ColumnType.DOUBLE,
-        ColumnType.TIMESTAMP2,
-        ColumnType.DATETIME2,
-        ColumnType.TIME2,
-        ColumnType.BLOB_COMPRESSED,
-        ColumnType.VECTOR,
-        ColumnType.JSON,
-        ColumnType.TINY_BLOB,
-        ColumnType.MEDIUM_BLOB,
-        ColumnType.LONG_BLOB,
-        ColumnType.BLOB,
-        ColumnType.GEOMETRY,
-    }
-)
-_TWO_BYTES = frozenset(
-    {
-        ColumnType.DECIMAL,
-        ColumnType.VARCHAR,
-        ColumnType.BIT,
-        ColumnType.VARCHAR_COMPRESSED,
-        ColumnType.NEWDECIMAL,
-        ColumnType.ENUM,
-        ColumnType.SET,
-        ColumnType.VAR_STRING,
-        ColumnType.STRING,
-    }
-)
-_METADATA_WIDTH = (
-    dict.fromkeys(_NO_METADATA, 0) | dict.fromkeys(_ONE_BYTE, 1) | dict.fromkeys(_TWO_BYTES, 2)
-)
+_T = ColumnType
+_METADATA_WIDTH: dict[int, int] = {
+    **dict.fromkeys((_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.NULL, _T.YEAR), 0),
+    **dict.fromkeys((_T.DATE, _T.NEWDATE, _T.TIME, _T.DATETIME, _T.TIMESTAMP), 0),
+    **dict.fromkeys((_T.FLOAT, _T.DOUBLE, _T.TIME2, _T.DATETIME2, _T.TIMESTAMP2), 1),
+    **dict.fromkeys((_T.TINY_BLOB, _T.BLOB, _T.MEDIUM_BLOB, _T.LONG_BLOB), 1),
+    **dict.fromkeys((_T.BLOB_COMPRESSED, _T.JSON, _T.GEOMETRY, _T.VECTOR), 1),
+    **dict.fromkeys((_T.DECIMAL, _T.NEWDECIMAL, _T.BIT, _T.ENUM, _T.SET, _T.STRING), 2),
+    **dict.fromkeys((_T.VARCHAR, _T.VAR_STRING, _T.VARCHAR_COMPRESSED), 2),
+}
 
 NUMERIC = frozenset(
     {
-        ColumnType.DECIMAL,
-        ColumnType.TINY,
-        ColumnType.SHORT,
-        ColumnType.LONG,
-        ColumnType.FLOAT,
-        ColumnType.DOUBLE,
-        ColumnType.LONGLONG,
-        ColumnType.INT24,
-        ColumnType.YEAR,
-        ColumnType.NEWDECIMAL,
+        *(_T.TINY, _T.SHORT, _T.INT24, _T.LONG, _T.LONGLONG, _T.YEAR),
+        *(_T.FLOAT, _T.DOUBLE, _T.DECIMAL, _T.NEWDECIMAL),
     }
 )
 """Types with a bit in SIGNEDNESS."""
 
-BLOBS = frozenset(
-    {
-        ColumnType.TINY_BLOB,
-        ColumnType.MEDIUM_BLOB,
-        ColumnType.LONG_BLOB,
-        ColumnType.BLOB,
-        ColumnType.BLOB_COMPRESSED,
-    }
-)
+BLOBS = frozenset({_T.TINY_BLOB, _T.BLOB, _T.MEDIUM_BLOB, _T.LONG_BLOB, _T.BLOB_COMPRESSED})
 """BLOB and TEXT of all sizes; MariaDB's JSON too."""
 
 VARCHARS = frozenset({ColumnType.VARCHAR, ColumnType.VAR_STRING, ColumnType.VARCHAR_COMPRESSED})
@@ -140,13 +85,13 @@ def metadata_width(type_code: int) -> int:
     Raises:
         UnsupportedError: The code is none that a row image can hold.
     """
-    width = _METADATA_WIDTH.get(type_code)  # type: ignore[call-overload]
+    width = _METADATA_WIDTH.get(type_code)
     if width is None:
         raise UnsupportedError(
             "a column type that no known server logs: leave the table out",
             type=type_name(type_code),
         )
-    return int(width)
+    return width
 
 
 def type_name(type_code: int) -> str:

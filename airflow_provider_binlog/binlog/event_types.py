@@ -92,9 +92,7 @@ ROWS_V1 = frozenset({EventType.WRITE_ROWS_V1, EventType.UPDATE_ROWS_V1, EventTyp
 
 ROWS_V2 = frozenset(
     {
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
+        *(EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS),
         EventType.PARTIAL_UPDATE_ROWS,
     }
 )
@@ -110,14 +108,10 @@ GROUP_STARTS = frozenset(
 
 COMPRESSED = frozenset(
     {
-        EventType.TRANSACTION_PAYLOAD,
-        EventType.QUERY_COMPRESSED,
-        EventType.WRITE_ROWS_COMPRESSED_V1,
-        EventType.UPDATE_ROWS_COMPRESSED_V1,
-        EventType.DELETE_ROWS_COMPRESSED_V1,
-        EventType.WRITE_ROWS_COMPRESSED,
-        EventType.UPDATE_ROWS_COMPRESSED,
-        EventType.DELETE_ROWS_COMPRESSED,
+        *(EventType.TRANSACTION_PAYLOAD, EventType.QUERY_COMPRESSED),
+        *(EventType.WRITE_ROWS_COMPRESSED_V1, EventType.WRITE_ROWS_COMPRESSED),
+        *(EventType.UPDATE_ROWS_COMPRESSED_V1, EventType.UPDATE_ROWS_COMPRESSED),
+        *(EventType.DELETE_ROWS_COMPRESSED_V1, EventType.DELETE_ROWS_COMPRESSED),
     }
 )
 """Events that hold others, or their own bulk, compressed."""

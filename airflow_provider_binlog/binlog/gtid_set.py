@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -309,9 +310,29 @@ class MariadbGtidPosition:
         }
         return MariadbGtidPosition(ahead)
 
+    def agrees_with(self, other: MariadbGtidPosition) -> bool:
+        """Whether both may be of one history: the domains that they have in common stand alike.
+
+        A domain can be deleted from a log; but one must be common, if this position has any.
+        """
+        common = self.domains.keys() & other.domains.keys()
+        alike = all(self.domains[each] == other.domains[each] for each in common)
+        return alike and bool(common or not self.domains)
+
     def __str__(self) -> str:
         """Return the form that `@slave_connect_state` takes, domains in order."""
         return ",".join(
             f"{domain}-{server}-{sequence}"
             for domain, (server, sequence) in sorted(self.domains.items())
         )
+
+
+def missing_gtids(flavor: Flavor, gtids: str, executed: str) -> str:
+    """Return the part of some GTIDs that was not executed, in text; empty where there is none.
+
+    Raises:
+        FormatError: A text is none of the family's.
+    """
+    if flavor is Flavor.MYSQL:
+        return str(GtidSet.parse(gtids).subtract(GtidSet.parse(executed)))
+    return str(MariadbGtidPosition.parse(gtids).beyond(MariadbGtidPosition.parse(executed)))

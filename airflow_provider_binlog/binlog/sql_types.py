@@ -15,12 +15,13 @@ from airflow_provider_binlog.binlog.charsets import (
     decode_text,
 )
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType, type_name
-from airflow_provider_binlog.sql.column_types import SqlType
+from airflow_provider_binlog.sql.column_types import GEOMETRIES, NUMBERS, SqlType
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 
-_NUMBERS = {
+NAMES: dict[int, str] = {
+    ColumnType.NULL: "null",
     ColumnType.TINY: "tinyint",
     ColumnType.SHORT: "smallint",
     ColumnType.INT24: "mediumint",
@@ -28,36 +29,21 @@ _NUMBERS = {
     ColumnType.LONGLONG: "bigint",
     ColumnType.FLOAT: "float",
     ColumnType.DOUBLE: "double",
-}
-_PLAIN = {
-    ColumnType.NULL: "null",
-    ColumnType.DATE: "date",
-    ColumnType.NEWDATE: "date",
+    ColumnType.NEWDECIMAL: "decimal",
+    ColumnType.BIT: "bit",
     ColumnType.YEAR: "year",
+    **dict.fromkeys((ColumnType.DATE, ColumnType.NEWDATE), "date"),
+    **dict.fromkeys((ColumnType.TIME, ColumnType.TIME2), "time"),
+    **dict.fromkeys((ColumnType.DATETIME, ColumnType.DATETIME2), "datetime"),
+    **dict.fromkeys((ColumnType.TIMESTAMP, ColumnType.TIMESTAMP2), "timestamp"),
+    ColumnType.ENUM: "enum",
+    ColumnType.SET: "set",
     ColumnType.JSON: "json",
 }
-_OLD_TEMPORALS = {
-    ColumnType.TIME: "time",
-    ColumnType.DATETIME: "datetime",
-    ColumnType.TIMESTAMP: "timestamp",
-}
+"""Types that have one name in SQL, whatever else a TABLE_MAP says of the column."""
+
+_WITH_FSP = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
 _FLOAT_BYTES = 4
-_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
-_TEMPORALS = {
-    ColumnType.TIME2: "time",
-    ColumnType.DATETIME2: "datetime",
-    ColumnType.TIMESTAMP2: "timestamp",
-}
-_GEOMETRIES = (
-    "geometry",
-    "point",
-    "linestring",
-    "polygon",
-    "multipoint",
-    "multilinestring",
-    "multipolygon",
-    "geomcollection",
-)
 _BLOB_PREFIX = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 
 
@@ -72,38 +58,24 @@ def mysql_type(column: TableMapColumn) -> str:
 
 def _sql_type(column: TableMapColumn) -> SqlType:
     kind = column.real_type
-    if kind in _NUMBERS:
-        return SqlType(_NUMBERS[ColumnType(kind)], unsigned=bool(column.unsigned))
-    if kind in _PLAIN:
-        return SqlType(_PLAIN[ColumnType(kind)])
-    if kind in _ENUMS:
-        return SqlType(type_name(kind).lower(), values=_values(column))
     if column.data_type in ("uuid", "inet4", "inet6"):
         return SqlType(column.data_type)
     if kind in BLOBS or kind in VARCHARS or kind == ColumnType.STRING:
         compressed = kind in (ColumnType.BLOB_COMPRESSED, ColumnType.VARCHAR_COMPRESSED)
         return replace(_string(column), compressed=compressed)
-    return _with_parameters(column)
-
-
-def _with_parameters(column: TableMapColumn) -> SqlType:
-    kind = column.real_type
-    if kind == ColumnType.NEWDECIMAL:
-        return SqlType("decimal", column.precision, column.scale, unsigned=bool(column.unsigned))
-    if kind in _TEMPORALS:
-        return SqlType(_TEMPORALS[ColumnType(kind)], fsp=column.fsp)
-    if kind in _OLD_TEMPORALS:
-        return SqlType(_OLD_TEMPORALS[ColumnType(kind)], fsp=column.datetime_precision or 0)
-    if kind == ColumnType.BIT:
-        return SqlType("bit", column.bits)
     if kind == ColumnType.GEOMETRY:
-        return SqlType(_geometry(column.geometry_type or 0))
-    dimension = column.vector_dimension if kind == ColumnType.VECTOR else None
-    return SqlType(type_name(kind).lower(), dimension)
-
-
-def _geometry(number: int) -> str:
-    return _GEOMETRIES[number] if number < len(_GEOMETRIES) else "geometry"
+        number = column.geometry_type or 0
+        return SqlType(GEOMETRIES[number] if number < len(GEOMETRIES) else GEOMETRIES[0])
+    name = NAMES.get(kind, type_name(kind).lower())
+    if kind == ColumnType.NEWDECIMAL:
+        return SqlType(name, column.precision, column.scale, unsigned=bool(column.unsigned))
+    return SqlType(
+        name,
+        column.bits if kind == ColumnType.BIT else column.vector_dimension,
+        fsp=column.fsp if kind in _WITH_FSP else column.datetime_precision or 0,
+        unsigned=bool(column.unsigned) and name in NUMBERS,
+        values=_values(column),
+    )
 
 
 def _values(column: TableMapColumn) -> tuple[str, ...] | None:

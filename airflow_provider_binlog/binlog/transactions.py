@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_binlog.binlog.event_types import (
@@ -53,27 +52,18 @@ _STATEMENT_FORMAT = (
 )
 _TOO_OLD = "an event of servers before MySQL 5.1: read the log through a newer replica"
 
-REFUSED = {
-    EventType.START_V3: _TOO_OLD,
-    EventType.LOAD: _TOO_OLD,
-    EventType.SLAVE: _TOO_OLD,
-    EventType.CREATE_FILE: _TOO_OLD,
-    EventType.EXEC_LOAD: _TOO_OLD,
-    EventType.NEW_LOAD: _TOO_OLD,
-    EventType.PRE_GA_WRITE_ROWS: _TOO_OLD,
-    EventType.PRE_GA_UPDATE_ROWS: _TOO_OLD,
-    EventType.PRE_GA_DELETE_ROWS: _TOO_OLD,
-    EventType.INTVAR: _STATEMENT_FORMAT,
-    EventType.RAND: _STATEMENT_FORMAT,
-    EventType.USER_VAR: _STATEMENT_FORMAT,
-    EventType.APPEND_BLOCK: _STATEMENT_FORMAT,
-    EventType.DELETE_FILE: _STATEMENT_FORMAT,
-    EventType.BEGIN_LOAD_QUERY: _STATEMENT_FORMAT,
-    EventType.EXECUTE_LOAD_QUERY: _STATEMENT_FORMAT,
-    EventType.INCIDENT: (
+_E = EventType
+REFUSED: dict[EventType, str] = {
+    **dict.fromkeys((_E.START_V3, _E.LOAD, _E.SLAVE, _E.CREATE_FILE, _E.EXEC_LOAD), _TOO_OLD),
+    **dict.fromkeys((_E.NEW_LOAD, _E.PRE_GA_WRITE_ROWS, _E.PRE_GA_UPDATE_ROWS), _TOO_OLD),
+    _E.PRE_GA_DELETE_ROWS: _TOO_OLD,
+    **dict.fromkeys((_E.INTVAR, _E.RAND, _E.USER_VAR, _E.APPEND_BLOCK), _STATEMENT_FORMAT),
+    **dict.fromkeys((_E.DELETE_FILE, _E.BEGIN_LOAD_QUERY), _STATEMENT_FORMAT),
+    _E.EXECUTE_LOAD_QUERY: _STATEMENT_FORMAT,
+    _E.INCIDENT: (
         "the server lost events before it could log them: the tables need a new snapshot"
     ),
-    EventType.PARTIAL_ROW_DATA: (
+    _E.PARTIAL_ROW_DATA: (
         "rows events in fragments are not decoded:"
         " raise binlog_row_event_fragment_threshold above the largest row"
     ),
@@ -125,23 +115,11 @@ def refuse_statement(query: Query, **context: object) -> NoReturn:
     )
 
 
-class Role(Enum):
-    """What an event is in its group."""
-
-    OUTSIDE = "outside"
-    BEGIN = "begin"
-    INSIDE = "inside"
-    END = "end"
-    SKIPPED = "skipped"
-    """Of an unknown type, skipped as its flag allows."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """What one event is to its group.
 
     Attributes:
-        role: What it is in the group. After an END is a transaction boundary.
         end: How the group ends, with this event or, if CUT, before it.
         gtid: The group's first event, where this is it.
         query: The statement, of QUERY.
@@ -149,7 +127,6 @@ class Scanned:
         xid: Name of the XA transaction, where the group ends prepared, or completes one.
     """
 
-    role: Role
     end: GroupEnd | None = None
     gtid: GtidEvent | MariadbGtid | None = None
     query: Query | None = None
@@ -198,18 +175,13 @@ class TransactionScanner:
         step = STEPS.get(code, Step.OTHER)
         if step is Step.FILE_BOUND:
             # An artificial one is of the stream, not of a file.
-            return Scanned(Role.OUTSIDE, None if header.artificial else self._move(step, header))
-        return self._scanned(self._move(step, header))
-
-    def _scanned(self, end: GroupEnd | None, *, xid: str | None = None) -> Scanned:
-        if end is not None:
-            return Scanned(Role.END, end, xid=xid)
-        return Scanned(Role.OUTSIDE if self.at_boundary else Role.INSIDE)
+            return Scanned(None if header.artificial else self._move(step, header))
+        return Scanned(self._move(step, header))
 
     def _prepare(self, header: EventHeader, prepared: XaPrepare) -> Scanned:
         if prepared.one_phase:
-            return self._scanned(self._move(Step.XID, header))
-        return self._scanned(self._move(Step.PREPARE, header), xid=prepared.xid)
+            return Scanned(self._move(Step.XID, header))
+        return Scanned(self._move(Step.PREPARE, header), xid=prepared.xid)
 
     def _move(self, step: Step, header: EventHeader, **context: object) -> GroupEnd | None:
         """Follow a step; return how the group ends with it.
@@ -229,14 +201,14 @@ class TransactionScanner:
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
     ) -> Scanned:
         if header.type in PRELUDES:
-            return Scanned(Role.INSIDE)  # the statement after it is refused, with its text
+            return Scanned()  # the statement after it is refused, with its text
         if header.type == EventType.INCIDENT:
             lost = Incident.parse(body, file_format)
             refuse(header.type, number=lost.number, said=lost.message, log_pos=header.log_pos)
         if header.type in REFUSED or header.type in COMPRESSED or not header.ignorable:
             refuse(header.type, log_pos=header.log_pos)
         self.skipped[event_name(header.type)] += 1
-        return Scanned(Role.SKIPPED)
+        return Scanned()
 
     def _begin(
         self, header: EventHeader, body: bytes | memoryview, file_format: FormatDescription
@@ -248,15 +220,13 @@ class TransactionScanner:
         else:
             gtid = GtidEvent.parse(header.type, body, file_format)
             self._move(Step.GTID, header)
-        return Scanned(Role.BEGIN, gtid=gtid)
+        return Scanned(gtid=gtid)
 
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
         if statement_type in (StatementType.DML, StatementType.UNKNOWN):
             refuse_statement(query, log_pos=header.log_pos)
         end = self._move(step_of_statement(statement_type), header, statement=query.sql[:200])
-        if end is None:
-            return Scanned(Role.INSIDE, query=query, statement_type=statement_type)
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
-        return Scanned(Role.END, end, query=query, statement_type=statement_type, xid=xid)
+        return Scanned(end, query=query, statement_type=statement_type, xid=xid)

@@ -20,6 +20,11 @@ SLACK = 64
 """Spare bytes after the last event, so that wide gathers near the end stay in bounds."""
 
 
+HEADER_COLUMNS = ("type", "timestamp", "server_id", "flags")
+COLUMNS = ("start", "size", *HEADER_COLUMNS, "offset", "expanded_offset")
+"""The columns of a block, one entry per event; those of the header are as it has them."""
+
+
 @dataclass(frozen=True)
 class EventBlock:
     """Some consecutive events of one file, checked, as they stand in the log.
@@ -66,17 +71,13 @@ class EventBlock:
 
     def part(self, first: int, last: int) -> EventBlock:
         """Return the events from `first` up to `last`, views of the same data."""
-        chosen = slice(first, last)
+        return self.choose(slice(first, last), last)
+
+    def choose(self, events: slice | npt.NDArray[np.int64], last: int) -> EventBlock:
+        """Return some events in order, all of them before `last`: views of the same data."""
         return replace(
             self,
-            start=self.start[chosen],
-            size=self.size[chosen],
-            type=self.type[chosen],
-            timestamp=self.timestamp[chosen],
-            server_id=self.server_id[chosen],
-            flags=self.flags[chosen],
-            offset=self.offset[chosen],
-            expanded_offset=self.expanded_offset[chosen],
+            **{name: getattr(self, name)[events] for name in COLUMNS},
             next_offset=int(self.offset[last]) if last < len(self) else self.next_offset,
         )
 

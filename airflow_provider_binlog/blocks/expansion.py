@@ -52,14 +52,9 @@ _IS_NEVER_INSIDE = type_mask(
     (
         *GROUP_STARTS,
         *COMPRESSED,
-        EventType.UNKNOWN,
-        EventType.START_V3,
-        EventType.STOP,
-        EventType.ROTATE,
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.HEARTBEAT,
-        EventType.HEARTBEAT_V2,
+        *(EventType.UNKNOWN, EventType.START_V3, EventType.STOP, EventType.ROTATE),
+        *(EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS),
+        *(EventType.HEARTBEAT, EventType.HEARTBEAT_V2),
     )
 )
 _PLAIN_FORM = {int(code): bytes((form,)) for code, form in PLAIN_FORMS.items()}

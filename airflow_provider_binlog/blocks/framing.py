@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks import scan
-from airflow_provider_binlog.blocks.block import EventBlock
+from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, EventBlock
 from airflow_provider_binlog.blocks.checksums import NEUTRAL, first_damaged
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 
@@ -161,6 +161,12 @@ class Outlook:
         return cls(wanted=size)
 
 
+def header_columns(header: npt.NDArray[np.void]) -> dict[str, Any]:
+    """Return the sizes in `scan.HEADER` records as int64, and `HEADER_COLUMNS` as they are."""
+    columns = {name: header[name].copy() for name in HEADER_COLUMNS}
+    return {"size": header["size"].astype(np.int64), **columns}
+
+
 def checked_block(
     data: npt.NDArray[np.uint8],
     start: npt.NDArray[np.int64],
@@ -189,7 +195,8 @@ def checked_block(
         ChecksumError: An event is damaged; the text names the type and offset of the first one.
         FormatError: The `log_pos` of an event is not where it ends.
     """
-    size = header["size"].astype(np.int64)
+    columns = header_columns(header)
+    size = columns["size"]
     follows = np.cumsum(size)
     follows += offset
     begins = follows - size
@@ -198,11 +205,7 @@ def checked_block(
         format=description,
         data=data,
         start=start,
-        size=size,
-        type=header["type"].copy(),
-        timestamp=header["timestamp"].copy(),
-        server_id=header["server_id"].copy(),
-        flags=header["flags"].copy(),
+        **columns,
         offset=begins,
         expanded_offset=begins,
         next_offset=int(follows[-1]) if len(follows) else offset,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from airflow_provider_binlog.blocks.block import SLACK, EventBlock
+from airflow_provider_binlog.blocks.block import HEADER_COLUMNS, SLACK, EventBlock
+from airflow_provider_binlog.blocks.framing import header_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,15 +33,7 @@ class EventColumns:
     @classmethod
     def of(cls, frames: Frames) -> EventColumns:
         """Return framed events as columns."""
-        header = frames.header
-        return cls(
-            start=frames.start,
-            size=header["size"].astype(np.int64),
-            type=header["type"].copy(),
-            timestamp=header["timestamp"].copy(),
-            server_id=header["server_id"].copy(),
-            flags=header["flags"].copy(),
-        )
+        return cls(start=frames.start, **header_columns(frames.header))
 
 
 @dataclass(frozen=True)
@@ -115,10 +108,7 @@ def splice(
         data=joined.data,
         start=merge(part.start + shift, inside + np.repeat(joined.piece_start, new.count)),
         size=merge(size, columns.size),
-        type=merge(part.type, columns.type),
-        timestamp=merge(part.timestamp, columns.timestamp),
-        server_id=merge(part.server_id, columns.server_id),
-        flags=merge(part.flags, columns.flags),
+        **{name: merge(getattr(part, name), getattr(columns, name)) for name in HEADER_COLUMNS},
         offset=part.offset[outer],
         expanded_offset=expanded_offset,
         next_offset=part.next_offset,

@@ -26,7 +26,7 @@ from airflow_provider_binlog.binlog.events.mariadb import (
 )
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
-from airflow_provider_binlog.binlog.transactions import Role, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
@@ -326,7 +326,7 @@ class TransactionReader:
             if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
                 _refuse_sequence(block, index)
             found.add(index, *self._name(seen.gtid, header))
-        if seen.end is not None or seen.query is not None or seen.role is Role.BEGIN:
+        if seen.end is not None or seen.query is not None or seen.gtid is not None:
             scanned[index] = seen
 
     def _name(self, gtid: GtidEvent | MariadbGtid, header: EventHeader) -> tuple[int, int, int]:
@@ -388,13 +388,6 @@ def _is_begin(
 ) -> npt.NDArray[np.bool_]:
     """Whether the event after each GTID is QUERY with the text BEGIN."""
     query = np.minimum(begin + 1, end - 1)
-    begins: npt.NDArray[np.bool_] = says_begin(block, query)
-    begins &= block.type[query] == EventType.QUERY
-    return begins
-
-
-def says_begin(block: EventBlock, query: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether the text of each of these QUERY events is BEGIN; of other events it means nothing."""
     at = block.start[query]
     text_end = at + block.size[query] - block.format.checksum_size
     database_size = block.data[at + _DATABASE_SIZE].astype(np.int64)
@@ -402,4 +395,5 @@ def says_begin(block: EventBlock, query: npt.NDArray[np.int64]) -> npt.NDArray[n
     text = at + _STATUS + status_size + database_size + 1
     last_five = unaligned_view(block.data, "<u8")[np.maximum(text_end - 5, 0)] & _BEGIN_MASK
     begins: npt.NDArray[np.bool_] = (last_five == _BEGIN) & (text_end - text == 5)
+    begins &= block.type[query] == EventType.QUERY
     return begins

@@ -13,6 +13,7 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.read_block import ReadBlock
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
@@ -32,33 +33,25 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
+from airflow_provider_binlog.schema_history.past import Past
+from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.log_range import LogRange
-    from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader, TableRefusal
+    from airflow_provider_binlog.schema_history.schemas import TableRefusal
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
 
-def capture_range(
-    log_range: LogRange,
-    source: BlockStream,
-    store: ObjectStore,
-    *,
-    read_server_tables: ServerTablesReader | None = None,
-    bytes_total: int | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Manifest:
+def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) -> Manifest:
     """Write the parts of a range, and return the manifest that will make them visible.
 
     The same range always gives the same parts: a repeated call overwrites them with what they
@@ -78,51 +71,44 @@ def capture_range(
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
+    request = log_range.request
     past = Past(
         source,
-        log_range.stop,
-        captured=log_range.tables.matches,
-        read_server_tables=read_server_tables,
+        request.stop,
+        captured=request.tables.matches,
+        read_server_tables=request.read_server_tables,
         find_table=log_range.known.find,
-        wants_defaults=log_range.wants_defaults,
+        wants_defaults=request.wants_defaults,
     )
-
-    def stage(facts: RangeFacts) -> Manifest:
-        progress = ProgressReporter(
-            log_range.start, bytes_total=bytes_total, on_progress=on_progress
-        )
-        return _stage(log_range, source, store, past=past, facts=facts, progress=progress)
-
-    return read_with_facts(stage)
+    return read_with_facts(lambda facts: _stage(log_range, source, store, past, facts))
 
 
 def _stage(
     log_range: LogRange,
     source: BlockStream,
     store: ObjectStore,
-    *,
     past: Past,
     facts: RangeFacts,
-    progress: ProgressReporter,
 ) -> Manifest:
     """Stage the range once.
 
     Raises:
         RestartRange: More has to be known of it first.
     """
-    stop = log_range.stop
+    request, stop = log_range.request, log_range.request.stop
+    progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
     reader = _open(log_range, source, past, facts)
     prefixes = reader.transactions.prefixes
-    parts = PartMaker(log_range, store, files=reader.files, prefixes=prefixes)
-    statements = StatementReader(log_range.tables)
+    parts = PartMaker(request, store, files=reader.files, prefixes=prefixes)
+    statements = StatementReader(request.tables)
     history = Tables(
         log_range.known,
-        captured=log_range.tables.matches,
-        identity=log_range.identity,
-        sequence=log_range.sequence,
+        captured=request.tables.matches,
+        identity=request.identity,
+        sequence=request.sequence,
     )
-    segments = SegmentReader(history, log_range.policies)
-    at = log_range.start
+    segments = SegmentReader(history, request.policies)
+    at = request.start
     for logged in bounded(source.blocks(at, stop), stop):
         at = Position(logged.file, logged.next_offset)
         for captured in reader.read(logged):
@@ -143,20 +129,23 @@ def _stage(
 
 
 def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts) -> RangeReader:
-    start, flavor = log_range.start, log_range.identity.flavor
+    request, start = log_range.request, log_range.request.start
+    flavor, matches = request.identity.flavor, request.tables.matches
     staged: StagedTransactions | None = None
     if start.logged is not None:
         keep = [each.gtid for each in log_range.prepared]
         staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
-        captured=log_range.tables.matches,
+        captured=matches,
         schemas=SchemaReader(past, facts.changes),
         commits=CommitReader(
-            lambda begin: expanded(source.blocks(begin)),
-            wanted=log_range.tables.matches,
-            prepared=log_range.prepared,
-            held_bytes_max=log_range.limits.prepared_bytes_max,
-            rolled_back=facts.rolled_back,
+            PreparedTransactions(
+                lambda begin: expanded(source.blocks(begin)),
+                wanted=matches,
+                in_doubt=log_range.prepared,
+                held_bytes_max=request.limits.prepared_bytes_max,
+            ),
+            facts.rolled_back,
         ),
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,
@@ -169,23 +158,24 @@ def _manifest(
     tables: tuple[TableChanges, ...],
     statements: tuple[Statement, ...],
 ) -> Manifest:
+    request = log_range.request
     return Manifest(
-        sequence=log_range.sequence,
-        identity=log_range.identity,
-        start=log_range.start,
-        stop=reader.executed_at(log_range.stop),
-        before_images=log_range.before_images,
-        zero_dates=log_range.policies.zero_dates,
-        invalid_text=log_range.policies.invalid_text,
-        include=tuple(log_range.tables.include),
-        exclude=tuple(log_range.tables.exclude),
+        sequence=request.sequence,
+        identity=request.identity,
+        start=request.start,
+        stop=reader.executed_at(request.stop),
+        before_images=request.before_images,
+        zero_dates=request.policies.zero_dates,
+        invalid_text=request.policies.invalid_text,
+        include=tuple(request.tables.include),
+        exclude=tuple(request.tables.exclude),
         captured_since=log_range.captured_since,
         tables=tables,
         statements=statements,
         events={event_name(code): count for code, count in sorted(reader.events.items())},
         skipped_events=dict(sorted(reader.transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        created_by=log_range.created_by,
+        created_by=request.created_by,
         prepared=reader.in_doubt,
     )
 
@@ -252,6 +242,7 @@ def prepared_between(source: BlockStream, start: Position, stop: Position) -> tu
     """
     if start.coordinates == stop.coordinates:
         return ()
+    transactions = TransactionReader(refuse=lambda _: None)
     two_phase = PreparedTransactions(
         lambda _: iter(()),
         wanted=lambda *_: False,
@@ -260,7 +251,7 @@ def prepared_between(source: BlockStream, start: Position, stop: Position) -> tu
     )
     try:
         for block in expanded(bounded(source.blocks(start, stop), stop)):
-            for _ in two_phase.arrange(block):
+            for _ in two_phase.arrange(ReadBlock(block, transactions.read(block))):
                 pass
     except (FormatError, UnsupportedError):
         return ()

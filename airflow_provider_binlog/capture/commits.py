@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.blocks.read_block import ReadBlock
+    from airflow_provider_binlog.capture.prepared import PreparedTransactions
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.manifest import Prepared
-    from airflow_provider_binlog.position import Position
 
 _IN_DOUBT = {
     # `PreparedTransactions` takes their changes out.
@@ -32,43 +31,26 @@ _IN_DOUBT = {
 class CommitReader:
     """Keeps the changes that were committed, and puts them where they become visible.
 
-    Feed it a log from a transaction boundary on: every expanded block to `arrange`, and what is
-    captured of each arranged block to `committed`.
+    Feed it a log from a transaction boundary on: every expanded block with its transactions to
+    `arrange`, and what is captured of each arranged block to `committed`.
     """
 
     def __init__(
         self,
-        read_again: Callable[[Position], Iterator[EventBlock]],
-        *,
-        wanted: Callable[[str, str], bool],
-        prepared: Iterable[Prepared],
-        held_bytes_max: int,
+        prepared: PreparedTransactions,
         rolled_back: Iterable[tuple[int, int]],
+        *,
         refuse: Refuse = raise_error,
     ) -> None:
         """Begin a range.
 
         Args:
-            read_again: Yields the log's events, expanded, from a transaction's beginning on.
-            wanted: Whether a table, named by database and name, is captured.
-            prepared: The XA transactions that are in doubt at the start.
-            held_bytes_max: Changes of prepared transactions that are kept in memory, all together.
+            prepared: Moves the changes of XA transactions.
             rolled_back: What an earlier reading of the range found to be rolled back, by row.
             refuse: Takes the error of changes of which it is not certain that they were committed.
                 Where it returns, they are taken for committed.
         """
-
-        def follow(prepared: Iterable[Prepared]) -> PreparedTransactions:
-            return PreparedTransactions(
-                read_again,
-                wanted=wanted,
-                in_doubt=prepared,
-                refuse=refuse,
-                held_bytes_max=held_bytes_max,
-            )
-
-        self._follow = follow
-        self._prepared = follow(prepared)
+        self._prepared = prepared
         self._rollbacks = RollbackReader(rolled_back, refuse=refuse)
         self._refuse = refuse
         self._open_has_rows = False
@@ -90,10 +72,10 @@ class CommitReader:
 
     def resume(self) -> None:
         """Continue after a gap in the log."""
-        self._prepared = self._follow(())
+        self._prepared.reset()
         self._open_has_rows = False
 
-    def arrange(self, block: EventBlock) -> Iterator[EventBlock]:
+    def arrange(self, block: ReadBlock) -> Iterator[ReadBlock]:
         """Yield the next block's events, with the changes of prepared transactions at their commit.
 
         Raises:

@@ -7,111 +7,24 @@ starts at the same position, and stages only what follows.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.capture_range import capture_range, executed_at, prepared_at
 from airflow_provider_binlog.capture.failover import find_prepared
 from airflow_provider_binlog.capture.known_tables import known_tables
 from airflow_provider_binlog.capture.log_range import LogRange
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, Policies
 from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ForeignPositionError
-from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_provider_binlog.capture.progress import Progress
+    from airflow_provider_binlog.capture.log_range import ExtractRequest
     from airflow_provider_binlog.capture.table_filter import TableFilter
-    from airflow_provider_binlog.manifest import Manifest, Prepared
-    from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
-    from airflow_provider_binlog.schema_history.tables import Known
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
-
-
-@dataclass(frozen=True)
-class ExtractRequest:
-    """What to stage, and how.
-
-    Attributes:
-        start: The checkpoint's position: everything before it is staged.
-        stop: Where to stop; a boundary between two transactions.
-        identity: The server that wrote the log.
-        sequence: One more than that of the last manifest that the checkpoint covers.
-        source_name: The source's folder in the store.
-        tables: Which tables to capture.
-        before_images: Which before-images of updates to stage.
-        created_by: Noted in the manifest.
-        limits: Bounds of memory and files.
-        policies: How zero dates and invalid byte sequences are staged.
-        read_server_tables: Queries the server's information_schema, where the log lacks the names
-            of a table's columns, or those of their types that only MariaDB has. None: the log
-            must have them.
-        wants_defaults: Whether that query includes the defaults of all columns: inserts may lack
-            columns under another `binlog_row_image` than FULL.
-        issued_by: The server that issued `start`, if that is not `identity`, which was promoted.
-        find_gtids: Finds the position in this server's log where a GTID set ends; needed if
-            `issued_by` is another server.
-        bytes_total: Bytes of log in the range, if known; only reported.
-        on_progress: Called every few seconds.
-    """
-
-    start: Position
-    stop: Position
-    _: KW_ONLY
-    identity: SourceIdentity
-    sequence: int
-    source_name: str
-    tables: TableFilter
-    before_images: BeforeImages
-    created_by: str
-    limits: Limits = field(default_factory=Limits)
-    policies: Policies = DEFAULT_POLICIES
-    read_server_tables: ServerTablesReader | None = None
-    wants_defaults: bool = False
-    issued_by: SourceIdentity | None = None
-    find_gtids: Callable[[str], Position] | None = None
-    bytes_total: int | None = None
-    on_progress: Callable[[Progress], None] | None = None
-
-    def range_from(
-        self,
-        start: Position,
-        sequence: int,
-        *,
-        prepared: Sequence[Prepared],
-        before: Manifest | None,
-        known: Known,
-    ) -> LogRange:
-        """Return the range from a position to the stop.
-
-        Args:
-            start: Its start.
-            sequence: The number of its manifest.
-            prepared: The XA transactions that are in doubt at the start.
-            before: The previous manifest, if there is one.
-            known: The tables that are known from it, and from those before it.
-        """
-        return LogRange(
-            start,
-            self.stop,
-            identity=self.identity,
-            source_name=self.source_name,
-            sequence=sequence,
-            tables=self.tables,
-            before_images=self.before_images,
-            created_by=self.created_by,
-            limits=self.limits,
-            policies=self.policies,
-            prepared=prepared,
-            known=known,
-            captured_since=_captured_since(before, self.tables, sequence),
-            wants_defaults=self.wants_defaults,
-        )
 
 
 @dataclass(frozen=True)
@@ -164,15 +77,13 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
             at = replace(at, gtid=executed_at(stream, identity, at))
         if prepared is None:  # nothing is staged yet
             prepared = prepared_at(stream, at)
-        known = known_tables(store, request.source_name, log, before)
-        manifest = capture_range(
-            request.range_from(at, sequence, prepared=prepared, before=before, known=known),
-            stream,
-            store,
-            read_server_tables=request.read_server_tables,
-            bytes_total=request.bytes_total,
-            on_progress=request.on_progress,
+        log_range = LogRange(
+            replace(request, start=at, sequence=sequence),
+            prepared,
+            known_tables(store, request.source_name, log, before),
+            _captured_since(before, request.tables, sequence),
         )
+        manifest = capture_range(log_range, stream, store)
         # Another run may have committed this number meanwhile: then that manifest is reused, and
         # what follows it is staged next.
         with suppress(ConflictError):

@@ -1,4 +1,4 @@
-"""What one range is: the log between two positions, and what is staged of it."""
+"""What a run stages, and one range of it: the log between two positions, as one manifest."""
 
 from __future__ import annotations
 
@@ -10,58 +10,68 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
 
 @dataclass(frozen=True)
-class LogRange:
-    """A bounded range of a log, and how it is staged.
+class ExtractRequest:
+    """What to stage, and how.
 
     Attributes:
-        start: Its first byte; a boundary between two transactions.
-        stop: Past its last byte; another boundary.
+        start: Where to start, a boundary between two transactions: everything before it is staged.
+        stop: Where to stop, another boundary.
         identity: The server that wrote the log.
+        sequence: Number of the first manifest: one more than that of the last one before `start`.
         source_name: The source's folder in the store.
-        sequence: The number of the range's manifest there.
-        tables: Which tables are captured.
-        before_images: Which before-images of updates are staged.
+        tables: Which tables to capture.
+        before_images: Which before-images of updates to stage.
         created_by: Noted in the manifest.
         limits: Bounds of memory and files.
         policies: How zero dates and invalid byte sequences are staged.
-        prepared: The XA transactions that are in doubt at `start`.
-        known: The tables that were known before the range.
-        captured_since: Number of the first manifest, without a gap, that has the same `tables`.
-        wants_defaults: Whether the server is queried for the defaults of all columns.
+        read_server_tables: Queries the server's information_schema, where the log lacks the names
+            of a table's columns, or those of their types that only MariaDB has. None: the log
+            must have them.
+        wants_defaults: Whether that query includes the defaults of all columns: inserts may lack
+            columns under another `binlog_row_image` than FULL.
+        issued_by: The server that issued `start`, if that is not `identity`, which was promoted.
+        find_gtids: Finds the position in this server's log where a GTID set ends; needed if
+            `issued_by` is another server.
+        bytes_total: Bytes of log in the range, if known; only reported.
+        on_progress: Called every few seconds.
     """
 
     start: Position
     stop: Position
     _: KW_ONLY
     identity: SourceIdentity
-    source_name: str
     sequence: int
+    source_name: str
     tables: TableFilter
     before_images: BeforeImages
     created_by: str
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
-    prepared: Sequence[Prepared] = ()
-    known: Known = NOTHING_KNOWN
-    captured_since: int = 1
+    read_server_tables: ServerTablesReader | None = None
     wants_defaults: bool = False
+    issued_by: SourceIdentity | None = None
+    find_gtids: Callable[[str], Position] | None = None
+    bytes_total: int | None = None
+    on_progress: Callable[[Progress], None] | None = None
 
     @property
-    def id(self) -> str:
+    def range_id(self) -> str:
         """A name for the range's parts: that of another range under the same number differs.
 
         Two runs may stage at once, up to different stops, before one of them commits the number:
@@ -80,3 +90,20 @@ class LogRange:
             pa.__version__,
         )
         return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """A range that becomes one manifest.
+
+    Attributes:
+        request: What to stage, from the range's start and under the manifest's number.
+        prepared: The XA transactions that are in doubt at the start.
+        known: The tables that were known before the range.
+        captured_since: Number of the first manifest, without a gap, that has the same `tables`.
+    """
+
+    request: ExtractRequest
+    prepared: Sequence[Prepared] = ()
+    known: Known = NOTHING_KNOWN
+    captured_since: int = 1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.capture.log_range import LogRange
+    from airflow_provider_binlog.capture.log_range import ExtractRequest
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
@@ -77,21 +77,21 @@ class PartMaker:
     """
 
     def __init__(
-        self, log_range: LogRange, store: ObjectStore, *, files: list[str], prefixes: list[str]
+        self, request: ExtractRequest, store: ObjectStore, *, files: list[str], prefixes: list[str]
     ) -> None:
         """Begin with the first event of a range.
 
         Args:
-            log_range: What is staged, and how.
+            request: What is staged, and how.
             store: Where the parts go.
             files: The range's files in order; more may be added to it meanwhile.
             prefixes: What the prefixes of GTIDs are indexes of; likewise.
         """
         self.parts = 0
         self.rows = 0
-        self._range = log_range
-        self._range_id = log_range.id
-        self._limits = log_range.limits
+        self._request = request
+        self._range_id = request.range_id
+        self._limits = request.limits
         self._store = store
         self._files = files
         self._prefixes = prefixes
@@ -189,7 +189,7 @@ class PartMaker:
         pieces = decode_pieces(
             waiting.layout,
             events,
-            before_images=self._range.before_images,
+            before_images=self._request.before_images,
             rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(waiting.layout)),
         )
         try:
@@ -224,11 +224,11 @@ class PartMaker:
         path = part_path(
             waiting.layout.database,
             waiting.layout.table,
-            self._range.sequence,
+            self._request.sequence,
             self.parts,
             self._range_id,
         )
-        key = part_key(self._range.source_name, path)
+        key = part_key(self._request.source_name, path)
         written = write_part(self._store, key, table, waiting.schema)
         row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
         part = Part(
@@ -246,6 +246,7 @@ class PartMaker:
                 for change, count in zip(CHANGE_TYPES, changes, strict=True)
                 if count
             },
+            replaced=_count_replaced(pieces),
         )
         waiting.table.parts.append(part)
         self.parts += 1
@@ -274,6 +275,15 @@ def _changes(touched: Touched, table: _Table | None) -> TableChanges:
         unrepresentable=dict(sorted(table.unrepresentable.items())),
         invalid_text=dict(sorted(table.invalid_text.items())),
     )
+
+
+def _count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
+    """Return by column how many values no lake type holds."""
+    counts: Counter[str] = Counter()
+    for rows in pieces:
+        counts.update(rows.unrepresentable)
+        counts.update(rows.invalid_text)
+    return dict(sorted(counts.items()))
 
 
 def _number_images(waiting: _Waiting, rows: DecodedRows) -> npt.NDArray[np.int32]:

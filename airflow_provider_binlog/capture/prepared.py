@@ -3,12 +3,11 @@
     MySQL:    GTID | XA START | changes | XA END | XA_PREPARE          GTID | XA COMMIT
     MariaDB:  GTID | changes | XA END | XA_PREPARE                     GTID | XA COMMIT
 
-    becomes   GTID | XA START | XA_PREPARE            GTID | XA START | changes | XA END | XA COMMIT
+    becomes   GTID | XA_PREPARE                   GTID | XA START | changes | XA END | XA COMMIT
 
-So what reads the transactions after this stage meets a prepared one without changes, and later an
-ordinary one. The changes wait in memory while they are few, and are read once more where they are
-many, or were prepared in an earlier range. Whether MySQL's XA START begins a transaction of one
-phase or of two is known at its end: until then its changes wait as well.
+The changes wait in memory while they are few, and are read once more where they are many, or were
+prepared in an earlier range. Whether XA START begins a transaction of one phase or of two is known
+at its end: until then its changes wait as well.
 
 Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, sql/xa.cc.
 """
@@ -16,50 +15,25 @@ Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.mariadb import (
-    COMPLETED_XA,
-    PREPARED_XA,
-    STANDALONE,
-)
-from airflow_provider_binlog.binlog.transaction_states import (
-    STEPS,
-    TRANSITIONS,
-    GroupEnd,
-    State,
-    Step,
-    step_of_statement,
-)
-from airflow_provider_binlog.blocks.picking import choose, copy, joined
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
-from airflow_provider_binlog.capture.held import (
-    IS_HELD,
-    HeldChanges,
-    HeldTransaction,
-    ends_of,
-    parse_statement,
-    parse_xa_prepare,
-    rest_of,
-)
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.transaction_states import GroupEnd, Step, step_of_gtid
+from airflow_provider_binlog.blocks.read_block import ReadBlock, joined
+from airflow_provider_binlog.capture.held import HeldChanges, HeldTransaction
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Prepared
-from airflow_provider_binlog.sql.statement_types import xid_of
+from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
-    import numpy.typing as npt
-
+    from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Position
-
-_MARIADB_FLAGS, _MARIADB_END = 31, 32
 
 
 class PreparedTransactions:
@@ -67,7 +41,7 @@ class PreparedTransactions:
 
         prepared = PreparedTransactions(read_again, wanted=tables.matches, held_bytes_max=...)
         for block in expanded_blocks:
-            for arranged in prepared.arrange(block):
+            for arranged in prepared.arrange(ReadBlock(block, transactions.read(block))):
                 ...
 
     Feed it the blocks of a log as they come from the `Expander`, from a transaction boundary on.
@@ -107,13 +81,17 @@ class PreparedTransactions:
             )
             for each in in_doubt
         }
-        # The transaction whose changes come now.
-        self._open: HeldTransaction | None = None
-        # The one of which only the GTID has come: what follows says what it is.
+        # The last transaction that is not of the usual form, and the one whose changes come now.
         self._begun: HeldTransaction | None = None
+        self._open: HeldTransaction | None = None
         self._file = ""
         # By how many bytes the offsets in this file were moved.
         self._gained = 0
+
+    def reset(self) -> None:
+        """Begin again, at a boundary before which it is not known what was prepared."""
+        self._waiting.clear()
+        self._begun = self._open = None
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
@@ -126,7 +104,7 @@ class PreparedTransactions:
             for xid, each in self._waiting.items()
         )
 
-    def arrange(self, block: EventBlock) -> Iterator[EventBlock]:
+    def arrange(self, whole: ReadBlock) -> Iterator[ReadBlock]:
         """Yield the next block's events, with the changes of prepared transactions at their commit.
 
         Raises:
@@ -135,183 +113,116 @@ class PreparedTransactions:
             ForeignPositionError: They are not where they were.
             BinlogError: As the source that they are read from.
         """
-        yield from joined(self._arranged(block))
+        return joined(self._arranged(whole))
 
-    def _arranged(self, block: EventBlock) -> Iterator[EventBlock]:
+    def _arranged(self, whole: ReadBlock) -> Iterator[ReadBlock]:
+        block, read = whole
         if block.file != self._file:
-            if self._open is not None:  # its file was cut
-                yield from self._release(self._open)
-            self._open = self._begun = None
             self._file, self._gained = block.file, 0
-        suspects, ends = _suspects(block), ends_of(block)
-        at = 0
-        while at < len(block):
-            if self._open is not None:
-                at = yield from self._hold(self._open, block, at, ends)
-            elif self._begun is not None:
-                at = yield from self._begin(self._begun, block, at)
-            else:
-                at = yield from self._pass(block, at, suspects)
-
-    def _pass(
-        self, block: EventBlock, at: int, suspects: npt.NDArray[np.int64]
-    ) -> Generator[EventBlock, None, int]:
-        """Let everything through up to the next GTID that may belong to XA, that included."""
-        index = int(np.searchsorted(suspects, at))
-        if index == len(suspects):
-            yield self._moved(block.part(at, len(block)))
-            return len(block)
-        gtid = int(suspects[index])
-        if block.type[gtid] != EventType.MARIADB_GTID:
-            self._begun = HeldTransaction.begin(block, gtid)
-            yield self._moved(block.part(at, gtid + 1))
-            return gtid + 1
-        if gtid > at:
-            yield self._moved(block.part(at, gtid))
-        flags = int(block.data[block.start[gtid] + _MARIADB_FLAGS])
-        if flags & COMPLETED_XA:
-            self._begun = HeldTransaction.begin(block, gtid)
-            yield self._moved(_opened(block.part(gtid, gtid + 1)))
-        else:
-            self._open = HeldTransaction.begin(block, gtid)
-            self._open.pieces = []
-            yield self._moved(block.part(gtid, gtid + 1))
-        return gtid + 1
-
-    def _begin(
-        self, begun: HeldTransaction, block: EventBlock, at: int
-    ) -> Generator[EventBlock, None, int]:
-        """Follow what comes after a GTID."""
-        event = block.part(at, at + 1)
-        code = int(block.type[at])
-        if code != EventType.QUERY:
-            if STEPS.get(code, Step.OTHER) is not Step.OTHER:
-                self._begun = None
-                return at
-            yield self._moved(event)
-            return at + 1
-        self._begun = None
-        sql, statement_type = parse_statement(block, at)
-        state, end = TRANSITIONS[begun.state][step_of_statement(statement_type)]
-        if state is State.XA_OPEN:
-            begun.opened, begun.pieces = True, []
-            self._open = begun
-            self._keep(begun, event)
-        elif end is GroupEnd.XA_COMMITTED:
-            yield from self._commit(xid_of(sql), event)
-        elif end is GroupEnd.XA_ROLLED_BACK:
-            self._waiting.pop(xid_of(sql), None)
-        yield self._moved(event)
-        return at + 1
-
-    def _hold(
-        self, held: HeldTransaction, block: EventBlock, at: int, ends: npt.NDArray[np.int64]
-    ) -> Generator[EventBlock, None, int]:
-        """Take changes out, up to the end of their transaction or of the block."""
-        end, kept, others = rest_of(block, at, ends)
-        held.add_tables(block, kept)
-        if len(kept):
-            self._keep(held, choose(block, kept))
-        if len(others):
-            yield self._moved(choose(block, others))
-        if end == len(block):
-            return end
-        self._open = None
-        if block.type[end] == EventType.XA_PREPARE:
-            prepared = parse_xa_prepare(block, end)
-            if not prepared.one_phase:
-                # Had an older one of this name survived a crash, it would have ended by now.
-                self._waiting.pop(prepared.xid, None)
-                self._waiting[prepared.xid] = held
-                if not self._wanted(held):
-                    held.forget()
-                yield self._moved(block.part(end, end + 1))
-                return end + 1
-        # Of one phase, or cut: whoever reads it decides.
-        yield from self._release(held)
-        return end
-
-    def _release(self, held: HeldTransaction) -> Iterator[EventBlock]:
-        """Yield the changes of the last transaction where they were."""
-        if not self._wanted(held):
+        at = own = 0
+        for event, seen in sorted(read.scanned.items()):
+            if self._open is not None and (seen.end is not None or read.of_event[event] != own):
+                at = yield from self._end(self._open, whole, at, event, own)
+            if seen.gtid is not None:
+                self._begun = HeldTransaction.begin(block, event, seen.gtid, moved=self._gained)
+            if _opens_xa(seen):
+                # MySQL's begins with a statement, MariaDB's with its GTID.
+                first = event if seen.gtid is None else event + 1
+                yield from self._moved(whole, at, first)
+                at, own, self._open = first, int(read.of_event[event]), self._begun
+            elif seen.end is GroupEnd.XA_COMMITTED:
+                yield from self._moved(whole, at, event)
+                yield from self._commit(seen.xid or "", whole, event)
+                at = event
+            elif seen.end is GroupEnd.XA_ROLLED_BACK:
+                self._waiting.pop(seen.xid or "", None)
+        if self._open is not None and read.of_event[-1] != own:
+            at = yield from self._end(self._open, whole, at, len(block), own)
+        if self._open is not None:
+            self._keep(self._open, whole, at, len(block))
             return
-        pieces = self._changes.of(held, "")
-        if held.opened:
-            first = next(pieces)  # its XA START is out already
-            pieces = chain([first.part(1, len(first))] if len(first) > 1 else [], pieces)
-        for piece in pieces:
-            yield self._moved(piece)
+        yield from self._moved(whole, at, len(block))
 
-    def _commit(self, xid: str, commit: EventBlock) -> Iterator[EventBlock]:
+    def _end(
+        self, held: HeldTransaction, whole: ReadBlock, first: int, event: int, own: int
+    ) -> Generator[ReadBlock, None, int]:
+        """Follow the event that ends the open transaction; return the first one after its changes.
+
+        Its changes are yielded where they were, unless it ends prepared.
+        """
+        self._open, read = None, whole.transactions
+        # Where events were refused, it has no end of its own.
+        stop = min(event, int(np.searchsorted(read.of_event, own, side="right")))
+        self._keep(held, whole, first, stop)
+        seen = read.scanned.get(event)
+        if seen is not None and seen.end is GroupEnd.PREPARED:
+            # Had an older one of this name survived a crash, it would have ended by now.
+            self._waiting.pop(seen.xid or "", None)
+            self._waiting[seen.xid or ""] = held
+            if not self._wanted(held):
+                held.forget()
+        elif self._wanted(held):
+            for piece in self._changes.of(held, ""):
+                yield piece.within(read, own)
+        return stop
+
+    def _keep(self, held: HeldTransaction, whole: ReadBlock, first: int, last: int) -> None:
+        """Keep the events from `first` up to `last` with a transaction."""
+        for part in self._moved(whole, first, last):
+            held.add_tables(part.block)
+            self._changes.keep(held, part, self._waiting.values())
+
+    def _commit(self, xid: str, whole: ReadBlock, event: int) -> Iterator[ReadBlock]:
         """Yield the changes of a prepared transaction as if they were logged before its commit."""
+        block, read = whole
+        offset, expanded_offset = int(block.offset[event]), int(block.expanded_offset[event])
         held = self._waiting.pop(xid, None)
         if held is None:
-            self._refuse(_not_known(xid, commit))
+            self._refuse(_not_known(xid, block.file, offset))
             return
         if not self._wanted(held):
             return
-        offset, expanded_offset = int(commit.offset[0]), int(commit.expanded_offset[0])
         for piece in self._changes.of(held, xid):
+            changes = piece.block
             # Without their checksums: an expanded block has none.
-            size = piece.size - piece.format.checksum_size
+            size = changes.size - changes.format.checksum_size
             follows = np.cumsum(size)
-            yield replace(
-                piece,
-                file=commit.file,
-                offset=np.full(len(piece), offset),
+            placed = replace(
+                changes,
+                file=block.file,
+                offset=np.full(len(changes), offset),
                 expanded_offset=follows - size + (expanded_offset + self._gained),
                 next_offset=offset,
             )
             self._gained += int(follows[-1])
-
-    def _keep(self, held: HeldTransaction, events: EventBlock) -> None:
-        self._changes.keep(held, events, self._waiting.values())
+            yield piece._replace(block=placed).within(read, int(read.of_event[event]))
 
     def _wanted(self, held: HeldTransaction) -> bool:
         return any(self._wants(*each) for each in held.tables)
 
-    def _moved(self, block: EventBlock) -> EventBlock:
-        if not self._gained:
-            return block
-        return replace(block, expanded_offset=block.expanded_offset + self._gained)
+    def _moved(self, whole: ReadBlock, first: int, last: int) -> Iterator[ReadBlock]:
+        """Yield the events from `first` up to `last`, if there are any, where they come now."""
+        if first == last:
+            return
+        part = whole if last - first == len(whole.block) else whole.part(first, last)
+        if self._gained:
+            moved = part.block.expanded_offset + self._gained
+            part = part._replace(block=replace(part.block, expanded_offset=moved))
+        yield part
 
 
-def _suspects(block: EventBlock) -> npt.NDArray[np.int64]:
-    """Return the GTIDs of a block that may belong to XA; of most logs none but the last one.
-
-    MySQL's say nothing of it: those with XA_PREPARE after them, those with a statement that no
-    change follows, and the last one, whose end is not known.
-    """
-    kind = block.type
-    begin = np.flatnonzero(IS_GROUP_START[kind])
-    if not len(begin):
-        return begin
-    last = len(kind) - 1
-    suspect = ~IS_HELD[kind[np.minimum(begin + 1, last)]]
-    suspect &= ~IS_HELD[kind[np.minimum(begin + 2, last)]]
-    prepared = np.searchsorted(begin, np.flatnonzero(kind == EventType.XA_PREPARE)) - 1
-    suspect[prepared[prepared >= 0]] = True
-    suspect[-1] = True
-    mariadb = kind[begin] == EventType.MARIADB_GTID
-    if mariadb.any():
-        whole = block.size[begin] >= _MARIADB_END + block.format.checksum_size
-        flags = block.data[block.start[begin] + _MARIADB_FLAGS] & (PREPARED_XA | COMPLETED_XA)
-        suspect = np.where(mariadb, whole & (flags != 0), suspect)
-    return begin[suspect]
+def _opens_xa(seen: Scanned) -> bool:
+    """Whether it begins an XA transaction, which may end prepared."""
+    if isinstance(seen.gtid, MariadbGtid):
+        return step_of_gtid(seen.gtid.flags) is Step.XA_GTID
+    return seen.statement_type is StatementType.XA_START and seen.end is None
 
 
-def _opened(gtid: EventBlock) -> EventBlock:
-    """Return MariaDB's GTID of an XA COMMIT as that of a transaction, not of one statement."""
-    opened = copy(gtid)
-    opened.data[_MARIADB_FLAGS] &= ~STANDALONE & 0xFF
-    return opened
-
-
-def _not_known(xid: str, commit: EventBlock) -> UnsupportedError:
+def _not_known(xid: str, file: str, offset: int) -> UnsupportedError:
     return UnsupportedError(
         "XA COMMIT of a transaction that was prepared before capture began: its changes are before "
         "the start; begin before its XA PREPARE, or take a new snapshot and begin after this",
         xid=xid,
-        file=commit.file,
-        offset=int(commit.offset[0]),
+        file=file,
+        offset=offset,
     )

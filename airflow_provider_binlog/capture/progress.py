@@ -55,7 +55,6 @@ class ProgressReporter:
     def __init__(
         self,
         start: Position,
-        *,
         bytes_total: int | None,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:

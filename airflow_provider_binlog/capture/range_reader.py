@@ -1,6 +1,6 @@
 """The way from the log to captured rows events, for whatever is then made of them.
 
-source ─blocks─▶ new ─▶ expanded ─▶ committed ─▶ transactions, tables ─▶ CapturedBlock ─▶ a sink
+source ─blocks─▶ new ─▶ expanded ─▶ transactions ─▶ committed ─▶ tables ─▶ CapturedBlock ─▶ a sink
 
 Capture writes their rows to Parquet, `rows` prints them, and `rows --verify` counts them.
 """
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+from airflow_provider_binlog.blocks.captured import CapturedBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.picking import choose
+from airflow_provider_binlog.blocks.read_block import ReadBlock
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.range_facts import RangeFacts, RestartRange
@@ -128,10 +129,11 @@ class RangeReader:
         """
         try:
             new = [logged] if self._staged is None else self._staged.choose_new(logged)
-            for block in self._arranged(chain.from_iterable(map(self._expander.expand, new))):
-                captured = self._capture(block)
-                if not self.needs_restart:
-                    yield captured
+            for block in chain.from_iterable(map(self._expander.expand, new)):
+                for arranged in self._arranged(block):
+                    captured = self._capture(*arranged)
+                    if not self.needs_restart:
+                        yield captured
         except BinlogError as error:
             self._refuse(error)
             self._lose()
@@ -165,16 +167,15 @@ class RangeReader:
         rolled_back = self._commits is not None and self._commits.needs_restart
         return rolled_back or self.schemas.needs_restart
 
-    def _arranged(self, blocks: Iterable[EventBlock]) -> Iterable[EventBlock]:
-        if self._commits is None:
-            return blocks
-        return chain.from_iterable(map(self._commits.arrange, blocks))
-
-    def _capture(self, block: EventBlock) -> CapturedBlock:
-        if block.file not in self.files:
-            self.files.append(block.file)
+    def _arranged(self, block: EventBlock) -> Iterable[ReadBlock]:
         read = self.transactions.read(block)
         self._read_gtids(block, read)
+        whole = ReadBlock(block, read)
+        return [whole] if self._commits is None else self._commits.arrange(whole)
+
+    def _capture(self, block: EventBlock, read: Transactions) -> CapturedBlock:
+        if block.file not in self.files:
+            self.files.append(block.file)
         events, table = self._find_tables(block, read)
         chosen = self._are_captured(table)
         captured = CapturedBlock(
@@ -188,16 +189,7 @@ class RangeReader:
         )
         if self._commits is not None:
             captured = self._commits.committed(captured)
-        statements = tuple(
-            LoggedStatement(
-                row=captured.row_of(event),
-                file=block.file,
-                offset=int(block.offset[event]),
-                query=query,
-                flavor=block.format.flavor,
-            )
-            for event, query in self._ddl.read(read)
-        )
+        statements = tuple(self._ddl.read(block, read, captured.row_of))
         return self.schemas.read(replace(captured, statements=statements))
 
     def _read_gtids(self, block: EventBlock, read: Transactions) -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.binlog.transactions import Role
 from airflow_provider_binlog.errors import UnsupportedError, raise_error
 from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
 from airflow_provider_binlog.sql.statement_types import StatementType
@@ -112,7 +111,7 @@ class RollbackReader:
         rows, flavor = captured.row, captured.block.format.flavor
         for event, seen in sorted(captured.transactions.scanned.items()):
             row = captured.row_of(event)
-            if seen.role is Role.BEGIN:
+            if seen.gtid is not None:
                 self._begin, self._savepoints = row, []
             elif seen.end is GroupEnd.ROLLED_BACK:
                 self._roll_back(self._begin, row)

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.capture.statements import ReadStatement
+    from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+    from airflow_provider_binlog.changes import Policies
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.policies import Policies
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
 
 _UNKNOWN = -1
@@ -76,7 +75,7 @@ class SegmentReader:
         self._cuts: dict[TableId, int] = {}
         self._indexes: dict[tuple[int, TableId, int, int], int] = {}
 
-    def read(self, captured: CapturedBlock, statements: Sequence[ReadStatement]) -> RowsColumns:
+    def read(self, captured: CapturedBlock, statements: Sequence[LoggedStatement]) -> RowsColumns:
         """Return the rows events of the next block, with the segment of each as its `table`.
 
         Args:
@@ -105,19 +104,13 @@ class SegmentReader:
         """Return the statements in the order of the log."""
         return tuple(sorted(self.statements, key=lambda each: each.row))
 
-    def _follow(self, statement: ReadStatement) -> None:
-        at = EventOffset(statement.file, statement.offset)
-        actions = tuple(self._tables.apply(statement.changes, at, statement.session))
-        self.statements.append(
-            Statement(
-                file=statement.file,
-                offset=statement.offset,
-                row=statement.row,
-                type=statement.type,
-                text=statement.text,
-                actions=actions,
-            )
-        )
+    def _follow(self, statement: LoggedStatement) -> None:
+        at, ddl = EventOffset(statement.file, statement.offset), statement.ddl
+        if ddl is None:
+            return
+        actions = tuple(self._tables.apply(ddl.changes, at, statement.session))
+        text = statement.query.sql
+        self.statements.append(Statement(*at, statement.row, ddl.type, text, actions))
         self._cut(actions)
         self._current[:] = _UNKNOWN
 
@@ -152,7 +145,7 @@ class SegmentReader:
         )
         if actions:
             row = int(first.row[0])
-            self.statements.append(Statement(file, offset, row, type="", text="", actions=actions))
+            self.statements.append(Statement(file, offset, row, "", "", actions))
             self._cut(actions)
         cut = index, table, schema.id, self._cuts.get(table, 0)
         segment = self._indexes.get(cut)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError, error_context, raise_error
 from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
@@ -12,26 +12,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.sql.ddl import TableChange
-    from airflow_provider_binlog.sql.session import Session
-
-
-class ReadStatement(NamedTuple):
-    """A statement that acts on captured tables.
-
-    Attributes:
-        row, file, offset, type, text: As `manifest.Statement` has them.
-        changes: What it does, in order.
-        session: That ran it.
-    """
-
-    row: int
-    file: str
-    offset: int
-    type: str
-    text: str
-    changes: tuple[TableChange, ...]
-    session: Session
 
 
 class StatementReader:
@@ -42,7 +22,7 @@ class StatementReader:
         self._tables = tables
         self._refuse = refuse
 
-    def read(self, captured: CapturedBlock) -> list[ReadStatement]:
+    def read(self, captured: CapturedBlock) -> list[LoggedStatement]:
         """Return those of the next block, in log order.
 
         Raises:
@@ -53,18 +33,16 @@ class StatementReader:
         for logged in captured.statements:
             try:
                 with error_context(file=logged.file, offset=logged.offset):
-                    statement = self._read(logged)
+                    if self._is_captured(logged):
+                        found.append(logged)
             except UnsupportedError as error:
                 self._refuse(error)
-                continue
-            if statement is not None:
-                found.append(statement)
         return found
 
-    def _read(self, logged: LoggedStatement) -> ReadStatement | None:
+    def _is_captured(self, logged: LoggedStatement) -> bool:
         ddl, query = logged.ddl, logged.query
         if ddl is None or not any(map(self._concerns, ddl.tables)):
-            return None
+            return False
         if query.error:
             # What it did before it failed is not in the log.
             raise UnsupportedError(
@@ -73,15 +51,7 @@ class StatementReader:
                 error=query.error,
                 statement=query.sql[:STATEMENT_SHOWN],
             )
-        return ReadStatement(
-            row=logged.row,
-            file=logged.file,
-            offset=logged.offset,
-            type=ddl.type,
-            text=query.sql,
-            changes=ddl.changes,
-            session=logged.session,
-        )
+        return True
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name

@@ -73,7 +73,8 @@ def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
     from airflow_provider_binlog.transport.server import queries
 
     settings = read_settings(conn)
-    resolved = ServerLog(settings).resolve(position)
+    with closing(ServerLog(settings)) as log:
+        resolved = log.resolve(position)
     with closing(settings.connect()) as connection:
         identity = queries.identify(connection)
         queries.check_position(connection, identity, resolved)

@@ -5,8 +5,7 @@ Nothing but the standard library is imported here: `airflow` reads this at every
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 PACKAGE = "airflow_provider_binlog.cli"
 
@@ -16,16 +15,14 @@ SOURCE_HELP = (
 )
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument: the names and the options that `argparse` takes."""
 
     names: tuple[str, ...]
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """One command. `run` names a function of the parsed arguments, as `module:function`."""
 
     name: str
@@ -34,8 +31,7 @@ class Command:
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Commands under one word."""
 
     name: str
@@ -43,17 +39,45 @@ class Group:
     commands: tuple[Command, ...]
 
 
-_SOURCES = Argument(("source",), {"nargs": "+", "metavar": "SOURCE", "help": SOURCE_HELP})
-_FROM = Argument(
-    ("--from",),
-    {"dest": "start", "metavar": "FILE:OFFSET", "help": "begin at this event; default: the oldest"},
+def _argument(*names: str, **options: Any) -> Argument:
+    return Argument(names, options)
+
+
+_SOURCES = _argument("source", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+_FROM = _argument(
+    "--from", dest="start", metavar="FILE:OFFSET", help="begin at this event; default: the oldest"
 )
-_TO = Argument(
-    ("--to",),
-    {"dest": "stop", "metavar": "FILE:OFFSET", "help": "end before this event; default: the end"},
+_TO = _argument(
+    "--to", dest="stop", metavar="FILE:OFFSET", help="end before this event; default: the end"
 )
-_NAME = Argument(
-    ("name",), {"metavar": "NAME", "help": "the source's name, as the DAG's tasks have it"}
+_TABLE = _argument(
+    "--table",
+    action="append",
+    metavar="DATABASE.TABLE",
+    help="only tables of this name; * and ? stand for anything; may be repeated",
+)
+_VERIFY = _argument(
+    "--verify",
+    action="store_true",
+    help="print no rows, but what was read, and all that capture would refuse",
+)
+_SERVER = _argument("source", metavar="CONN", help="an Airflow connection id, or an address")
+_NAME = _argument("name", metavar="NAME", help="the source's name, as the DAG's tasks have it")
+_CHECKPOINT = (
+    _argument(
+        "--from-manifests",
+        metavar="STAGING_PATH",
+        help="after the newest manifest that is staged there",
+    ),
+    _argument("--conn", metavar="CONN", help="the server that the position belongs to"),
+    _argument("--position", metavar="POSITION", help="now, earliest, FILE:OFFSET or a GTID set"),
+    _argument(
+        "--sequence",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the newest manifest that the position covers; 0: none yet",
+    ),
 )
 
 COMMANDS: tuple[Command | Group, ...] = (
@@ -67,37 +91,13 @@ COMMANDS: tuple[Command | Group, ...] = (
         "rows",
         "Decode row changes, one JSON object a line",
         f"{PACKAGE}.rows:run",
-        (
-            _SOURCES,
-            Argument(
-                ("--table",),
-                {
-                    "action": "append",
-                    "metavar": "DATABASE.TABLE",
-                    "help": "only tables of this name; * and ? stand for anything; may be repeated",
-                },
-            ),
-            _FROM,
-            _TO,
-            Argument(
-                ("--verify",),
-                {
-                    "action": "store_true",
-                    "help": "print no rows, but what was read, and all that capture would refuse",
-                },
-            ),
-        ),
+        (_SOURCES, _TABLE, _FROM, _TO, _VERIFY),
     ),
     Command(
         "status",
         "Show where a server's log ends and what it lacks for capture",
         f"{PACKAGE}.status:run",
-        (
-            Argument(
-                ("source",),
-                {"metavar": "CONN", "help": "an Airflow connection id, or an address"},
-            ),
-        ),
+        (_SERVER,),
     ),
     Group(
         "checkpoint",
@@ -108,36 +108,7 @@ COMMANDS: tuple[Command | Group, ...] = (
                 "set",
                 "Set the checkpoint, on purpose and at your own risk",
                 f"{PACKAGE}.checkpoint:set_",
-                (
-                    _NAME,
-                    Argument(
-                        ("--from-manifests",),
-                        {
-                            "metavar": "STAGING_PATH",
-                            "help": "after the newest manifest that is staged there",
-                        },
-                    ),
-                    Argument(
-                        ("--conn",),
-                        {"metavar": "CONN", "help": "the server that the position belongs to"},
-                    ),
-                    Argument(
-                        ("--position",),
-                        {
-                            "metavar": "POSITION",
-                            "help": "now, earliest, FILE:OFFSET or a GTID set",
-                        },
-                    ),
-                    Argument(
-                        ("--sequence",),
-                        {
-                            "type": int,
-                            "default": 0,
-                            "metavar": "N",
-                            "help": "the newest manifest that the position covers; 0: none yet",
-                        },
-                    ),
-                ),
+                (_NAME, *_CHECKPOINT),
             ),
         ),
     ),

@@ -7,6 +7,7 @@ SELECT prints: as values of this JSON its numbers and keys would not stay what t
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,50 +30,38 @@ _WITH_DIGITS = (ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2)
 
 def to_json_values(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
     """Return the values of one column, None for NULL."""
-    convert = _BY_COLUMN_TYPE.get(column.logged.real_type)
-    if convert is not None:
-        return convert(array, column)
+    kind = column.logged.real_type
     if pa.types.is_timestamp(array.type):
-        return _datetimes(array, column)
+        numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return _with_nulls(format_moments(numbers, _digits(column)), array)
     if pa.types.is_date(array.type):
-        return _dates(array)
-    if pa.types.is_decimal(array.type):
-        return _decimals(array)
-    if pa.types.is_float32(array.type):
-        return [_shortest(value) for value in array.to_pylist()]
-    return [_plain(value) for value in array.to_pylist()]
+        days = array.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+        return _with_nulls(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), array)
+    show: Callable[[Any], JsonValue] = _SHOWN.get(kind, _plain)
+    if kind in _TIMES:
+        show = partial(_time, digits=_digits(column))
+    elif kind not in _SHOWN and pa.types.is_decimal(array.type):
+        show = "{:f}".format
+    elif pa.types.is_float32(array.type):
+        show = _shortest
+    return [None if value is None else show(value) for value in array.to_pylist()]
 
 
 def _plain(value: Any) -> JsonValue:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, list):  # a VECTOR
-        return [float(str(np.float32(each))) for each in value]
-    return value  # type: ignore[no-any-return]  # int, float, str or None
+        return [_shortest(each) for each in value]
+    return value  # type: ignore[no-any-return]  # int, float or str
 
 
-def _shortest(value: float | None) -> float | None:
+def _shortest(value: float) -> float:
     """Return the double that prints with the fewest digits that distinguish the float."""
-    return None if value is None else float(str(np.float32(value)))
+    return float(str(np.float32(value)))
 
 
-def _bits(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
-    return [
-        int.from_bytes(value, "big") if isinstance(value, bytes) else _number(value)
-        for value in array.to_pylist()
-    ]
-
-
-def _integers(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
-    return [_number(value) for value in array.to_pylist()]
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _geometries(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:  # noqa: ARG001
-    return [None if value is None else _geometry(value) for value in array.to_pylist()]
+def _bits(value: Any) -> int:
+    return int.from_bytes(value, "big") if isinstance(value, bytes) else int(value)
 
 
 def _geometry(value: bytes) -> dict[str, int | str]:
@@ -81,20 +70,6 @@ def _geometry(value: bytes) -> dict[str, int | str]:
     Source: MySQL 9.7 reference manual, 13.4.3 Supported Spatial Data Formats.
     """
     return {"srid": int.from_bytes(value[:4], "little"), "wkb": value[4:].hex()}
-
-
-def _decimals(array: pa.Array[Any]) -> list[JsonValue]:
-    return [None if value is None else f"{value:f}" for value in array.to_pylist()]
-
-
-def _dates(array: pa.Array[Any]) -> list[JsonValue]:
-    days = array.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
-    return _with_nulls(np.datetime_as_string(days.astype("datetime64[D]")).tolist(), array)
-
-
-def _datetimes(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
-    numbers = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return _with_nulls(format_moments(numbers, _digits(column)), array)
 
 
 def _digits(column: ColumnLayout) -> int:
@@ -111,10 +86,6 @@ def format_moments(microseconds: npt.NDArray[np.int64], digits: int) -> list[str
     return [text[:size].replace("T", " ") for text in texts]
 
 
-def _times(array: pa.Array[Any], column: ColumnLayout) -> list[JsonValue]:
-    return [None if value is None else _time(value, _digits(column)) for value in array.to_pylist()]
-
-
 def _time(microseconds: int, digits: int) -> str:
     seconds, fraction = divmod(abs(microseconds), _MICROSECONDS)
     sign = "-" if microseconds < 0 else ""
@@ -129,10 +100,9 @@ def _with_nulls(texts: list[str], array: pa.Array[Any]) -> list[JsonValue]:
     return [text if there else None for text, there in zip(texts, valid, strict=True)]
 
 
-_BY_COLUMN_TYPE: dict[int, Callable[[pa.Array[Any], ColumnLayout], list[JsonValue]]] = {
-    ColumnType.LONGLONG: _integers,
+_TIMES = (ColumnType.TIME, ColumnType.TIME2)
+_SHOWN: dict[int, Callable[[Any], JsonValue]] = {
+    ColumnType.LONGLONG: int,
     ColumnType.BIT: _bits,
-    ColumnType.GEOMETRY: _geometries,
-    ColumnType.TIME: _times,
-    ColumnType.TIME2: _times,
+    ColumnType.GEOMETRY: _geometry,
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.rows.types.plans import INTEGER_SIZES
 from airflow_provider_binlog.schema_history.facts import may_be_another_type
 from airflow_provider_binlog.transport.server.version import parse_version
 
@@ -13,17 +14,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.binlog.events.table_map import TableMap
 
-_INTEGERS = frozenset(
-    {
-        ColumnType.TINY,
-        ColumnType.SHORT,
-        ColumnType.INT24,
-        ColumnType.LONG,
-        ColumnType.LONGLONG,
-    }
-)
 _TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
-_LABELLED = frozenset({ColumnType.ENUM, ColumnType.SET})
+_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 
 
 def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> list[str]:
@@ -35,13 +27,13 @@ def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> lis
             column.name is None for column in columns
         ),
         "which integers are unsigned (all are printed as if signed)": any(
-            column.real_type in _INTEGERS and column.unsigned is None for column in columns
+            column.real_type in INTEGER_SIZES and column.unsigned is None for column in columns
         ),
         "what is text and in which character set (UTF-8 is printed as text, the rest as base64)": (
             any(column.real_type in _TEXT and column.collation is None for column in columns)
         ),
         "the values of ENUM and SET (their numbers are printed)": any(
-            column.real_type in _LABELLED
+            column.real_type in _ENUMS
             and (column.collation is None or (column.enum_values or column.set_members) is None)
             for column in columns
         ),

@@ -12,7 +12,7 @@ from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.capture.segments import check_names
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.decode import decode_pieces
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 
@@ -100,12 +100,14 @@ class RowCounts:
         self.skipped.update(map(event_name, captured.block.type[events].tolist()))
 
     def _count(self, captured: CapturedBlock, name: str, layout: RowLayout, events: Events) -> None:
-        decoded = decode(layout, RowsEvents.of(captured.block, events))
+        # All before any is counted: what follows an event that is refused is decoded again.
+        pieces = list(decode_pieces(layout, RowsEvents.of(captured.block, events)))
         counts = self.rows.setdefault(name, Counter())
-        found = np.bincount(decoded.change, minlength=len(_CHANGES)).tolist()
-        counts.update({str(kind): count for kind, count in zip(_CHANGES, found, strict=True)})
-        for column, count in decoded.unrepresentable.items():
-            self.nulls[f"{name}.{column}"] += count
+        for _, _, rows in pieces:
+            found = np.bincount(rows.change, minlength=len(_CHANGES)).tolist()
+            counts.update({str(kind): count for kind, count in zip(_CHANGES, found, strict=True)})
+            for column, count in rows.unrepresentable.items():
+                self.nulls[f"{name}.{column}"] += count
 
     def _refuse(
         self, captured: CapturedBlock, table: _Table, events: Events, error: BinlogError

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.binlog.transactions import Role
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.cli.json_values import JsonValue, format_moments, to_json_values
 from airflow_provider_binlog.cli.missing_metadata import missing_metadata
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.rows.decode import decode
+from airflow_provider_binlog.rows.decode import decode_pieces
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.range_reader import RangeReader
     from airflow_provider_binlog.rows.decode import DecodedRows
-    from airflow_provider_binlog.schema_history.schemas import Past
+    from airflow_provider_binlog.schema_history.past import Past
 
 _CHANGES = tuple(ChangeType)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -75,7 +74,7 @@ class RowLines:
         for event, seen in transactions.scanned.items():
             own = int(transactions.of_event[event])
             # MySQL names it in a statement, MariaDB in its GTID.
-            if seen.role is Role.BEGIN:
+            if seen.gtid is not None:
                 found[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
             elif seen.query is not None and seen.statement_type is StatementType.XA_START:
                 found[own] = xid_of(seen.query.sql)
@@ -85,30 +84,22 @@ class RowLines:
     def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[str]:
         """Yield the lines of rows events of one table."""
         layout = self._layout(captured)
-        rows = _decode(captured, layout)
         headings = self._headings(captured, f"{layout.database}.{layout.table}")
         names = [xids.get(each) for each in captured.transaction.tolist()]
-        found = (rows.event.tolist(), rows.change.tolist(), rows.offset.tolist())
-        for values, event, change, offset in zip(_values(layout, rows), *found, strict=True):
-            table, file, position, row, gtid, commit = headings[event]
-            line = {
-                "table": table,
-                "change": _CHANGES[change].value,
-                "file": file,
-                "pos": position,
-                "row": row + offset,
-                "gtid": gtid,
-                "commit_ts": commit,
-                "values": values,
-            }
-            if names[event] is not None:
-                line["xa"] = names[event]
-            yield _encode(line) + "\n"
+        for rows in _decode(captured, layout):
+            found = (rows.event.tolist(), rows.change.tolist(), rows.offset.tolist())
+            for values, event, change, offset in zip(_values(layout, rows), *found, strict=True):
+                line = headings[event] | {
+                    "change": _CHANGES[change].value,
+                    "row": headings[event]["row"] + offset,
+                    "values": values,
+                }
+                if names[event] is not None:
+                    line["xa"] = names[event]
+                yield _encode(line) + "\n"
 
-    def _headings(
-        self, captured: CapturedBlock, table: str
-    ) -> list[tuple[str, str, int, int, str | None, str]]:
-        """Return what the lines of each rows event begin with."""
+    def _headings(self, captured: CapturedBlock, table: str) -> list[dict[str, Any]]:
+        """Return what the lines of each rows event have in common, in the order of a line."""
         transactions, own = captured.transactions, captured.transaction
         prefixes = self._reader.transactions.prefixes
         columns = (
@@ -119,14 +110,15 @@ class RowLines:
             format_moments(transactions.commit_ts[own], 6),
         )
         return [
-            (
-                table,
-                captured.block.file,
-                position,
-                row,
-                None if prefix == NO_NAME else f"{prefixes[prefix]}{number}",
-                commit,
-            )
+            {
+                "table": table,
+                "change": None,
+                "file": captured.block.file,
+                "pos": position,
+                "row": row,
+                "gtid": None if prefix == NO_NAME else f"{prefixes[prefix]}{number}",
+                "commit_ts": commit,
+            }
             for position, row, prefix, number, commit in zip(*columns, strict=True)
         ]
 
@@ -181,9 +173,10 @@ def _groups(captured: CapturedBlock) -> Iterator[CapturedBlock]:
         first = last
 
 
-def _decode(captured: CapturedBlock, layout: RowLayout) -> DecodedRows:
+def _decode(captured: CapturedBlock, layout: RowLayout) -> Iterator[DecodedRows]:
     try:
-        return decode(layout, RowsEvents.of(captured.block, captured.events))
+        for _, _, rows in decode_pieces(layout, RowsEvents.of(captured.block, captured.events)):
+            yield rows
     except BinlogError as error:
         event = error.context.pop("event", 0)
         at = event if isinstance(event, int) else 0

@@ -22,7 +22,8 @@ from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
+from airflow_provider_binlog.schema_history.past import Past
+from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 if TYPE_CHECKING:
     import argparse
@@ -120,7 +121,6 @@ class _Printer:
         reader.finish()
 
     def _past(self, facts: RangeFacts) -> Past:
-        server = self._chosen.log.server
         if facts.changes is not None:
             # Its statements are known up to here.
             self._chosen = replace(self._chosen, stop=self._end)
@@ -128,7 +128,7 @@ class _Printer:
             self._chosen.log,
             self._end,
             captured=self._queried,
-            read_server_tables=None if server is None else server.read_server_tables,
+            read_server_tables=self._chosen.log.read_server_tables,
         )
         past.can_gain = False  # what the log leaves out of an image is not printed
         if self._failure is not None:

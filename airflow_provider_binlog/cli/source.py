@@ -17,7 +17,7 @@ from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
 from airflow_provider_binlog.sources.settings import DSN_SCHEMES, ConnectionSettings
-from airflow_provider_binlog.transport.files.names import arrange, is_pattern, plain_name
+from airflow_provider_binlog.transport.files.names import is_pattern, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -106,27 +106,21 @@ def _find_files(source: Sequence[str]) -> BinlogFiles:
     """Return the files in the order in which they were given, those of a folder in the log's."""
     found: dict[str, Callable[[str], BinaryFile]] = {}
     for location in source:
-        found |= _find_stored(location) if "://" in location else _find_local(Path(location))
+        found |= _find(location)
     return BinlogFiles(tuple(found), (), lambda path: found[path](path), as_given=True)
 
 
-def _find_local(path: Path) -> dict[str, Callable[[str], BinaryFile]]:
-    from airflow_provider_binlog.transport.files.reader import open_local
+def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
+    from airflow_provider_binlog.transport.files.reader import FileBlockStream, open_local
 
-    folder, pattern = path, "*"
-    if not path.is_dir():
-        if path.exists() or not is_pattern(path.name):
-            return {str(path): open_local}
-        folder, pattern = path.parent, path.name
-    names = [each.name for each in folder.iterdir() if each.is_file()]
-    found = arrange(names, folder=str(folder), pattern=pattern)
-    _check(found.names, found.ignored)
-    return {str(folder / name): open_local for name in found.names}
-
-
-def _find_stored(location: str) -> dict[str, Callable[[str], BinaryFile]]:
+    path = Path(location)
+    is_glob = is_pattern(path.name) and not path.exists()
+    if "://" not in location and not path.is_dir() and not is_glob:
+        return {location: open_local}
     found = find_files(location, _reach)
-    _check(found.paths, found.ignored)
+    FileBlockStream(found.paths)  # which refuses files between which one is missing
+    if found.ignored:
+        sys.stderr.write(f"note: skipped: {', '.join(found.ignored)}\n")
     return dict.fromkeys(found.paths, found.open)
 
 
@@ -139,15 +133,6 @@ def _reach(location: str) -> tuple[Any, str]:
         let_hooks_read_the_database()
         return reach(location)
     return reach_plainly(location)
-
-
-def _check(paths: Sequence[str], ignored: Sequence[str]) -> None:
-    """Refuse a folder in which a file is missing; print which of its files are not read."""
-    from airflow_provider_binlog.transport.files.reader import FileBlockStream
-
-    FileBlockStream(paths)
-    if ignored:
-        sys.stderr.write(f"note: skipped: {', '.join(ignored)}\n")
 
 
 def _parse_position(text: str) -> Position:

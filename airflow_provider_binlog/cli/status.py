@@ -7,8 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
-from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
+from airflow_provider_binlog.transport.server.version import global_variables
 
 if TYPE_CHECKING:
     import argparse
@@ -24,13 +25,13 @@ def run(arguments: argparse.Namespace) -> None:
     """
     settings = read_settings(arguments.source)
     with closing(settings.connect()) as connection:
-        values = queries.global_variables(connection)
+        values = global_variables(connection)
         _print("server", f"{settings.address}, {values.get('version', '')}")
         # Before what a server without a log, or an account without privileges, cannot answer.
-        queries.check_setup(connection)
+        setup.check_setup(connection)
         identity = queries.identify(connection)
         logs = queries.binary_logs(connection)
-        _print("identity", f"{identity.flavor.value} {identity.server}")
+        _print("identity", str(identity))
         _print("log", f"{len(logs)} files, {sum(log.size for log in logs)} bytes")
         _print("oldest", str(queries.first_position(connection)))
         _print("end", str(queries.log_end(connection)))

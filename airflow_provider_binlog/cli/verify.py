@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.capture.capture_range import expanded
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
+from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.statements import StatementReader
@@ -25,7 +25,8 @@ from airflow_provider_binlog.cli.refusals import Refusals
 from airflow_provider_binlog.cli.row_counts import RowCounts
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.schema_history.schemas import Past, SchemaReader
+from airflow_provider_binlog.schema_history.past import Past
+from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,14 +43,14 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
     Raises:
         UnsupportedError: Something in it would be refused.
     """
-    server, captured = chosen.log.server, TableFilter(tuple(tables or ("*.*",)))
-    if server is not None and chosen.stop is None:
-        chosen = replace(chosen, stop=server.end())
+    captured = TableFilter(tuple(tables or ("*.*",)))
+    if chosen.stop is None and chosen.log.read_server_tables is not None:
+        chosen = replace(chosen, stop=chosen.log.end())
     past = Past(
         chosen.log,
         chosen.stop or chosen.start,
         captured=captured.matches,
-        read_server_tables=None if server is None else server.read_server_tables,
+        read_server_tables=chosen.log.read_server_tables,
     )
     verifier = read_with_facts(lambda facts: _read(chosen, Verifier(chosen, captured, past, facts)))
     for line in verifier.report():
@@ -132,11 +133,13 @@ class Verifier:
             captured=tables.matches,
             schemas=SchemaReader(past, facts.changes, refuse=refuse),
             commits=CommitReader(
-                lambda begin: chain.from_iterable(map(Expander().expand, chosen.log.blocks(begin))),
-                wanted=tables.matches,
-                prepared=(),
-                held_bytes_max=Limits().prepared_bytes_max,
-                rolled_back=facts.rolled_back,
+                PreparedTransactions(
+                    lambda begin: expanded(chosen.log.blocks(begin)),
+                    wanted=tables.matches,
+                    refuse=refuse,
+                    held_bytes_max=Limits().prepared_bytes_max,
+                ),
+                facts.rolled_back,
                 refuse=refuse,
             ),
             gtids=ExecutedGtids(chosen.log.flavor(), None),

@@ -49,12 +49,12 @@ class BinlogHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether capture can work with this connection, and if not, all that is missing."""
-        from airflow_provider_binlog.transport.server import queries
+        from airflow_provider_binlog.transport.server import queries, setup
 
         try:
             with closing(self.get_conn()) as connection:
                 # First, since a server without a log has no identity.
-                queries.check_setup(connection)
+                setup.check_setup(connection)
                 identity = queries.identify(connection)
                 end = queries.log_end(connection)
         except BinlogError as error:

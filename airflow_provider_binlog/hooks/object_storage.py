@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseHook, ObjectStoragePath
@@ -10,9 +10,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
-
-if TYPE_CHECKING:
-    from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs"}
 """The schemes whose authority is a bucket, so that an Airflow connection may precede its `@`."""
@@ -24,9 +22,7 @@ def open_store(location: str) -> ObjectStore:
     Raises:
         ConfigurationError: As `reach`.
     """
-    from airflow_provider_binlog.staging.object_store import FsspecStore
-
-    return FsspecStore(*reach(location))
+    return ObjectStore(*reach(location))
 
 
 def reach(location: str) -> tuple[Any, str]:

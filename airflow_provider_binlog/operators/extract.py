@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
-from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
+from airflow_provider_binlog.checkpoint import Checkpoint, StagedCheckpoints, advance, load
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
-from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.operators.logs import open_log
-from airflow_provider_binlog.rows.policies import Policies
+from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import BeforeImagesChoice, check_choice
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -149,9 +149,12 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.capture import ExtractRequest, TableFilter
 
         key, start = checkpoint_key(source.name), self.start or source.start
-        state = log.read_state(AirflowVariableStore(), key, start=start)
-        checkpoint = state.checkpoint or first_checkpoint(
-            AirflowVariableStore(),
+        saved = AirflowVariableStore()
+        # The server may have purged what is staged, though it is not merged yet.
+        staged = StagedCheckpoints(saved, ManifestLog(store, source.name))
+        state = log.read_state(staged, key, start=start)
+        checkpoint = load(saved, key) or first_checkpoint(
+            saved,
             store,
             source=source.name,
             identity=state.identity,
@@ -159,7 +162,8 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             saved_by=run,
         )
         stop = log.resolve(self.stop) if self.stop else state.log_end
-        here = checkpoint.identity == state.identity
+        begin = state.checkpoint or checkpoint
+        here = begin.identity == state.identity
         return checkpoint, ExtractRequest(
             checkpoint.position,
             stop,
@@ -177,7 +181,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
             read_server_tables=log.read_server_tables,
             wants_defaults=log.logs_partial_images(),
-            bytes_total=log.bytes_between(checkpoint.position, stop) if here else None,
+            bytes_total=log.bytes_between(begin.position, stop) if here else None,
             on_progress=lambda progress: self._log_progress(source.name, progress),
         )
 
@@ -239,6 +243,22 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             "identity": manifests[-1].identity.to_json(),
             "checkpoint": json.loads(checkpoint.encode()),
         }
+
+
+def open_log(source: BinlogSource) -> Log:
+    """Return a source's log, on a server or in files; the caller closes it.
+
+    Raises:
+        ConfigurationError: The connection cannot be used, or there are no such files.
+        StagingError: The store of the files cannot be reached.
+    """
+    # Here, so that parsing a DAG loads neither NumPy nor Arrow.
+    from airflow_provider_binlog.sources.file_log import FileLog
+    from airflow_provider_binlog.sources.server_log import ServerLog
+
+    if source.files is None:
+        return ServerLog(BinlogHook(source.conn_id).settings, failover=source.failover)
+    return FileLog(find_files(source.files, reach))
 
 
 def first_checkpoint(

@@ -99,7 +99,7 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
         error.context.setdefault("event", int(event[_first_refused(column, values)]))
         raise
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-        raise_if_too_large(error, column)
+        _raise_if_too_large(error, column)
         raise
 
 
@@ -110,7 +110,7 @@ def _first_refused(column: ColumnLayout, values: Values) -> int:
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            read(values.slice(good, middle))
+            read(values.choose(slice(good, middle)))
         except BinlogError:
             bad = middle
         else:
@@ -118,7 +118,7 @@ def _first_refused(column: ColumnLayout, values: Values) -> int:
     return good
 
 
-def raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
+def _raise_if_too_large(error: Exception, column: ColumnLayout) -> None:
     """Translate Arrow's error about its 32-bit offsets, which it raises in two ways."""
     if "overflow" in str(error) or isinstance(error, pa.ArrowCapacityError):
         raise UnsupportedError(

@@ -8,30 +8,26 @@ Source: mysql-server sql/log_event.cc, Rows_log_event::do_apply_event.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
-from airflow_provider_binlog.rows.conversion import convert_columns, nulls, raise_if_too_large
+from airflow_provider_binlog.rows.conversion import convert_columns
 from airflow_provider_binlog.rows.images.headers import UPDATE_PREIMAGE, RowsHeaders, parse_headers
-from airflow_provider_binlog.rows.images.keys import key_changed
-from airflow_provider_binlog.rows.images.partial import SomeColumns
+from airflow_provider_binlog.rows.images.partial import RowImages
 from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
-from airflow_provider_binlog.rows.images.walk import locate
-from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
+from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory, batches
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.events import RowsEvents
-    from airflow_provider_binlog.rows.images.located import Images
+    from airflow_provider_binlog.rows.images.located import Images, Rows
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
 
@@ -75,30 +71,22 @@ class DecodedRows:
         return len(self.event)
 
 
-def decode(
-    layout: RowLayout, events: RowsEvents, *, before_images: BeforeImages = BeforeImages.ALL
-) -> DecodedRows:
-    """Return the rows of these events; under KEY_CHANGES without the before-images of equal key.
+def decode_pieces(
+    layout: RowLayout,
+    events: RowsEvents,
+    *,
+    before_images: BeforeImages = BeforeImages.ALL,
+    rows_max: int = OFFSET_MAX,
+) -> Iterator[tuple[int, int, DecodedRows]]:
+    """Yield the rows of these events piece by piece, each with the range of its events.
+
+    `DecodedRows.event` counts from the first of all events. A piece is of one event, or has at most
+    `rows_max` rows. Under KEY_CHANGES the before-images of equal key are left out.
 
     Raises:
         FormatError: The events break the format, or are not of this table; `event=` says which one.
         UnsupportedError: The values of a column exceed 2 GiB, or a JSON column holds differences
             to a document that was not logged.
-    """
-    pieces = decode_pieces(layout, events, before_images=before_images, rows_max=OFFSET_MAX)
-    return _join(layout, [rows for _, _, rows in pieces])
-
-
-def decode_pieces(
-    layout: RowLayout, events: RowsEvents, *, before_images: BeforeImages, rows_max: int
-) -> Iterator[tuple[int, int, DecodedRows]]:
-    """Yield the rows of these events piece by piece, each with the range of its events.
-
-    `DecodedRows.event` counts from the first of all events. A piece is of one event, or has at most
-    `rows_max` rows.
-
-    Raises:
-        FormatError, UnsupportedError: As `decode`.
     """
     for first, last in _groups(layout, events):
         try:
@@ -196,60 +184,19 @@ def _slices(
     layout: RowLayout, headers: RowsHeaders, sizes: Int64Array, rows_max: int
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of events of these sizes, each of `rows_max` rows at most, or of one event."""
-    upto = np.cumsum(sizes)
-    if upto[-1] <= rows_max:
-        yield 0, len(sizes)  # few bytes, were every one of them a row
-        return
-    bytes_max = rows_max * _least_image(layout, headers)
-    first = 0
-    while first < len(sizes):
-        done = int(upto[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(upto, done + bytes_max, side="right")))
-        yield first, last
-        first = last
+    if int(sizes.sum()) <= rows_max:
+        return iter([(0, len(sizes))])  # few bytes, were every one of them a row
+    return batches(sizes, rows_max * _least_image(layout, headers))
 
 
 def _decode_piece(layout: RowLayout, piece: _Piece, before_images: BeforeImages) -> DecodedRows:
-    only_key_changes = before_images == BeforeImages.KEY_CHANGES and bool(layout.key)
-    if piece.headers.sets is None and piece.headers.partial is None:
-        return _decode_whole(layout, piece, only_key_changes=only_key_changes)
-    return _decode_some(layout, piece, only_key_changes=only_key_changes)
-
-
-def _decode_whole(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
-    """Return the rows of events whose images all hold all columns."""
-    headers = piece.headers
-    images = locate(layout.route, piece.memory, headers.images, piece.end)
-    _check_pairs(images, headers.paired)
-    change = headers.changes[images.event, images.number & 1]
-    if only_key_changes:
-        before = np.flatnonzero(change == UPDATE_PREIMAGE)
-        dropped = before[~key_changed(images, layout.key, before)]
-        if len(dropped):
-            kept = np.ones(len(images), dtype=np.bool_)
-            kept[dropped] = False
-            images, change = images.select(kept), change[kept]
-    converted = convert_columns(layout, images.each_column(), images.event)
-    return DecodedRows(
-        columns=converted.columns,
-        event=(images.event + piece.first).astype(np.int32),
-        offset=images.begin - piece.start[images.event],
-        change=change,
-        image=np.zeros(len(images), dtype=np.int32),
-        images=[tuple(range(len(layout.columns)))],
-        unrepresentable=converted.unrepresentable,
-        invalid_text=converted.invalid_text,
-    )
-
-
-def _decode_some(layout: RowLayout, piece: _Piece, *, only_key_changes: bool) -> DecodedRows:
-    """Return the rows of events whose images need not hold all columns."""
-    found = SomeColumns(layout, piece.memory, piece.headers, piece.end)
+    found = RowImages(layout, piece.memory, piece.headers, piece.end)
     _check_pairs(found.images, piece.headers.paired)
-    rows = np.arange(len(found.images))
-    if only_key_changes:
+    rows: Rows = slice(None)
+    if before_images == BeforeImages.KEY_CHANGES and layout.key:
         before = np.flatnonzero(found.change == UPDATE_PREIMAGE)
-        rows = np.delete(rows, before[~found.key_changed(before)])
+        if len(dropped := before[~found.key_changed(before)]):
+            rows = np.delete(np.arange(len(found.images)), dropped)
     event = found.images.event[rows]
     converted = convert_columns(layout, found.each_column(rows), event)
     image, images = found.number_sets(rows)
@@ -272,50 +219,3 @@ def _check_pairs(images: Images, paired: npt.NDArray[np.bool_]) -> None:
     odd = paired & (np.bincount(images.event, minlength=len(paired)) % 2 == 1)
     if odd.any():
         raise TruncatedError("an update ends after a before-image", event=int(odd.argmax()))
-
-
-def _join(layout: RowLayout, pieces: list[DecodedRows]) -> DecodedRows:
-    if len(pieces) == 1:
-        return pieces[0]
-    if not pieces:
-        return DecodedRows(
-            columns=[nulls(0, column.arrow_type) for column in layout.columns],
-            event=np.zeros(0, dtype=np.int32),
-            offset=np.zeros(0, dtype=np.int64),
-            change=np.zeros(0, dtype=np.uint8),
-            image=np.zeros(0, dtype=np.int32),
-            images=[tuple(range(len(layout.columns)))],
-            unrepresentable={},
-        )
-    columns = []
-    for index, column in enumerate(layout.columns):
-        try:
-            columns.append(pa.concat_arrays([piece.columns[index] for piece in pieces]))
-        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-            raise_if_too_large(error, column)
-            raise
-    images: dict[tuple[int, ...], int] = {}
-    image = [number_images(piece, images) for piece in pieces]
-    unrepresentable: Counter[str] = Counter()
-    invalid_text: Counter[str] = Counter()
-    for piece in pieces:
-        unrepresentable.update(piece.unrepresentable)
-        invalid_text.update(piece.invalid_text)
-    return DecodedRows(
-        columns=columns,
-        event=np.concatenate([piece.event for piece in pieces]),
-        offset=np.concatenate([piece.offset for piece in pieces]),
-        change=np.concatenate([piece.change for piece in pieces]),
-        image=np.concatenate(image),
-        images=list(images),
-        unrepresentable=dict(unrepresentable),
-        invalid_text=dict(invalid_text),
-    )
-
-
-def number_images(rows: DecodedRows, numbers: dict[tuple[int, ...], int]) -> npt.NDArray[np.int32]:
-    """Return each row's number of its set of columns in `numbers`, to which new sets are added."""
-    renumbered = [numbers.setdefault(each, len(numbers)) for each in rows.images]
-    if renumbered == list(range(len(renumbered))):
-        return rows.image
-    return np.array(renumbered, dtype=np.int32)[rows.image]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.sql_types import mysql_type
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.errors import BinlogError, FormatError
 from airflow_provider_binlog.rows.images.route import Route, compile_route
-from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
 from airflow_provider_binlog.schema import Field
 

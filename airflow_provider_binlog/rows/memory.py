@@ -10,10 +10,15 @@ Source: numpy, ndarray(strides=(1,)).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OVERREAD_BYTES = 48
 """Bytes after a memory's end that may be read, without meaning: the widest value of fixed size, a
@@ -23,6 +28,17 @@ WORD_MASK = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64
 """`WORD_MASK[k]` keeps the first `k` bytes of a little-endian 64-bit word."""
 
 Int64Array = npt.NDArray[np.int64]
+
+
+def batches(sizes: Int64Array, size_max: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of entries of these sizes, each of up to `size_max` in all, or of one entry."""
+    upto = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        done = int(upto[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(upto, done + size_max, side="right")))
+        yield first, last
+        first = last
 
 
 class Memory:

@@ -45,18 +45,15 @@ class Values:
         """How many rows there are."""
         return len(self.offset)
 
-    def slice(self, first: int, last: int) -> Values:
-        """Return the rows `first` to `last`, views."""
-        chosen = slice(first, last)
-        return Values(
-            self.memory,
-            self.offset[chosen],
-            None if self.length is None else self.length[chosen],
-            None if self.null is None else self.null[chosen],
-        )
+    @property
+    def lengths(self) -> Int64Array:
+        """The `length` of values of variable width."""
+        if self.length is None:
+            raise TypeError("values of fixed width have no lengths")
+        return self.length
 
-    def choose(self, rows: Int64Array) -> Values:
-        """Return the values of these rows, in their order."""
+    def choose(self, rows: Int64Array | slice) -> Values:
+        """Return the values of these rows, in their order; of a slice as views."""
         return Values(
             self.memory,
             self.offset[rows],
@@ -72,6 +69,10 @@ becomes NULL, so the array has as many more NULLs than there were in the log."""
 
 Repair: TypeAlias = "Callable[[Values], tuple[Array, int]]"
 """Reads values of which `Convert` refuses some, and counts those that lost bytes by it."""
+
+
+Gather: TypeAlias = "Callable[[Values], Bytes]"
+"""Returns the bytes of values of variable width, end to end."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,14 @@ def validity(null: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     return buffer_of(np.packbits(~null, bitorder="little"))
 
 
+def with_nulls(array: Array, null: npt.NDArray[np.bool_] | None) -> Array:
+    """Return an array of text or bytes that has no NULLs of its own with these."""
+    if null is None:
+        return array
+    _, offsets, data = array.buffers()
+    return pa.Array.from_buffers(array.type, len(array), [validity(null), offsets, data])
+
+
 @dataclass(frozen=True)
 class Bytes:
     """Values of variable width laid end to end, as Arrow has them.
@@ -146,6 +155,12 @@ class Bytes:
         return cls(bounds, np.frombuffer(memoryview(data), dtype=np.uint8, count=int(bounds[-1])))
 
     @classmethod
+    def of_rows(cls, data: npt.NDArray[np.uint8]) -> Bytes:
+        """Return the rows of uint8[values, width]."""
+        offsets = np.arange(len(data) + 1, dtype=np.int64) * data.shape[1]
+        return cls(offsets.astype(np.int32), data.reshape(-1))
+
+    @classmethod
     def of_values(cls, values: Sequence[bytes]) -> Bytes:
         """Return values that Python has, copied.
 
@@ -153,7 +168,7 @@ class Bytes:
             ArrowCapacityError: They take more than Arrow's offsets can say.
         """
         data = np.frombuffer(b"".join(values), dtype=np.uint8)
-        return cls(_offsets([0, *map(len, values)]), data)
+        return cls(to_offsets([0, *map(len, values)]), data)
 
     @classmethod
     def join(cls, pieces: Sequence[Bytes]) -> Bytes:
@@ -165,7 +180,8 @@ class Bytes:
         lengths = [np.diff(piece.offsets) for piece in pieces]
         used = [piece.data[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
         nothing = np.zeros(1, dtype=np.int64)
-        return cls(_offsets(np.concatenate([nothing, *lengths])), _concatenate(used))
+        data = np.concatenate([np.zeros(0, dtype=np.uint8), *used])
+        return cls(to_offsets(np.concatenate([nothing, *lengths])), data)
 
     def slice(self, first: int, last: int) -> Bytes:
         """Return the values `first` to `last`, views."""
@@ -183,16 +199,16 @@ class Bytes:
         return not len(self.data) or int(self.data.max()) < 0x80
 
 
-def _offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Return Arrow's offsets of values of these sizes, a 0 before them."""
+def to_offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Return Arrow's offsets of values of these sizes, a 0 before them.
+
+    Raises:
+        ArrowCapacityError: They take more than Arrow's offsets can say.
+    """
     bounds = np.cumsum(sizes, dtype=np.int64)
     if bounds[-1] > OFFSET_MAX:
         raise pa.ArrowCapacityError("values are too large for one array")
     return bounds.astype(np.int32)
-
-
-def _concatenate(pieces: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
-    return np.concatenate([np.zeros(0, dtype=np.uint8), *pieces])
 
 
 def gather_bytes(values: Values) -> Bytes:
@@ -204,13 +220,11 @@ def gather_bytes(values: Values) -> Bytes:
     looked at.
     """
     count = len(values)
-    if values.length is None:
-        raise TypeError("values of fixed width have no lengths")
     if not count:
         return Bytes(np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8))
     bounds = np.empty(2 * count + 1, dtype=np.int32)
     bounds[0:-1:2] = values.offset
-    bounds[1::2] = values.offset + values.length
+    bounds[1::2] = values.offset + values.lengths
     # Of all gaps Arrow looks at one: the last must not end before the first value begins.
     bounds[-1] = max(bounds[-2], bounds[0])
     buffers = [None, buffer_of(bounds), buffer_of(values.memory.u1)]

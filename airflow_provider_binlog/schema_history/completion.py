@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import (
-    Facts,
     complete,
     is_old_temporal,
     may_be_another_type,
@@ -18,13 +17,14 @@ from airflow_provider_binlog.schema_history.facts import (
     missing,
 )
 from airflow_provider_binlog.schema_history.history import Lost
-from airflow_provider_binlog.schema_history.partial_schemas import (
+from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM, parse_type
+from airflow_provider_binlog.sql.partial_schema import (
+    Facts,
     Key,
     PartialColumn,
     PartialSchema,
     same,
 )
-from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.schema_history.history import Backwards
-    from airflow_provider_binlog.transport.server.information_schema import ServerTable
 
 
 class Unclear(NamedTuple):
@@ -178,32 +177,7 @@ def _key(
     return tuple(key) or None
 
 
-# ------------------------------------------------------------------- other sources
-
-
-def partial_from_server(table: ServerTable) -> PartialSchema:
-    """Return a table's schema as information_schema has it."""
-    columns = tuple(
-        PartialColumn(
-            each.name,
-            Facts(
-                data_type=each.data_type,
-                nullable=each.nullable,
-                unsigned=each.unsigned,
-                charset=each.charset,
-                values=each.values,
-                octets=each.octets,
-                precision=each.precision,
-                scale=each.scale,
-                fsp=each.fsp,
-                generated=each.generated,
-                visible=each.visible,
-                default=each.default,
-            ),
-        )
-        for each in table.columns
-    )
-    return PartialSchema(columns, Key(table.key, primary=table.primary, others=table.others))
+# ------------------------------------------------------------------- what was staged
 
 
 def partial_from_schema(schema: Schema) -> PartialSchema:

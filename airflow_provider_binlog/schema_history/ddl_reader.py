@@ -1,4 +1,4 @@
-"""The DDL statements of a log that took effect.
+"""The DDL statements of a log that took effect, in a range and after it.
 
 Source: as binlog/transactions.py.
 """
@@ -8,13 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.blocks.captured import LoggedStatement
+from airflow_provider_binlog.blocks.expansion import Expander
+from airflow_provider_binlog.blocks.transactions import TransactionReader
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema_history.history import LoggedChange
+from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
+from airflow_provider_binlog.sql.ddl import Altered, TableChange, Truncated
 from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from airflow_provider_binlog.binlog.events.statements import Query
+    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
+    from airflow_provider_binlog.errors import BinlogError
+    from airflow_provider_binlog.transport.block_stream import BlockStream
+
+AFTER_RANGE = 1 << 62
+"""Row number of the statements after a range: they follow all of its rows."""
 
 
 class DdlReader:
@@ -23,8 +36,10 @@ class DdlReader:
     def __init__(self) -> None:
         self._alters_nothing = False
 
-    def read(self, transactions: Transactions) -> Iterator[tuple[int, Query]]:
-        """Yield those of the next block, each with the index of its event."""
+    def read(
+        self, block: EventBlock, transactions: Transactions, row_of: Callable[[int], int]
+    ) -> Iterator[LoggedStatement]:
+        """Yield those of the next block; `row_of` returns the row number of an event."""
         for event, seen in sorted(transactions.scanned.items()):
             if seen.gtid is not None:
                 # It is about the statement that follows, be that in the next block.
@@ -34,4 +49,54 @@ class DdlReader:
             if seen.query is None or self._alters_nothing:
                 continue
             if seen.statement_type is StatementType.DDL:
-                yield event, seen.query
+                row, offset = row_of(event), int(block.offset[event])
+                yield LoggedStatement(row, block.file, offset, seen.query, block.format.flavor)
+
+
+def changes_of(logged: LoggedStatement) -> list[LoggedChange]:
+    """Return what a statement did to the schemas of tables, even where it failed half-way.
+
+    Raises:
+        UnsupportedError: Which tables it is about cannot be determined.
+    """
+    ddl, query = logged.ddl, logged.query
+    if ddl is None:
+        return []
+    changes = [each for each in ddl.changes if not _changes_rows_alone(each)]
+    if query.error:
+        # What it did before it failed is not in the log.
+        failed = Opaque(f"error {query.error}")
+        changes = [Altered(name, (failed,)) for name in ddl.tables]
+    return [LoggedChange(logged.row, logged.file, logged.offset, each) for each in changes]
+
+
+def _changes_rows_alone(change: TableChange) -> bool:
+    if isinstance(change, Altered):
+        return all(isinstance(each, RewriteRows) for each in change.alterations)
+    return isinstance(change, Truncated)
+
+
+def changes_between(source: BlockStream, start: Position, stop: Position) -> Iterator[LoggedChange]:
+    """Yield what the statements between two positions after a range did.
+
+    Events that the range itself would refuse are skipped: they are not statements.
+
+    Raises:
+        UnsupportedError: Which tables a statement is about cannot be determined.
+    """
+    if start.coordinates >= stop.coordinates:
+        return
+    expander, transactions, ddl = Expander(), TransactionReader(refuse=_skip), DdlReader()
+    for logged in source.blocks(start, stop):
+        for block in expander.expand(logged):
+            for found in ddl.read(block, transactions.read(block), lambda _: AFTER_RANGE):
+                if Position(found.file, found.offset).coordinates >= stop.coordinates:
+                    return
+                yield from changes_of(found)
+
+
+def _skip(error: BinlogError) -> None:
+    """Skip an event that is not decoded, or a statement that changes rows; raise anything else."""
+    skipped = error.context.keys() & {"event", "statement"}
+    if not (isinstance(error, UnsupportedError) and skipped):
+        raise error

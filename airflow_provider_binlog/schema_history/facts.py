@@ -6,7 +6,7 @@ INFORMATION_SCHEMA COLUMNS Table; MariaDB documentation, Data Types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,12 @@ from airflow_provider_binlog.binlog.column_types import (
     ColumnType,
     type_name,
 )
+from airflow_provider_binlog.binlog.sql_types import NAMES
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM
+from airflow_provider_binlog.sql.column_types import BLOBS as SQL_BLOBS
+from airflow_provider_binlog.sql.column_types import BYTES, GEOMETRIES, NUMBERS, OWN_FORM, TEXTS
+from airflow_provider_binlog.sql.partial_schema import Facts
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
@@ -36,46 +39,6 @@ if TYPE_CHECKING:
 
 INVISIBLE_TYPES = ("inet4", "inet6", "uuid", "vector")
 """Types of MariaDB that the log writes as BINARY or VARBINARY."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What information_schema, a manifest or a statement says of a column; None where it does not.
-
-    Attributes:
-        data_type: The type's name as `information_schema.COLUMNS.DATA_TYPE` has it.
-        nullable: Whether it may hold NULL.
-        unsigned: Of numbers.
-        charset: Of text, ENUM and SET; `binary` for columns that hold bytes.
-        values: Of ENUM and SET.
-        octets: The most bytes of a value of CHAR, BINARY, VARCHAR and VARBINARY.
-        precision, scale: Of DECIMAL; of BIT the precision alone.
-        fsp: Digits of a fraction of a second.
-        generated: Whether its values are computed from other columns.
-        visible: Whether `SELECT *` shows it.
-        default: What an insert leaves in it that does not name it.
-    """
-
-    data_type: str | None = None
-    nullable: bool | None = None
-    unsigned: bool | None = None
-    charset: str | None = None
-    values: tuple[str, ...] | None = None
-    octets: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    fsp: int | None = None
-    generated: bool | None = None
-    visible: bool | None = None
-    default: Default | None = None
-
-    def joined(self, other: Facts) -> Facts:
-        """Return both: where the two differ, this one's."""
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
-        return replace(other, **{name: fact for name, fact in known.items() if fact is not None})
-
-
-UNKNOWN = Facts()
 
 
 def facts_of(definition: Definition) -> Facts:
@@ -99,51 +62,19 @@ def facts_of(definition: Definition) -> Facts:
     )
 
 
-_CHAR = frozenset({ColumnType.STRING})
 _LISTED = frozenset({ColumnType.ENUM, ColumnType.SET})
-_GEOMETRIES = {
-    "geometry": 0,
-    "point": 1,
-    "linestring": 2,
-    "polygon": 3,
-    "multipoint": 4,
-    "multilinestring": 5,
-    "multipolygon": 6,
-    "geomcollection": 7,
-    "geometrycollection": 7,
-}
-_BLOB_SIZES = {"tiny": 1, "": 2, "medium": 3, "long": 4}
-_LENGTHS = {prefix + kind: n for prefix, n in _BLOB_SIZES.items() for kind in ("blob", "text")}
+_GEOMETRIES = {name: number for number, name in enumerate(GEOMETRIES)} | {"geometrycollection": 7}
+_LENGTHS = TEXTS | SQL_BLOBS
 _OLD_TEMPORALS = frozenset({ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP})
 _TEMPORALS2 = frozenset({ColumnType.TIME2, ColumnType.DATETIME2, ColumnType.TIMESTAMP2})
 
 # Data type -> the real types that a TABLE_MAP may have for it.
-_CODES: dict[str, frozenset[ColumnType]] = {
-    "tinyint": frozenset({ColumnType.TINY}),
-    "smallint": frozenset({ColumnType.SHORT}),
-    "mediumint": frozenset({ColumnType.INT24}),
-    "int": frozenset({ColumnType.LONG}),
-    "bigint": frozenset({ColumnType.LONGLONG}),
-    "decimal": frozenset({ColumnType.NEWDECIMAL}),
-    "float": frozenset({ColumnType.FLOAT}),
-    "double": frozenset({ColumnType.DOUBLE}),
-    "bit": frozenset({ColumnType.BIT}),
-    "year": frozenset({ColumnType.YEAR}),
-    "date": frozenset({ColumnType.DATE, ColumnType.NEWDATE}),
-    "time": frozenset({ColumnType.TIME, ColumnType.TIME2}),
-    "datetime": frozenset({ColumnType.DATETIME, ColumnType.DATETIME2}),
-    "timestamp": frozenset({ColumnType.TIMESTAMP, ColumnType.TIMESTAMP2}),
-    "char": _CHAR,
-    "binary": _CHAR,
-    "inet4": _CHAR,
-    "inet6": _CHAR,
-    "uuid": _CHAR,
-    "varchar": VARCHARS,
-    "varbinary": VARCHARS,
+_CODES: dict[str, frozenset[int]] = {
+    **{name: frozenset(code for code in NAMES if NAMES[code] == name) for name in NAMES.values()},
+    **dict.fromkeys(("char", "binary", "inet4", "inet6", "uuid"), frozenset({ColumnType.STRING})),
+    **dict.fromkeys(("varchar", "varbinary"), VARCHARS),
     "vector": VARCHARS | {ColumnType.VECTOR},
-    "enum": frozenset({ColumnType.ENUM}),
-    "set": frozenset({ColumnType.SET}),
-    "json": frozenset({ColumnType.JSON}) | BLOBS,
+    "json": BLOBS | {ColumnType.JSON},
     **dict.fromkeys(_LENGTHS, BLOBS),
     **dict.fromkeys(_GEOMETRIES, frozenset({ColumnType.GEOMETRY})),
 }

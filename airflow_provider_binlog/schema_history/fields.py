@@ -25,6 +25,7 @@ from airflow_provider_binlog.sql.alterations import (
     ConvertCharset,
     DropPrimaryKey,
     SetDefault,
+    new_key,
 )
 from airflow_provider_binlog.sql.column_types import ENUMS, FLOATS, SqlType, parse_type
 from airflow_provider_binlog.sql.defaults import read_default
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_provider_binlog.schema import Action, TableState, UnknownDefault
-    from airflow_provider_binlog.schema_history.partial_schemas import PartialSchema
     from airflow_provider_binlog.sql.alterations import Alteration
     from airflow_provider_binlog.sql.definitions import Definition
+    from airflow_provider_binlog.sql.partial_schema import PartialSchema
     from airflow_provider_binlog.sql.session import Session
 
 # With rows between two statements it would be known, and each be compared with the one before it.
@@ -63,12 +64,7 @@ def fields_after(
     """
     old = {field.id: field for field in before}
     added = {each.name.casefold(): each for each in alterations if isinstance(each, AddColumn)}
-    keyed = {
-        name.casefold()
-        for each in alterations
-        if isinstance(each, AddPrimaryKey)
-        for name, _ in each.columns
-    }
+    keyed = new_key(alterations)
     fields = []
     for column in after.columns:
         known = old.get(column.field)
@@ -260,8 +256,7 @@ def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -
             if field.charset_assumed and of is not None and _has_charset(of):
                 reason = reason or _CHARSET_BEFORE
         elif isinstance(each, AddPrimaryKey) and nullable is not False and not session.is_strict:
-            in_key = name in (column.casefold() for column, _ in each.columns)
-            reason = "NULL became another value" if in_key else None
+            reason = "NULL became another value" if name in new_key((each,)) else None
         if reason is not None:
             return reason
     return None

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.partial_schemas import (
     CANDIDATES_MAX,
-    NO_COLUMNS,
-    PartialSchema,
     alter,
     reverse,
 )
@@ -29,6 +27,7 @@ from airflow_provider_binlog.sql.ddl import (
     Renamed,
     TableChange,
 )
+from airflow_provider_binlog.sql.partial_schema import NO_COLUMNS, PartialSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ from airflow_provider_binlog.schema_history.fields import (
     key_after,
     sql_type,
 )
-from airflow_provider_binlog.schema_history.partial_schemas import NO_COLUMNS, alter
+from airflow_provider_binlog.schema_history.partial_schemas import alter
 from airflow_provider_binlog.sql import alterations as sql
 from airflow_provider_binlog.sql.alterations import (
     AddColumn,
@@ -40,6 +40,7 @@ from airflow_provider_binlog.sql.alterations import (
     Opaque,
     RenameColumn,
 )
+from airflow_provider_binlog.sql.partial_schema import NO_COLUMNS
 from airflow_provider_binlog.sql.session import Session
 from airflow_provider_binlog.sql.type_changes import rewrites
 

@@ -1,4 +1,4 @@
-"""A table's columns and key as far as they are known, and what a statement makes of them.
+"""What a statement makes of a table's columns and key, and what it may have made them of.
 
 Forwards a schema results in one other schema. Backwards it may have come from several: a dropped
 column may have been at any position. All of them are returned, and the TABLE_MAPs say which it was.
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import UNKNOWN, Facts, facts_of
+from airflow_provider_binlog.schema_history.facts import facts_of
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -27,7 +27,9 @@ from airflow_provider_binlog.sql.alterations import (
     Opaque,
     RenameColumn,
     SetDefault,
+    new_key,
 )
+from airflow_provider_binlog.sql.partial_schema import Key, PartialColumn, PartialSchema, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,59 +41,6 @@ _GENERATED_KEY = "my_row_id"
 
 CANDIDATES_MAX = 4096
 """With more candidates than these, the schema before a statement counts as unknown."""
-
-
-class PartialColumn(NamedTuple):
-    """A column as far as it is known.
-
-    Attributes:
-        name: Always known.
-        facts: What else is known.
-        perhaps_key: Whether it may have been in the primary key, unless it was nullable.
-        field: Its field id; 0 where it has none.
-    """
-
-    name: str
-    facts: Facts = UNKNOWN
-    perhaps_key: bool = False
-    field: int = 0
-
-
-@dataclass(frozen=True)
-class Key:
-    """By which columns the log would name the rows of a table.
-
-    Attributes:
-        columns: (name, characters of a prefix or 0) in key order; empty where there is no key.
-        primary: Whether it is a primary key; else a unique one is used in its place, or none is.
-        others: Whether there are unique keys beside it, or there may be.
-    """
-
-    columns: tuple[tuple[str, int], ...]
-    primary: bool
-    others: bool
-
-
-@dataclass(frozen=True)
-class PartialSchema:
-    """A table's columns in order, and its key; None where the key is not known."""
-
-    columns: tuple[PartialColumn, ...]
-    key: Key | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
-        return tuple(column.name for column in self.columns)
-
-
-NO_COLUMNS = PartialSchema((), Key((), primary=False, others=False))
-"""Of a table that is being created."""
-
-
-def same(name: str, other: str) -> bool:
-    """Whether two names are of one column: case makes no difference."""
-    return name.casefold() == other.casefold()
 
 
 # ------------------------------------------------------------------- forwards
@@ -111,9 +60,8 @@ def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSc
     for each in alterations:
         if isinstance(each, ConvertCharset):
             columns = [_converted(column, each.charset) for column in columns]
-        if isinstance(each, AddPrimaryKey):
-            keyed = {name.casefold() for name, _ in each.columns}
-            columns = [_not_null(c) if c.name.casefold() in keyed else c for c in columns]
+    keyed = new_key(alterations)
+    columns = [_not_null(each) if each.name.casefold() in keyed else each for each in columns]
     columns = _without_defaults(columns, alterations)
     return PartialSchema(tuple(columns), _key_after(schema, alterations))
 
@@ -360,12 +308,7 @@ def _previous_columns(
         if isinstance(each, ChangeColumn | RenameColumn)
     }
     converted = any(isinstance(each, ConvertCharset) for each in alterations)
-    keyed = {
-        name.casefold()
-        for each in alterations
-        if isinstance(each, AddPrimaryKey)
-        for name, _ in each.columns
-    }
+    keyed = new_key(alterations)
     stay: list[PartialColumn] = []
     move: list[PartialColumn] = []
     for column in _without_defaults(schema.columns, alterations):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import fsspec
+
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.staging.object_store import ObjectStore, translated
 from airflow_provider_binlog.transport.files.names import arrange, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
@@ -36,40 +39,31 @@ class BinlogFiles:
     as_given: bool = False
 
 
-class StoredFile:
+class StoredFile(io.RawIOBase):
     """A file of a store, open for reading; what fails raises `ObjectMissingError` and the like."""
 
     def __init__(self, file: Any, path: str) -> None:
         self._file = file
         self._path = path
-        self.closed = False
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
-        with _translated(self._path):
-            return bytes(self._file.read(size))
+    def readable(self) -> bool:
+        """Return True."""
+        return True
 
-    def readinto(self, buffer: memoryview, /) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """Fill the front of the buffer; 0 at the end."""
-        with _translated(self._path):
+        with translated(self._path):
             return int(self._file.readinto(buffer))
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         """Move to an offset, and return it."""
-        with _translated(self._path):
+        with translated(self._path):
             return int(self._file.seek(offset, whence))
 
     def close(self) -> None:
         """Close the file."""
-        self.closed = True
+        super().close()
         self._file.close()
-
-
-def _translated(path: str) -> AbstractContextManager[None]:
-    # Here, because files of this machine are read where fsspec is not installed.
-    from airflow_provider_binlog.staging.object_store import translated
-
-    return translated(path)
 
 
 def reach_plainly(location: str) -> tuple[Any, str]:
@@ -79,8 +73,6 @@ def reach_plainly(location: str) -> tuple[Any, str]:
         ConfigurationError: Nothing that is installed knows the location's scheme.
     """
     try:
-        import fsspec
-
         system, path = fsspec.core.url_to_fs(location)
     except (ImportError, ValueError) as error:
         raise ConfigurationError(f"cannot be reached: {error}", location=location) from error
@@ -118,7 +110,7 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
     paths = tuple(f"{folders[name]}/{name}" for name in found.names)
 
     def open_file(path: str) -> StoredFile:
-        with _translated(path):
+        with translated(path):
             return StoredFile(systems[path].open(path, "rb"), path)
 
     return BinlogFiles(paths, (*ignored, *found.ignored), open_file)
@@ -126,8 +118,6 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
 
 def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
     """Return where a location is, and the binlogs and the other files that it names."""
-    from airflow_provider_binlog.staging.object_store import FsspecStore
-
     folder, _, name = location.rpartition("/")
     pattern = "*"
     if is_pattern(name):
@@ -135,7 +125,7 @@ def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequenc
         system, path = reach(folder or ("/" if location.startswith("/") else "."))
     else:
         system, path = reach(location)
-        with _translated(location):
+        with translated(location):
             system.invalidate_cache(path)
             is_folder = location.endswith("/") or system.isdir(path)
         if not is_folder:
@@ -143,6 +133,6 @@ def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequenc
             return system, folder, [name], []
     path = path.rstrip("/")
     found = arrange(
-        FsspecStore(system, path).list(""), folder=location.rstrip("/"), pattern=pattern
+        ObjectStore(system, path).list(""), folder=location.rstrip("/"), pattern=pattern
     )
     return system, path, found.names, found.ignored

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
-from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.checkpoint import load
 from airflow_provider_binlog.errors import (
@@ -24,15 +24,15 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
+from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.start import find_gtid_text, read_position
 from airflow_provider_binlog.sources.state import NO_START, SourceState
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore
@@ -41,15 +41,12 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sources.start import Start
 
 
-class FileLog:
+class FileLog(Log):
     """The log that some files hold; see `Log` for the methods.
 
     Only a log that was arranged by the numbers of its files has a state; files that are read as
     they are given may have any names.
     """
-
-    server = None
-    read_server_tables = None
 
     def __init__(self, files: BinlogFiles) -> None:
         self._files = files
@@ -64,7 +61,7 @@ class FileLog:
 
     def flavor(self) -> Flavor:
         """Read the beginning of the first file."""
-        return self._reader(0).flavor(self._names[0])
+        return self._stream(0).flavor(self._names[0])
 
     def first(self) -> Position:
         """Return where the first file starts."""
@@ -81,10 +78,8 @@ class FileLog:
             ConfigurationError: It is none of the files as given.
         """
         if not self._files.as_given:
-            return split_file_name(file)[1]
-        if file not in self._names:
-            raise ConfigurationError(f"{file} is none of the files: {', '.join(self._names)}")
-        return self._names.index(file)
+            return super().number(file)
+        return self._index(file)
 
     def after(self, file: str) -> Position | None:
         """Return where the next file starts."""
@@ -93,23 +88,10 @@ class FileLog:
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what the files hold."""
-        if not self._files.as_given:
-            yield from self._source(start).blocks(start, stop)
-            return
-        offset = start.offset
-        end = None if stop is None else (self.number(stop.file), stop.offset)
-        for index in range(self.number(start.file), len(self._names)):
-            for block in self._reader(index).blocks(Position(self._names[index], offset)):
-                yield block
-                if end is not None and (index, block.next_offset) >= end:
-                    return
-            offset = FIRST_OFFSET
+        return self._from(start).blocks(start, stop)
 
     def close(self) -> None:
         """Do nothing: every iterator closes its files."""
-
-    def check(self) -> None:
-        """Files have no settings: what they lack shows when they are read."""
 
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Read the newest file and the one at the checkpoint; see `Log`."""
@@ -118,7 +100,7 @@ class FileLog:
             raise CheckpointMissingError(NO_START, key=key)
         position = saved.position if saved else self.resolve(start or {})
         self._check_position(position)
-        identity = self._source(position).identity(self._file_of(position))
+        identity = self._from(position).identity(self._file_of(position))
         if saved is not None:
             identity = self._check_history(saved, identity)
         return SourceState(identity, saved, position, self._end)
@@ -139,42 +121,27 @@ class FileLog:
             return self.first()
         return self._end if start == "now" else read_position(start)
 
-    def bytes_between(self, start: Position, stop: Position) -> int | None:  # noqa: ARG002
-        """Return None: the size of a compressed file is known only at its end."""
-        return None
-
-    def logs_partial_images(self) -> bool:
-        """Return False: there is no information_schema that could complete row images."""
-        return False
-
-    def unlogged_foreign_keys(
-        self,
-        captured: Callable[[str, str], bool],  # noqa: ARG002
-        logged: Collection[tuple[str, str]],  # noqa: ARG002
-    ) -> ForeignKeys:
-        """Return none: there is no server to query."""
-        return ForeignKeys()
-
     @cached_property
     def _end(self) -> Position:
-        return find_log_end(FileBlockStream(self._files.paths[-1:], open_file=self._files.open))
+        return find_log_end(self._stream(len(self._names) - 1))
 
-    def _reader(self, index: int) -> FileBlockStream:
-        """Return one of the files, whatever its name is."""
-        return FileBlockStream(self._files.paths[index : index + 1], open_file=self._files.open)
-
-    def _source(self, start: Position) -> FileBlockStream:
-        """Return the files from a position on, and those before them back to a gap.
+    def _from(self, start: Position) -> FileBlockStream:
+        """Return the files from a position on.
 
         Raises:
             ConfigurationError: There is a gap after the position.
         """
-        first = self._names.index(self._file_of(start))
-        numbers = [split_file_name(name)[1] for name in self._names]
-        # What was prepared long ago, and is committed after the position, is read again.
-        while first and numbers[first - 1] == numbers[first] - 1:
-            first -= 1
-        return FileBlockStream(self._files.paths[first:], open_file=self._files.open)
+        file = start.file if self._files.as_given else self._file_of(start)
+        return self._stream(self._index(file))
+
+    def _stream(self, first: int) -> FileBlockStream:
+        files = self._files
+        return FileBlockStream(files.paths[first:], open_file=files.open, as_given=files.as_given)
+
+    def _index(self, file: str) -> int:
+        if file not in self._names:
+            raise ConfigurationError(f"{file} is none of the files: {', '.join(self._names)}")
+        return self._names.index(file)
 
     def _file_of(self, position: Position) -> str:
         """Return the name of a position's file, or of the last file if that is before it."""
@@ -202,16 +169,15 @@ class FileLog:
         Raises:
             ForeignPositionError: They are not, or nothing shows that they are.
         """
-        gtid = saved.position.gtid if saved.position.logged is None else saved.position.logged
-        issued_by = f"{saved.identity.flavor.value} {saved.identity.server}"
+        gtid = saved.position.logged_gtid
         names_server = not saved.identity.server.startswith("server_id=")
         same_log = (saved.identity.flavor, saved.identity.log_name) == (here.flavor, here.log_name)
         if saved.identity != here and not (same_log and names_server and gtid):
             raise ForeignPositionError(
                 "nothing shows that the files are of the server that the position belongs to",
                 position=saved.position,
-                issued_by=issued_by,
-                files_of=f"{here.flavor.value} {here.server}",
+                issued_by=saved.identity,
+                files_of=here,
             )
         if saved.position.file in self._names and gtid is not None:
             found = self._executed_before(saved.position, here)
@@ -227,14 +193,14 @@ class FileLog:
 
     def _executed_before(self, position: Position, identity: SourceIdentity) -> str | None:
         """Return the GTIDs that were executed before a position, according to the files."""
-        source = self._source(position)
+        source = self._from(position)
         if position.offset > FIRST_OFFSET:
             return executed_at(source, identity, position)
         for block in source.blocks(position):
             if block.file != position.file:
                 break
             # The events before a file's first transaction name the GTIDs executed before.
-            starts = np.flatnonzero(np.isin(block.type, [int(each) for each in GROUP_STARTS]))
+            starts = np.flatnonzero(IS_GROUP_START[block.type])
             offset = int(block.offset[starts[0]]) if len(starts) else block.next_offset
             return executed_at(source, identity, Position(position.file, offset))
         return None
@@ -243,12 +209,8 @@ class FileLog:
 def _is_one_history(flavor: Flavor, gtid: str, found: str) -> bool:
     """Whether a log in which `found` precedes a position is the one where `gtid` did.
 
-    A server that was restored from a backup has executed more than its files say; a domain of
-    MariaDB's can be deleted from its log.
+    A server that was restored from a backup has executed more than its files say.
     """
     if flavor is Flavor.MYSQL:
-        return not str(GtidSet.parse(found).subtract(GtidSet.parse(gtid)))
-    before = MariadbGtidPosition.parse(gtid).domains
-    here = MariadbGtidPosition.parse(found).domains
-    common = before.keys() & here.keys()
-    return all(before[each] == here[each] for each in common) and bool(common or not before)
+        return not missing_gtids(flavor, found, gtid)
+    return MariadbGtidPosition.parse(gtid).agrees_with(MariadbGtidPosition.parse(found))

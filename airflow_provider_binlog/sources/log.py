@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from airflow_provider_binlog.position import split_file_name
 from airflow_provider_binlog.transport.block_stream import BlockStream
+from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Flavor, Position
-    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
-    from airflow_provider_binlog.sources.server_log import ServerLog
+    from airflow_provider_binlog.schema_history.past import ServerTablesReader
     from airflow_provider_binlog.sources.start import Start
     from airflow_provider_binlog.sources.state import SourceState
-    from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 
 
 class Log(BlockStream, Protocol):
-    """A binary log: a stream of its blocks, and what else is known of it."""
+    """A binary log: a stream of its blocks, and what else is known of it.
 
-    @property
-    def server(self) -> ServerLog | None:
-        """The server, to be queried for what the log leaves out; None for files."""
+    What only a server knows has the answer of files here.
+    """
 
     @property
     def read_server_tables(self) -> ServerTablesReader | None:
         """Reads the server's information_schema; None for files."""
+        return None
 
     def describe(self) -> str:
         """Return in a few words what is read."""
@@ -47,9 +47,14 @@ class Log(BlockStream, Protocol):
         Raises:
             ConfigurationError: It is none of the files that were given.
         """
+        return split_file_name(file)[1]
 
-    def after(self, file: str) -> Position | None:
-        """Return where to continue after a file that cannot be read; None if that is nowhere."""
+    def after(self, file: str) -> Position | None:  # noqa: ARG002
+        """Return where to continue after a file that cannot be read; None if that is nowhere.
+
+        What a server fails to send, it fails to send again.
+        """
+        return None
 
     def check(self) -> None:
         """Refuse a log that capture cannot work with, naming all that is wrong.
@@ -57,6 +62,7 @@ class Log(BlockStream, Protocol):
         Raises:
             ServerSetupError, AccessDeniedError, ConfigurationError: Says what to change.
         """
+        return
 
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Return the checkpoint and where the log ends; changes nothing.
@@ -74,14 +80,21 @@ class Log(BlockStream, Protocol):
             ConfigurationError: It is none of the ways to name a position.
         """
 
-    def bytes_between(self, start: Position, stop: Position) -> int | None:
-        """Return how many bytes of log lie between two positions; None if that is not known."""
+    def bytes_between(self, start: Position, stop: Position) -> int | None:  # noqa: ARG002
+        """Return how many bytes of log lie between two positions; None if that is not known.
+
+        The size of a compressed file is known only at its end.
+        """
+        return None
 
     def logs_partial_images(self) -> bool:
         """Whether the server is set to log row images without all columns."""
+        return False
 
     def unlogged_foreign_keys(
-        self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
+        self,
+        captured: Callable[[str, str], bool],  # noqa: ARG002
+        logged: Collection[tuple[str, str]],  # noqa: ARG002
     ) -> ForeignKeys:
         """Return the foreign keys that change captured rows without an event in the log.
 
@@ -91,3 +104,4 @@ class Log(BlockStream, Protocol):
             captured: Whether a table, given by database and name, is captured.
             logged: Tables that exist, according to the log.
         """
+        return ForeignKeys()

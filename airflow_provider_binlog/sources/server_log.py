@@ -6,11 +6,14 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.position import split_file_name
-from airflow_provider_binlog.sources.gtids import find_gtids
+from airflow_provider_binlog.binlog.gtid_set import missing_gtids
+from airflow_provider_binlog.capture.capture_range import executed_at
+from airflow_provider_binlog.capture.staged_transactions import position_with_gtids
+from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
 from airflow_provider_binlog.sources.state import read_server_state
-from airflow_provider_binlog.transport.server import foreign_keys, queries
+from airflow_provider_binlog.transport.server import foreign_keys, queries, setup
 from airflow_provider_binlog.transport.server import version as server
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
@@ -29,18 +32,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
-class ServerLog:
+class ServerLog(Log):
     """The log of a server, read as a replica reads it; see `Log` for the methods."""
 
     def __init__(self, settings: ConnectionSettings, *, failover: Failover = "refuse") -> None:
         self.settings = settings
         self._failover = failover
         self._flavor: Flavor | None = None
-
-    @property
-    def server(self) -> ServerLog:
-        """The server itself."""
-        return self
 
     def describe(self) -> str:
         """Return where the server is."""
@@ -63,14 +61,6 @@ class ServerLog:
         with closing(self.settings.connect()) as connection:
             return queries.log_end(connection)
 
-    def number(self, file: str) -> int:
-        """Return the number in the file's name."""
-        return split_file_name(file)[1]
-
-    def after(self, file: str) -> Position | None:  # noqa: ARG002  of Log
-        """Return None: what a server fails to send, it fails to send again."""
-        return None
-
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield what a replica would be sent."""
         return self._stream.blocks(start, stop)
@@ -83,7 +73,7 @@ class ServerLog:
     def check(self) -> None:
         """Query the server's settings and the account's privileges."""
         with closing(self.settings.connect()) as connection:
-            queries.check_setup(connection)
+            setup.check_setup(connection)
 
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Compare the checkpoint with the server's log."""
@@ -94,17 +84,40 @@ class ServerLog:
     def resolve(self, start: Start) -> Position:
         """Return the position that `start` means on the server now; see `Log`.
 
-        A GTID set names the transactions that have been applied already: the position is where the
-        first transaction starts that is not in it.
-
         Raises:
             ConfigurationError: It is none of the ways to name a position.
-            PositionPurgedError: The server has purged transactions that are not in the GTID set.
-            ForeignPositionError: The GTID set is not of this server's history.
+            PositionPurgedError, ForeignPositionError: As `find_gtids`.
         """
         if (gtids := find_gtid_text(start)) is None:
             return resolve_position(self.settings, start)
-        return find_gtids(self.settings, gtids)
+        return self.find_gtids(gtids)
+
+    def find_gtids(self, gtids: str) -> Position:
+        """Return where the first transaction begins that is not in the set.
+
+        Some transactions of the set may be logged after that position; its `logged` then names
+        those that are logged before it.
+
+        Raises:
+            ConfigurationError: The text is no GTID set of the server's family.
+            PositionPurgedError: The server has purged transactions that are not in the set.
+            ForeignPositionError: The server's log lacks some of the set.
+        """
+        with closing(self.settings.connect()) as connection:
+            identity = queries.identify(connection)
+            self._flavor = identity.flavor
+            try:
+                known = missing_gtids(identity.flavor, gtids, "")  # in the server's own form
+            except FormatError as error:
+                raise ConfigurationError(
+                    f"not a GTID set of a {identity.flavor.value} server: {error}"
+                ) from error
+            queries.check_gtids(connection, known)
+        found = self._stream.position_after(known)
+        logged = executed_at(self._stream, identity, found)
+        if logged is None:
+            return found
+        return position_with_gtids(identity.flavor, found, staged=known, logged=logged)
 
     def bytes_between(self, start: Position, stop: Position) -> int | None:
         """Query the server for the sizes of its files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -18,8 +18,12 @@ DSN_SCHEMES = ("binlog", "mysql", "mariadb")
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 
 _DEFAULT_PORT = 3306
-_SERVER_ID_MAX = 2**32 - 1
 _TIMEOUT_MAX_SECONDS = 31_536_000
+_NUMBERS_MAX = {
+    "connect_timeout": _TIMEOUT_MAX_SECONDS,
+    "read_timeout": _TIMEOUT_MAX_SECONDS,
+    "server_id": 2**32 - 1,
+}
 
 _SECURE_TRANSPORT_REQUIRED = 3159  # the server's
 _NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
@@ -64,10 +68,7 @@ class ConnectionSettings:
         Raises:
             ConfigurationError: A field of `extra` is unknown or cannot be used as given.
         """
-        known = {
-            "unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key",
-            "connect_timeout", "read_timeout", "server_id",
-        }  # fmt: skip
+        known = {each.name for each in fields(cls)} - {"host", "port", "user", "password"}
         if unknown := sorted(set(extra) - known):
             raise ConfigurationError(
                 f"no field of a connection's extra is called {unknown[0]}: "
@@ -77,22 +78,14 @@ class ConnectionSettings:
         ssl_mode = str(given.get("ssl_mode", "preferred")).lower().replace("-", "_")
         if ssl_mode not in SSL_MODES:
             raise ConfigurationError(f"ssl_mode is one of {', '.join(SSL_MODES)}", given=ssl_mode)
-        server_id = None
-        if "server_id" in given:
-            server_id = _integer(given, "server_id", 0, _SERVER_ID_MAX)
+        for name in _NUMBERS_MAX.keys() & given.keys():
+            given[name] = _integer(name, given[name])
         return cls(
             host=host or "localhost",
             port=port or _DEFAULT_PORT,
             user=login or "",
             password=password or "",
-            unix_socket=given.get("unix_socket"),
-            ssl_mode=ssl_mode,
-            ssl_ca=given.get("ssl_ca"),
-            ssl_cert=given.get("ssl_cert"),
-            ssl_key=given.get("ssl_key"),
-            connect_timeout=_integer(given, "connect_timeout", 10, _TIMEOUT_MAX_SECONDS),
-            read_timeout=_integer(given, "read_timeout", 60, _TIMEOUT_MAX_SECONDS),
-            server_id=server_id,
+            **given | {"ssl_mode": ssl_mode},
         )
 
     @classmethod
@@ -199,11 +192,12 @@ class ConnectionSettings:
         return translate(error, server=self.address, user=self.user)
 
 
-def _integer(given: Mapping[str, Any], name: str, default: int, largest: int) -> int:
+def _integer(name: str, given: Any) -> int:
+    largest = _NUMBERS_MAX[name]
     try:
-        value = int(given.get(name, default))
+        value = int(given)
     except (TypeError, ValueError):
         value = 0
     if not 1 <= value <= largest:
-        raise ConfigurationError(f"{name} is a number from 1 to {largest}", given=given.get(name))
+        raise ConfigurationError(f"{name} is a number from 1 to {largest}", given=given)
     return value

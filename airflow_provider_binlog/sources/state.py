@@ -96,8 +96,7 @@ def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) 
     Raises:
         ForeignPositionError: It is not to be followed, or cannot be.
     """
-    issued_by = f"{saved.identity.flavor.value} {saved.identity.server}"
-    found = {"position": saved.position, "issued_by": issued_by, "this_is": here.server}
+    found = {"position": saved.position, "issued_by": saved.identity, "this_is": here.server}
     if failover != "follow":
         raise ForeignPositionError(
             "the checkpoint belongs to another server, or to a log of another name: if this server "

@@ -26,6 +26,7 @@ from airflow_provider_binlog.sql.alterations import (
     RenameColumn,
     RewriteRows,
     SetDefault,
+    new_key,
 )
 from airflow_provider_binlog.sql.definitions import Definition, initial_default, read_definition
 from airflow_provider_binlog.sql.lexer import (
@@ -79,12 +80,7 @@ def read_elements(words: Sequence[Word], session: Session) -> tuple[Alteration, 
 
 def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alteration, ...]:
     """Return alterations whose new columns of the primary key are NOT NULL."""
-    keyed = {
-        name.casefold()
-        for each in found
-        if isinstance(each, AddPrimaryKey)
-        for name, _ in each.columns
-    }
+    keyed = new_key(found)
     return tuple(
         replace(each, initial_default=initial_default(each.definition, session, nullable=False))
         if isinstance(each, AddColumn) and each.name.casefold() in keyed

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from airflow_provider_binlog.schema import Default, UnknownDefault
     from airflow_provider_binlog.sql.definitions import Definition
     from airflow_provider_binlog.sql.literals import Literal
@@ -143,3 +145,9 @@ Alteration: TypeAlias = (
     | RewriteRows
     | Opaque
 )
+
+
+def new_key(alterations: Iterable[Alteration]) -> set[str]:
+    """Return the columns of a primary key that is made, folded in case: they become NOT NULL."""
+    made = (each for each in alterations if isinstance(each, AddPrimaryKey))
+    return {name.casefold() for each in made for name, _ in each.columns}

@@ -6,7 +6,7 @@ Source: mysql-server, sql/sql_yacc.yy, field_def and column_attribute; mariadb, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.schema import NULL, UnknownDefault
@@ -57,21 +57,10 @@ class Definition:
     unique: bool = False
 
 
-@dataclass
-class _Attributes:
-    """What follows the type; its fields are those of `Definition` and `SqlType`."""
-
-    unsigned: bool = False
-    compressed: bool = False
-    charset: str | None = None
-    nullable: bool | None = None
-    default: Literal | None = None
-    generated: bool = False
-    auto_increment: bool = False
-    visible: bool = True
-    primary: bool = False
-    unique: bool = False
-
+# What follows the type, by the names of the fields of `Definition` and `SqlType`.
+_Attributes: TypeAlias = dict[str, Any]
+_SERIAL: _Attributes = {"nullable": False, "auto_increment": True, "unique": True}
+_OF_TYPE = ("unsigned", "compressed", "charset")
 
 # Words that end a literal or an expression without brackets: attributes begin with them.
 _ATTRIBUTES = frozenset(
@@ -100,21 +89,13 @@ def read_definition(words: Sequence[Word], session: Session) -> Definition:
     if of is None:
         reader = Reader(words)
         reader.next()
-    found = _Attributes(nullable=False if serial else None, auto_increment=serial, unique=serial)
+    found: _Attributes = dict(_SERIAL) if serial else {}
     while reader.peek() != Word(""):
         _attribute(reader, found)
-    if of is not None and found.charset is None:
-        found.charset = of.charset
-    return Definition(
-        type=None if of is None else _typed(of, found),
-        nullable=False if found.primary else found.nullable,
-        default=found.default,
-        generated=found.generated,
-        auto_increment=found.auto_increment,
-        visible=found.visible,
-        primary=found.primary,
-        unique=found.unique,
-    )
+    of_type = {name: found.pop(name) for name in _OF_TYPE if name in found}
+    if found.get("primary"):
+        found["nullable"] = False
+    return Definition(type=None if of is None else _typed(of, **of_type), **found)
 
 
 _AS_BYTES = {
@@ -124,16 +105,19 @@ _AS_BYTES = {
 }
 
 
-def _typed(of: SqlType, found: _Attributes) -> SqlType:
+def _typed(
+    of: SqlType, *, unsigned: bool = False, compressed: bool = False, charset: str | None = None
+) -> SqlType:
+    charset = charset or of.charset
     if of.name in NUMBERS:
-        return replace(of, unsigned=of.unsigned or found.unsigned)
+        return replace(of, unsigned=of.unsigned or unsigned)
     if of.is_text:
-        if found.charset == "binary":
-            return replace(of, name=_AS_BYTES[of.name], compressed=found.compressed)
-        return replace(of, charset=found.charset, compressed=found.compressed)
+        if charset == "binary":
+            return replace(of, name=_AS_BYTES[of.name], charset=None, compressed=compressed)
+        return replace(of, charset=charset, compressed=compressed)
     if of.name in ENUMS:
-        return replace(of, charset=found.charset)
-    return replace(of, compressed=found.compressed)
+        return replace(of, charset=charset)
+    return replace(of, compressed=compressed)
 
 
 def _attribute(reader: Reader, found: _Attributes) -> None:
@@ -143,16 +127,15 @@ def _attribute(reader: Reader, found: _Attributes) -> None:
     word = reader.next()
     text = "" if word is None else keyword(word)
     if text in _FLAGS:
-        name, value = _FLAGS[text]
-        setattr(found, name, value)
+        found.update((_FLAGS[text],))
     elif text == "NOT":
         if reader.take("NULL"):
-            found.nullable = False
+            found["nullable"] = False
     elif text == "DEFAULT":
-        found.default = _default(reader)
+        found["default"] = _default(reader)
     elif text == "SERIAL":  # SERIAL DEFAULT VALUE
         reader.take_all("DEFAULT", "VALUE")
-        found.nullable, found.auto_increment, found.unique = False, True, True
+        found |= _SERIAL
     elif text == "REFERENCES":
         _references(reader)
     elif not _text_attribute(text, reader, found):
@@ -184,13 +167,13 @@ _WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
 def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
     """Read a character set or a collation; False if it is none."""
     if text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
-        found.charset = _name(reader)
+        found["charset"] = _name(reader)
         return True
     if text != "COLLATE":
         return False
     collation = _name(reader)
-    if collation and found.charset is None:
-        found.charset = collation.partition("_")[0]
+    if collation and found.get("charset") is None:
+        found["charset"] = collation.partition("_")[0]
     return True
 
 

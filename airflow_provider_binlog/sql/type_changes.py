@@ -9,7 +9,7 @@ same; what MySQL 9.7 and MariaDB 10.11 and 11.8 make of edge values (test_type_c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.column_types import (
@@ -105,7 +105,7 @@ def rewrites(before: SqlType | None, after: SqlType | None, session: Session) ->
     family = next((rule for names, rule in _RULES if before.name in names), None)
     if family is None:
         return None if before.name == after.name else _OTHER_FORM
-    reason = family(before, after, strict)
+    reason = family(_Change(before, after, strict))
     padded = before.name == "char" and after.name != "char"
     if reason is None and padded and session.has(PAD_CHAR_TO_FULL_LENGTH):
         return "sql_mode has PAD_CHAR_TO_FULL_LENGTH"
@@ -161,54 +161,68 @@ def _charset(name: str | None) -> str | None:
 # ------------------------------------------------------------------- by family, of the type before
 
 
-def _integer(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+class _Change(NamedTuple):
+    """From one type to another; `strict`: the statement fails rather than change a value."""
+
+    before: SqlType
+    after: SqlType
+    strict: bool
+
+    @property
+    def keeps_sign(self) -> bool:
+        """Whether the type after has the negative numbers of the one before."""
+        return self.before.unsigned or not self.after.unsigned
+
+    def loss(self, *, keeps: bool) -> str | None:
+        """Return why values may have changed where the type after does not keep all of them."""
+        return None if keeps or self.strict else _NARROWER
+
+
+def _integer(change: _Change) -> str | None:
+    before, after, _ = change
     size = INTEGERS[before.name]
     if after.name in INTEGERS:
-        wider = INTEGERS[after.name] > size
         same = INTEGERS[after.name] == size and after.unsigned == before.unsigned
-        keeps = same or (wider and (before.unsigned or not after.unsigned))
-        return None if keeps or strict else _NARROWER
+        return change.loss(keeps=same or (INTEGERS[after.name] > size and change.keeps_sign))
     if after.name == "decimal":
-        keeps = _whole_digits(after) >= _DIGITS[size][before.unsigned]
-        keeps = keeps and (before.unsigned or not after.unsigned)
-        return None if keeps or strict else _NARROWER
+        holds = _whole_digits(after) >= _DIGITS[size][before.unsigned]
+        return change.loss(keeps=holds and change.keeps_sign)
     if after.name in FLOATS:
         exact = size <= _EXACT_BYTES[after.name] and after.scale is None
-        keeps = exact and (before.unsigned or not after.unsigned)
-        return None if keeps else _NARROWER
+        return None if exact and change.keeps_sign else _NARROWER
     return _OTHER_FORM
 
 
-def _decimal(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
-    scale = before.scale or 0
+def _decimal(change: _Change) -> str | None:
+    before, after, _ = change
     if after.name in INTEGERS:
         digits = _DIGITS[INTEGERS[after.name]][after.unsigned] - 1
-        keeps = _whole_digits(before) <= digits and (before.unsigned or not after.unsigned)
-        return "numbers were rounded" if scale else None if keeps or strict else _NARROWER
-    if after.name != "decimal":
+        holds = _whole_digits(before) <= digits
+    elif after.name == "decimal":
+        holds = _whole_digits(after) >= _whole_digits(before)
+    else:
         return _OTHER_FORM
-    if (after.scale or 0) < scale:
+    if (after.scale or 0) < (before.scale or 0):
         return "numbers were rounded"
-    keeps = _whole_digits(after) >= _whole_digits(before)
-    keeps = keeps and (before.unsigned or not after.unsigned)
-    return None if keeps or strict else _NARROWER
+    return change.loss(keeps=holds and change.keeps_sign)
 
 
 def _whole_digits(of: SqlType) -> int:
     return (of.length or 0) - (of.scale or 0)
 
 
-def _float(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+def _float(change: _Change) -> str | None:
+    before, after, _ = change
     if after.name not in FLOATS:
         return _OTHER_FORM
     same_digits = (before.length, before.scale) == (after.length, after.scale)
     if not same_digits or (before.name, after.name) == ("double", "float"):
         return "numbers were rounded"
-    keeps = before.unsigned or not after.unsigned
-    return None if keeps or strict else _NARROWER
+    return change.loss(keeps=change.keeps_sign)
 
 
-def _text(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa: FBT001
+def _text(change: _Change) -> str | None:
+    before, after, strict = change
     if not after.is_text:
         return _OTHER_FORM
     if after.name == "char" and before.name != "char":
@@ -216,13 +230,14 @@ def _text(before: SqlType, after: SqlType, strict: bool) -> str | None:  # noqa:
     if before.name in TEXTS:
         keeps = TEXTS.get(after.name, 0) >= TEXTS[before.name]
         return None if keeps else _NARROWER
-    if _holds(after, before.length, _charset(after.charset) in (None, _charset(before.charset))):
+    same_charset = _charset(after.charset) in (None, _charset(before.charset))
+    if _holds(after, before.length, same_charset=same_charset):
         return None
     # A CHAR has no trailing spaces, which are all that is cut in strict mode.
     return None if before.name == "char" and after.name in STRINGS and strict else _NARROWER
 
 
-def _holds(of: SqlType, length: int | None, same_charset: bool) -> bool:  # noqa: FBT001
+def _holds(of: SqlType, length: int | None, *, same_charset: bool) -> bool:
     """Whether a type of text holds so many characters."""
     if length is None:
         return False
@@ -233,7 +248,8 @@ def _holds(of: SqlType, length: int | None, same_charset: bool) -> bool:  # noqa
     return fits or length * _CHARACTER_MAX < 1 << 8 * TEXTS[of.name]
 
 
-def _bytes(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+def _bytes(change: _Change) -> str | None:
+    before, after, _ = change
     if after.name not in BYTES:
         return _OTHER_FORM
     if after.name == "binary":
@@ -246,7 +262,8 @@ def _bytes(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT
     return None if known and (after.length or 0) >= (before.length or 0) else _NARROWER
 
 
-def _enum(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+def _enum(change: _Change) -> str | None:
+    before, after, _ = change
     if before.values is None or (after.name in ENUMS and after.values is None):
         return "its values are not known"
     if after.is_text:
@@ -256,20 +273,25 @@ def _enum(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT0
     if after.name != before.name or after.values is None:
         return _OTHER_FORM
     kept = after.values[: len(before.values)] == before.values
+    if before.name == "enum" and change.strict:
+        # It is converted by its text, of which no two values are equal. A SET has another order.
+        kept = set(before.values) <= set(after.values)
     return None if kept else "its values are others, or in another order"
 
 
-def _temporal(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+def _temporal(change: _Change) -> str | None:
+    before, after, _ = change
     if before.name != after.name:
         return _OTHER_FORM
     return None if after.fsp >= before.fsp else "fractions of a second were removed"
 
 
-def _geometry(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
-    return None if after.name in (before.name, "geometry") else _OTHER_FORM
+def _geometry(change: _Change) -> str | None:
+    return None if change.after.name in (change.before.name, "geometry") else _OTHER_FORM
 
 
-def _exact(before: SqlType, after: SqlType, _: bool) -> str | None:  # noqa: FBT001
+def _exact(change: _Change) -> str | None:
+    before, after, _ = change
     same = (before.name, before.length) == (after.name, after.length)
     return None if same and before.length is not None else _OTHER_FORM
 

@@ -111,7 +111,6 @@ class LogCases:
         opened.check()
 
         assert opened.describe()
-        assert (opened.server is None) == (opened.read_server_tables is None)
 
     def test_closing_it_twice_is_harmless(self, log: OpenLog) -> None:
         opened = log()

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.past import ServerTablesReader
     from tests.corpus.case import Recorded
 
 SOURCE = "corpus"

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     Connection = pymysql.Connection[Any]
 
 _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
+_DATES = {"date", "datetime", "timestamp"}
 _BINARIES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
 # The lake holds a wider DECIMAL as text.
 _LAKE_PRECISION_MAX = 38
-_ABSENT = "(no such column)"
+ABSENT = "(no such column)"
+"""What a `Difference` has on the side that lacks a column."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,9 @@ def compare(
     names = [column.name for column in table.columns]
     for name in [*names, *lake]:
         if name not in lake:
-            yield Difference((), name, "a column", _ABSENT)
+            yield Difference((), name, "a column", ABSENT)
         elif name not in names:
-            yield Difference((), name, _ABSENT, "a column")
+            yield Difference((), name, ABSENT, "a column")
     shared = [column for column in table.columns if column.name in lake]
     if any(name not in lake for name in table.key):
         return
@@ -173,6 +175,9 @@ def _times(rows: Sequence[object]) -> str:
 def _plain_source(column: Column, value: Any) -> Any:
     """Return what PyMySQL gave as the value that the lake should hold."""
     kind = column.data_type
+    if kind in _DATES and isinstance(value, str):
+        # PyMySQL leaves zero dates and invalid dates as text.
+        return None
     if kind == "bit":
         return int(value)
     if kind == "time" and isinstance(value, timedelta):

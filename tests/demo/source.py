@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.server import setup
 from tests.services.progress import ServiceError, say, step
 from tests.services.servers import RELEASES, Server
 
@@ -47,7 +47,7 @@ class UserServer:
 
     def start(self) -> None:
         with step("your server: its settings and privileges"), connect(self.dsn) as connection:
-            queries.check_setup(connection)
+            setup.check_setup(connection)
             with connection.cursor() as cursor:
                 schemata = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
                 if cursor.execute(schemata, (self._database,)):

@@ -15,12 +15,13 @@ from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.capture.capture_range import capture_range
-from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, StagingError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
@@ -123,7 +124,7 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
     """Return what a file is staged as."""
     store = _MemoryStore()
     flavor = next((event.format.flavor for event in read_file(data)), Flavor.MYSQL)
-    log_range = LogRange(
+    request = ExtractRequest(
         Position(FILE, FIRST_OFFSET),
         Position(FILE, len(data)),
         identity=SourceIdentity(flavor, "fuzz", "binlog"),
@@ -134,14 +135,14 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
         created_by="fuzz",
         limits=Limits(part_bytes_max=400, pending_bytes_max=900),
     )
-    manifest = capture_range(log_range, _source(data, block_bytes), store)
+    manifest = capture_range(LogRange(request), _source(data, block_bytes), store)
     if Manifest.decode(manifest.encode()) != manifest:
         raise Wrong("a manifest that does not survive being written")
     # GTIDs of two families in one log, or one twice, make no set that could be right.
     return replace(manifest, created_at="", stop=Position(FILE, len(data))), store.objects
 
 
-class _MemoryStore:
+class _MemoryStore(ObjectStore):
     """An object store of one process."""
 
     def __init__(self) -> None:

@@ -13,27 +13,22 @@ from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.schema_history.facts import Facts
+from airflow_provider_binlog.schema_history.ddl_reader import changes_of
 from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
-from airflow_provider_binlog.schema_history.later_statements import changes_of
-from airflow_provider_binlog.schema_history.partial_schemas import (
-    Key,
-    PartialColumn,
-    PartialSchema,
-    alter,
-    reverse,
-)
+from airflow_provider_binlog.schema_history.partial_schemas import alter, reverse
 from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, ChangeColumn, SetDefault
 from airflow_provider_binlog.sql.column_types import SqlType, parse_type
 from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
 from airflow_provider_binlog.sql.defaults import read_default
 from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fuzz import seeds
 from tests.fuzz.identity_target import run_identity
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, check_text
+from tests.support.statements import a_statement
 
 _MODES = (0, NO_BACKSLASH_ESCAPES, ANSI_QUOTES, None)
 _TYPES = (
@@ -71,7 +66,8 @@ def _text(data: bytes) -> str:
 def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]:
     """Return what a statement changes; nothing if it is refused, as it may be."""
     try:
-        return changes_of(Query(7, _DATABASE, 0, 255, sql, mode), flavor)
+        logged = a_statement(sql, flavor=flavor, database=_DATABASE, sql_mode=mode)
+        return tuple(each.change for each in changes_of(logged))
     except UnsupportedError as error:
         check_text(error)
         if error.context.get("statement") != sql[:STATEMENT_SHOWN]:

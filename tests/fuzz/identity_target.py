@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.json_form import from_json, to_json
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.schema import (
     AddField,
@@ -12,8 +13,6 @@ from airflow_provider_binlog.schema import (
     RenameField,
     RewriteRows,
     TableState,
-    state_from_json,
-    state_to_json,
 )
 from airflow_provider_binlog.schema_history.tables import EventOffset, Known, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
@@ -60,7 +59,7 @@ class _Reader:
     def check(self, tables: Tables) -> None:
         for table in tables.touched.values():
             state = table.state
-            if state_from_json(state_to_json(state)) != state:
+            if from_json(TableState, to_json(state)) != state:
                 raise Wrong(f"a table that does not survive being written: {state}")
             if state.schema is None:
                 continue

@@ -16,13 +16,12 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.magic import MAGIC
 from airflow_provider_binlog.blocks.block import EventBlock
-from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.rows.decode import DecodedRows, decode
+from airflow_provider_binlog.rows.decode import DecodedRows
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
@@ -31,6 +30,7 @@ from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.reference.events import read_file
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.blocks import wire
 
 FILE = "binlog.000001"

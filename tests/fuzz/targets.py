@@ -289,7 +289,6 @@ EVENT_TARGETS = (
         lambda: [data for data in _whole_events() if data[4] == EventType.FORMAT_DESCRIPTION],
     ),
     _event("rotate", control_events.Rotate.parse, EventType.ROTATE),
-    _event("stop", control_events.Stop.parse, EventType.STOP, more=[b""]),
     _event("heartbeat", control_events.Heartbeat.parse, more=[b"binlog.000007"]),
     _event("heartbeat_v2", control_events.Heartbeat.parse_v2, more=[_HEARTBEAT_V2]),
     _event("incident", control_events.Incident.parse, more=[b"\1\0\5ouch!"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.transport.server.queries import check_setup
+from airflow_provider_binlog.transport.server.setup import check_setup
 from tests.fixtures.mysql import Database, connect, execute
 from tests.services.servers import Server
 from tests.support.measured_range import stage_measured

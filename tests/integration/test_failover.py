@@ -20,16 +20,16 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.sources.gtids import find_gtids
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.table_format import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import open_store
 from tests.fixtures.mysql import Database, execute, query
 from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
+from tests.support.staged import manifests_after
+from tests.support.stores import open_store
 from tests.unit.spark.history import IDENTITY, INT, Source, Table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.unit.spark.workplace import Workplace
 
 pytestmark = pytest.mark.server
@@ -143,7 +143,7 @@ def settings_of(server: Server) -> ConnectionSettings:
 class Capture(Ranges):
     """Captures run after run, from whichever server, as the operators do."""
 
-    def __init__(self, database: Database, store: FsspecStore | None = None) -> None:
+    def __init__(self, database: Database, store: ObjectStore | None = None) -> None:
         super().__init__(database)
         self.checkpoints = Checkpoints()
         if store is not None:
@@ -237,7 +237,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     execute(replica, "FLUSH BINARY LOGS")
     pair.replica.execute("DELETE FROM t WHERE id = 2", "INSERT INTO visits VALUES ('z')")
     capture.run(replica)
-    assert list(capture.log.after(0)) == capture.staged
+    assert list(manifests_after(capture.log, 0)) == capture.staged
     capture.assert_equal_to_select()
 
 
@@ -434,16 +434,17 @@ def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
     assert stage(gtids(1, 3)) == [*"2349", "4"]
     assert stage(gtids(1, 1), gtids(3, 3)) == [*"23", *"23"]
 
+    log = ServerLog(settings_of(server))
     unknown = f"0-{own}-99" if mariadb else f"{own}:tag:1-99"
     with pytest.raises(ForeignPositionError, match="lacks transactions of the GTID set"):
-        find_gtids(settings_of(server), unknown)
+        log.find_gtids(unknown)
     with pytest.raises(ConfigurationError, match="not a GTID set"):
-        find_gtids(settings_of(server), "0-1-x" if mariadb else "nobody:1-2")
+        log.find_gtids("0-1-x" if mariadb else "nobody:1-2")
     execute(server, "FLUSH BINARY LOGS")
     newest = query(server, "SHOW BINARY LOGS")[-1][0]
     purge(server, newest)
     # Of every domain, or server and tag: also of one that the set does not name.
     for lacking in (gtids(4, 4), gtids(5, 3), f"0-{own}-8" if mariadb else f"{own}:1-8"):
         with pytest.raises(PositionPurgedError, match="has purged transactions"):
-            find_gtids(settings_of(server), lacking)
-    assert find_gtids(settings_of(server), gtids(5, 4)).file == newest
+            log.find_gtids(lacking)
+    assert log.find_gtids(gtids(5, 4)).file == newest

@@ -24,13 +24,13 @@ from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
 from tests.support.lake import aws_connection
 from tests.support.staged import apply_all
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,10 +18,10 @@ from airflow_provider_binlog.schema import (
     RewriteRows,
     TruncateTable,
 )
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import connect
 from tests.support.ranges import end_of, files
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, TableChanges
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema import Action
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.fixtures.mysql import Database
 
 pytestmark = pytest.mark.server
@@ -51,7 +51,7 @@ class Captured:
 
     def manifests(self, stops: Sequence[Position] | None = None) -> list[Manifest]:
         """Return the manifests of ranges with these stops; of every step by default."""
-        self.store: FsspecStore = open_store(f"memory://identity{next(_stores)}")
+        self.store: ObjectStore = open_store(f"memory://identity{next(_stores)}")
         with closing(connect(self.database.server)) as connection:
             identity = identify(connection)
         found: list[Manifest] = []
@@ -162,7 +162,6 @@ REWRITING = [
     ("a BIT(8)", "MODIFY a BIT(16)"),
     ("a DECIMAL(65,30)", "MODIFY a DECIMAL(60,20)"),
     ("a DATETIME(6)", "MODIFY a DATETIME"),
-    ("a ENUM('x','y')", "MODIFY a ENUM('y','x')"),
     (
         "a INT GENERATED ALWAYS AS (id + 1) STORED",
         "MODIFY a INT GENERATED ALWAYS AS (id + 2) STORED",
@@ -176,6 +175,7 @@ PRESERVING = [
     ("a JSON", "ADD b JSON, ADD c TEXT, ADD d ENUM('a','b') , ADD e BIT, ADD f CHAR"),
     ("a INT", "ADD b DECIMAL, ADD c DATETIME(3), ADD d GEOMETRY, ADD e VARBINARY(7), ADD f BLOB"),
     ("a ENUM('x','y')", "MODIFY a ENUM('x','y','z')"),
+    ("a ENUM('x','y')", "MODIFY a ENUM('y','x')"),
     ("a VARCHAR(9) CHARACTER SET latin1", "CONVERT TO CHARACTER SET utf8mb4"),
     ("a INT", "COMMENT 'x', ADD INDEX (a)"),
 ]
@@ -200,7 +200,7 @@ def test_rows_are_rewritten_where_values_change(
     assert not [each for each in manifests[2].statements if not each.type]
     schema = entry(manifests[2], "t").state.schema
     assert schema is not None
-    assert schema.is_complete
+    assert all(field.arrow_type for field in schema.fields)
 
 
 def test_a_statement_that_is_not_logged_shows_in_the_rows(database: Database) -> None:

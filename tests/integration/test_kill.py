@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server import queries
 from tests.demo.worker import Worker
 from tests.integration.test_surface_dag import DAG_ID, create_shop_airflow
@@ -24,6 +23,7 @@ from tests.support import killed_merge
 from tests.support.extract_worker import Extract
 from tests.support.lake import Lake, aws_connection
 from tests.support.staged import apply_all
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""FsspecStore on a real S3 server."""
+"""ObjectStore on a real S3 server."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_binlog.errors import ConflictError, StagingError, StoreUnavailableError
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.contract.object_store import ObjectStoreCases
 from tests.services.s3 import S3Server
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +34,12 @@ def own_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def store(own_s3: S3Server) -> FsspecStore:
+def store(own_s3: S3Server) -> ObjectStore:
     """An empty store."""
     return store_at(own_s3, f"s3://{BUCKET}/{uuid4().hex}")
 
 
-def store_at(server: S3Server, uri: str, **changed: str) -> FsspecStore:
+def store_at(server: S3Server, uri: str, **changed: str) -> ObjectStore:
     """Return a store on the server."""
     options = {
         "key": server.access_key,
@@ -52,7 +53,7 @@ class TestS3(ObjectStoreCases):
     """The contract, on S3."""
 
 
-def test_a_large_object_is_there_whole(store: FsspecStore) -> None:
+def test_a_large_object_is_there_whole(store: ObjectStore) -> None:
     data = bytes(MULTIPART_BYTES)
     store.write("m/1", data)
     store.create("m/2", data)
@@ -61,7 +62,7 @@ def test_a_large_object_is_there_whole(store: FsspecStore) -> None:
     assert store.list("m") == ["1", "2"]
 
 
-def test_a_large_create_refuses_a_taken_key(store: FsspecStore) -> None:
+def test_a_large_create_refuses_a_taken_key(store: ObjectStore) -> None:
     store.write("key", b"first")
 
     with pytest.raises(ConflictError):

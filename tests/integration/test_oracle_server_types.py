@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError
-from airflow_provider_binlog.rows.decode import decode
-from airflow_provider_binlog.rows.policies import Policies
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
+from tests.support.decoded import decode
 from tests.support.logged import Logged, decoded, read_log
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.rows.decode import decode
+from tests.support.decoded import decode
 from tests.support.logged import decoded, read_log
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.binlog.transactions import Role, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.reference.events import Event, read_file
@@ -192,10 +192,10 @@ def test_groups_are_whole(log: Log) -> None:
     expected_end: int | None = None
     for event in log.events:
         scanned = scanner.feed(event.header, event.body, event.format)
-        if scanned.role is Role.BEGIN:
+        if scanned.gtid is not None:
             length = getattr(scanned.gtid, "transaction_length", None)
             expected_end = None if length is None else event.offset + length
-        if scanned.role is Role.END:
+        if scanned.end is not None:
             ends.append(scanned.end)
             lengths += expected_end == event.end
         kinds.add(scanned.statement_type)

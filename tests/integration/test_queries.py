@@ -26,6 +26,8 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.setup import check_setup
+from airflow_provider_binlog.transport.server.version import global_variables
 from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
@@ -146,7 +148,7 @@ def test_the_files_of_the_log(connection: Connection, own_server: Server) -> Non
 
 
 def test_global_variables(connection: Connection) -> None:
-    found = queries.global_variables(connection)
+    found = global_variables(connection)
 
     assert found["binlog_row_metadata"] == "FULL"
     assert found["log_bin"] == "ON"
@@ -171,11 +173,11 @@ def test_any_cursor_class_will_do(connection: Connection, own_server: Server) ->
     with closing(connect(own_server, cursorclass=SSDictCursor)) as other:
         assert queries.identify(other) == queries.identify(connection)
         assert queries.log_end(other) == queries.log_end(connection)
-        queries.check_setup(other)
+        check_setup(other)
 
 
 def test_a_server_that_is_set_up_passes(connection: Connection) -> None:
-    queries.check_setup(connection)
+    check_setup(connection)
 
 
 WRONG = {
@@ -192,14 +194,14 @@ def test_every_wrong_setting_is_reported_at_once_with_its_remedy(
 
     with closing(connect(own_server, account, "secret")) as other:
         with pytest.raises(ServerSetupError, match="cannot be captured yet") as caught:
-            queries.check_setup(other)
+            check_setup(other)
         message = str(caught.value)
         assert all(f"{name} is {value}, " in message for name, value in there.items())
         assert message.count("(") - 1 == len(there) + 2
         for statement in re.findall(r"(?:SET (?:GLOBAL|PERSIST)|GRANT) [^;]*;", message):
             run(connection, statement)
     with closing(connect(own_server, account, "secret")) as other:
-        queries.check_setup(other)
+        check_setup(other)
 
 
 def variables(connection: Connection) -> set[str]:
@@ -216,7 +218,7 @@ def test_a_missing_privilege_is_reported_with_its_grant(
 
     other = connect(own_server, account, "secret")
     with closing(other), pytest.raises(AccessDeniedError, match=f"lacks {privilege} ") as caught:
-        queries.check_setup(other)
+        check_setup(other)
     grant = f"GRANT {privilege} ON *.* TO `cap``ture`@`127.0.0.1`;"
     assert grant in str(caught.value)
     assert "(2)" not in str(caught.value)
@@ -233,7 +235,7 @@ def test_a_role_may_bring_the_privileges(
 
     try:
         with closing(connect(own_server, account, "secret")) as other:
-            queries.check_setup(other)
+            check_setup(other)
     finally:
         run(connection, "DROP ROLE replicator")
 
@@ -426,7 +428,7 @@ def test_a_server_without_a_log_says_what_to_do(
                 queries.log_end,
                 queries.binary_logs,
                 queries.first_position,
-                queries.check_setup,
+                check_setup,
             ):
                 with pytest.raises(ServerSetupError, match="put log_bin=binlog under"):
                     run_query(connection)

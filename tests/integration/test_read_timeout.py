@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.sources import gtids, server_log
+from airflow_provider_binlog.sources import server_log
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import result_sets as sql
 from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
@@ -28,17 +28,16 @@ def test_every_stream_has_it(mysql97: Server, monkeypatch: pytest.MonkeyPatch) -
             made.append(options)
             super().__init__(*arguments, **options)
 
-    for module in (server_log, gtids):
-        monkeypatch.setattr(module, "ServerBlockStream", Made)
+    monkeypatch.setattr(server_log, "ServerBlockStream", Made)
     settings = ConnectionSettings(mysql97.host, mysql97.port, "root", read_timeout=77)
     with closing(settings.connect()) as connection:
         end, executed = log_end(connection), gtid_executed(connection)
 
     with closing(server_log.ServerLog(settings)) as log:
         list(log.blocks(end))
-    gtids.find_gtids(settings, executed)
+        log.find_gtids(executed)
 
-    assert [each["silence_seconds_max"] for each in made] == [77] * 2
+    assert [each["silence_seconds_max"] for each in made] == [77]
 
 
 @pytest.mark.parametrize(("silence", "period"), [(3, 1), (60, 10), (600, 10)])

@@ -23,13 +23,14 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import RenameTable
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
 from tests.support.staged import held_by, named_in
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ def happen(server: Server, metadata: str, *statements: str, database: str | None
 class Staging:
     """Where ranges are staged, one after the other."""
 
-    store: FsspecStore = field(default_factory=lambda: open_store(f"memory://past{next(_numbers)}"))
+    store: ObjectStore = field(default_factory=lambda: open_store(f"memory://past{next(_numbers)}"))
 
     def stage(
         self,

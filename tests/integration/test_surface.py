@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 from tests.fixtures import mysql
 from tests.services.servers import Server
+from tests.support.stores import open_store
+from tests.unit.staging.manifests import manifest
 
 if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
@@ -169,6 +173,24 @@ def test_it_waits_until_the_log_has_grown(
     assert seen.is_done
     assert seen.xcom_value["start"] == at.to_json()
     assert seen.xcom_value["log_end"]["offset"] > at.offset
+
+
+def test_where_a_merge_holds_the_checkpoint_back_it_waits_for_what_is_not_staged(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(CHECKPOINT, checkpoint_at(log_end()))
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    with closing(BinlogHook().get_conn()) as connection:
+        identity = queries.identify(connection)
+    path = f"file://{tmp_path}"
+    store = open_store(path)
+    staged = replace(manifest(2), identity=identity, stop=log_end())
+    store.write(ManifestLog(store, "shop").key(2), staged.encode())
+
+    assert sensor().poke({}).is_done
+    assert not sensor(staging_path=path).poke({}).is_done
+    database.execute("INSERT INTO t VALUES (1)")
+    assert sensor(staging_path=path).poke({}).is_done
 
 
 def test_another_servers_checkpoint_fails_for_good(

@@ -17,7 +17,6 @@ from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import Database, connect, execute, query
 from tests.services.servers import Server
@@ -33,6 +32,7 @@ from tests.support.ranges import (
     live,
     stage,
 )
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

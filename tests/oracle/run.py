@@ -13,13 +13,14 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
 from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
+from tests.support.staged import manifests_after
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -184,7 +185,7 @@ def _read_catalog(server: Server, wanted: Callable[[str, str], bool]) -> ServerT
 def _compare(workload: Workload, store: ObjectStore, refused: dict[str, str]) -> Outcome:
     replay, rows = Replay(workload.past, _names(workload, refused)), 0
     events: dict[str, int] = {}
-    for manifest in ManifestLog(store, _SOURCE).after(0):
+    for manifest in manifests_after(ManifestLog(store, _SOURCE), 0):
         replay.apply(store, _SOURCE, manifest)
         for name, count in manifest.events.items():
             events[name] = events.get(name, 0) + count

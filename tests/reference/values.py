@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
-    from airflow_provider_binlog.rows.policies import Policies
+    from airflow_provider_binlog.changes import Policies
 
 _EXACT = Context(prec=80)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

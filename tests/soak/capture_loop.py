@@ -22,10 +22,10 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.soak.workload import DATABASE
+from tests.support.stores import open_store
 
 SOURCE = "soak"
 _KEY = "checkpoint"

@@ -16,8 +16,9 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW, Ch
 from airflow_provider_binlog.manifest import Manifest, TableChanges
 from airflow_provider_binlog.schema import Schema, TruncateTable
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.staging.paths import part_key
+from tests.support.staged import manifests_after
+from tests.support.stores import open_store
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -108,7 +109,7 @@ def replay(folder: Path, source: str) -> Replayed:
     """
     log = ManifestLog(open_store(f"file://{folder}"), source)
     replayed = Replayed({})
-    for manifest in log.after(0):
+    for manifest in manifests_after(log, 0):
         replayed.manifests += 1
         replayed.parts += sum(len(table.parts) for table in manifest.tables)
         for number, name, step in sorted(

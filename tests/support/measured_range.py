@@ -14,8 +14,8 @@ import pymysql
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-from airflow_provider_binlog.staging.object_store import open_store
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from tests.support.ranges import Range

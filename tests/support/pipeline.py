@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
@@ -17,6 +17,7 @@ from tests.fixtures.mysql import Database, connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from airflow_provider_binlog.changes import Policies
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 class Pipeline:
     """A database, captured and merged range by range."""
 
-    def __init__(self, database: Database, workplace: Workplace) -> None:
-        self.database, self.workplace = database, workplace
+    def __init__(
+        self, database: Database, workplace: Workplace, policies: Policies = DEFAULT_POLICIES
+    ) -> None:
+        self.database, self.workplace, self.policies = database, workplace, policies
         self.next_sequence, self.at = 1, self._end()
         self.manifests: list[Manifest] = []
 
@@ -54,6 +57,7 @@ class Pipeline:
                 tables=TableFilter([f"{self.database.name}.*"]),
                 source_name=self.workplace.source,
                 before_images=BeforeImages.KEY_CHANGES,
+                policies=self.policies,
                 created_by="a test",
                 read_server_tables=self._read_server_tables,
                 wants_defaults=True,
@@ -66,9 +70,13 @@ class Pipeline:
         self.at = stop
 
     def merge(self) -> dict[str, str]:
-        """Merge what is captured; return the refusals by table."""
-        report = self.workplace.try_merge()
-        return {each.table.partition(".")[2]: each.error for each in report.tables if each.error}
+        """Merge what is captured; return, by table, why those were not merged that were not."""
+        why = {
+            each.table.partition(".")[2]: each.error or f"{each.reason} (position={each.position})"
+            for each in self.workplace.try_merge().tables
+            if each.error or each.reason
+        }
+        return dict(sorted(why.items()))
 
     def differences(self, *, but: Collection[str] = ()) -> list[tuple[str, Difference]]:
         """Compare every table whose name does not begin with `_` with its lake table."""

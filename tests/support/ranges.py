@@ -17,7 +17,7 @@ from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import DropTable, TruncateTable
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.server.queries import (
     identify,
@@ -26,6 +26,7 @@ from airflow_provider_binlog.transport.server.queries import (
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
@@ -55,7 +56,7 @@ class Staged:
     """What a range was staged as."""
 
     manifest: Manifest
-    store: FsspecStore
+    store: ObjectStore
 
     def rows(self, table: TableChanges) -> list[Row]:
         """Return the change rows of a table, by `_row`."""

@@ -10,6 +10,8 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, CHANGE_TYPE, ROW
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.manifest import check_follows
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import part_key
 
@@ -25,6 +27,28 @@ Tables = dict[str, dict[tuple[Any, ...], Row]]
 """The rows of tables by their primary keys."""
 
 
+def manifests_after(log: ManifestLog, sequence: int) -> Iterator[Manifest]:
+    """Yield the manifests after number `sequence`, in order; each is loaded when it is needed.
+
+    The first one is checked against manifest `sequence` if that still exists.
+
+    Raises:
+        ManifestError: A number is missing, or a manifest does not start where the previous one
+            stops.
+    """
+    sequences = log.sequences()
+    previous = log.load(sequence) if sequence in sequences else None
+    newer = [number for number in sequences if number > sequence]
+    for expected, number in enumerate(newer, start=sequence + 1):
+        if number != expected:
+            raise ManifestError("a manifest is missing", key=log.key(expected))
+        manifest = log.load(number)
+        if previous is not None:
+            check_follows(previous.end, manifest)
+        yield manifest
+        previous = manifest
+
+
 def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
     """Return the manifests, and what the tables hold after them.
 
@@ -32,7 +56,7 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
     wrong, or a change comes twice or to a row that is not there.
     """
     tables: Tables = {}
-    manifests = list(ManifestLog(store, source).after(0))
+    manifests = list(manifests_after(ManifestLog(store, source), 0))
     for manifest in manifests:
         for table in manifest.tables:
             rows = tables.setdefault(table.table, {})

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.checkpoint import Checkpoint, load, overwrite, rebuild
+from airflow_provider_binlog.checkpoint import (
+    Checkpoint,
+    StagedCheckpoints,
+    load,
+    overwrite,
+    rebuild,
+)
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.object_store import open_store
 from tests.contract.checkpoint import IDENTITY, KEY, CheckpointStoreCases, checkpoint
+from tests.support.stores import open_store
 from tests.unit.staging.manifests import manifest
 
 
@@ -121,3 +127,19 @@ def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
     assert rebuild(log, saved_at="now", saved_by="me") == Checkpoint(
         IDENTITY, manifest(2).stop, 2, "now", "me"
     )
+
+
+def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: object) -> None:
+    log, saved = ManifestLog(open_store(f"file://{tmp_path}"), "shop"), DictStore()
+    staged = StagedCheckpoints(saved, log)
+    assert load(staged, KEY) is None
+    overwrite(staged, KEY, checkpoint(1))
+    assert load(staged, KEY) == checkpoint(1)
+    for sequence in (1, 2):
+        log.commit(manifest(sequence))
+
+    found = load(staged, KEY)
+
+    assert found is not None
+    assert (found.position, found.sequence) == (manifest(2).stop, 2)
+    assert load(saved, KEY) == checkpoint(1)

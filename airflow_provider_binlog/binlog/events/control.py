@@ -50,17 +50,6 @@ class Rotate:
         return cls(decode_identifier(rest.rest()), offset)
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """STOP: the server was shut down; the last event of the file. No body."""
-
-    @classmethod
-    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> Stop:
-        """Read the event's body."""
-        file_format.split(EventType.STOP, body)
-        return cls()
-
-
 _FIELD_END, _FIELD_FILE, _FIELD_POSITION = 0, 1, 2
 
 

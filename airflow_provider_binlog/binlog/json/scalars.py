@@ -101,7 +101,7 @@ def opaque_text(data: memoryview) -> bytes:
     size, begin = variable_size(data[1:])
     content = data[1 + begin : 1 + begin + size]
     if kind == ColumnType.NEWDECIMAL:
-        return _decimal_text(content)
+        return decimal_text(content)
     if kind == ColumnType.DATE:
         return b'"%s"' % _date_text(_packed(content) >> 41).encode()
     if kind in _DATE_AND_TIME:
@@ -143,7 +143,7 @@ def _clock_text(packed: int) -> str:
     return f"{clock >> 12:02}:{clock >> 6 & 63:02}:{clock & 63:02}.{micros:06}"
 
 
-def _decimal_text(content: memoryview) -> bytes:
+def decimal_text(content: memoryview) -> bytes:
     """Return a DECIMAL: | precision | scale | groups of digits as in a DECIMAL column |."""
     buffer = Buffer(content)
     precision, scale = buffer.uint(1), buffer.uint(1)

@@ -22,18 +22,6 @@ FEW_VALUES = 16
 """So few values are compared one by one, each in one call whatever its length."""
 
 
-def key_changed(images: Images, key: tuple[int, ...], before: Int64Array) -> npt.NDArray[np.bool_]:
-    """Return for each update whether its key changes.
-
-    `before` are the indexes of the before-images; the after-image of each is the next image.
-    """
-    pairs = pairs_of(images, before)
-    changed = np.zeros(len(before), dtype=np.bool_)
-    for column in key:
-        changed |= differs(pairs.values(column), pairs.route.plans[column].size)
-    return changed
-
-
 def pairs_of(images: Images, before: Int64Array) -> Images:
     """Return these before-images, each with the next image, which is its after-image."""
     return images.select(np.stack([before, before + 1], axis=1).reshape(-1))

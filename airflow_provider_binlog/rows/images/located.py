@@ -7,7 +7,7 @@ stops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.images.route import Route
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
+
+Rows: TypeAlias = "Int64Array | slice"
+"""Indexes of images, rising."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Images:
         """How many images there are."""
         return len(self.begin)
 
-    def select(self, chosen: Int64Array | npt.NDArray[np.bool_]) -> Images:
+    def select(self, chosen: Rows) -> Images:
         """Return some of the images, in their order."""
         return Images(
             self.route,

@@ -1,4 +1,4 @@
-"""Row images that do not all hold every column: walked, and completed from before-images.
+"""The row images of some events: walked, and completed from before-images.
 
 An update's after-image may leave out what did not change. So what its before-image holds and it
 does not is as before: under MINIMAL the key, under FULL_NODUP all that is equal. What neither holds
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.images.headers import RowsHeaders
+    from airflow_provider_binlog.rows.images.located import Rows
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Values
 
 
-class SomeColumns:
-    """The row images of some events.
+class RowImages:
+    """The row images of some events, whether or not all of them hold all columns.
 
     Raises:
         TruncatedError: An event ends inside an image.
@@ -63,25 +64,25 @@ class SomeColumns:
     ) -> None:
         self._layout = layout
         width = len(layout.columns)
+        self._is_whole = headers.sets is None and headers.partial is None
         self._sets = headers.sets or ColumnSets.whole(width, len(headers.images))
-        refuse_unlogged(layout, headers, self._sets)
         # The route's columns, as the layout counts them.
-        self._columns = columns_of(self._sets.union)
-        self._index_of = {column: index for index, column in enumerate(self._columns)}
-        self._held = bits_of(self._sets.sets, width)[:, list(self._columns)]
-        self._json = [
-            column
-            for column, each in enumerate(layout.columns)
-            if each.logged.real_type == ColumnType.JSON
-        ]
-        plans = [layout.columns[column].plan for column in self._columns]
-        route = layout.route if len(plans) == width else compile_route(plans)
-        presence = None
-        if headers.partial is not None or not self._held.all() or headers.nothing.any():
-            options = None
-            if headers.partial is not None:
-                options = Options(headers.partial, (len(self._json) + 7) // 8)
-            presence = Presence.of(self._sets.number, self._held, headers.nothing, options)
+        self._columns = tuple(range(width))
+        self._held = np.ones((1, width), dtype=np.bool_)
+        route, presence = layout.route, None
+        if not self._is_whole:
+            self._columns = columns_of(self._sets.union)
+            self._held = bits_of(self._sets.sets, width)[:, list(self._columns)]
+            refuse_unlogged(layout, headers, self._sets)
+            columns = enumerate(layout.columns)
+            self._json = [c for c, each in columns if each.logged.real_type == ColumnType.JSON]
+            if len(self._columns) < width:
+                route = compile_route([layout.columns[column].plan for column in self._columns])
+            if headers.partial is not None or not self._held.all() or headers.nothing.any():
+                options = None
+                if headers.partial is not None:
+                    options = Options(headers.partial, (len(self._json) + 7) // 8)
+                presence = Presence.of(self._sets.number, self._held, headers.nothing, options)
         self.images = locate(route, memory, headers.images, end, presence)
         self.change = headers.changes[self.images.event, self.images.number & 1]
 
@@ -95,22 +96,26 @@ class SomeColumns:
         pairs = pairs_of(self.images, before)
         numbers = self._sets.number[:, self.images.event[before]]
         for column in self._layout.key:
-            if (index := self._index_of.get(column)) is not None:
+            if column in self._columns:
+                index = self._columns.index(column)
                 values, size = pairs.values(index), pairs.route.plans[index].size
                 held_before, held_after = self._held[numbers, index]
                 changed |= held_after & (differs(values, size) | ~held_before)
         return changed
 
-    def each_column(self, rows: Int64Array) -> Iterator[tuple[int, Values]]:
+    def each_column(self, rows: Rows) -> Iterator[tuple[int, Values]]:
         """Yield the columns that some image holds and, for each of these rows, where its value is.
 
-        `rows` are indexes of images, rising. Absent values count as NULL.
+        Absent values count as NULL.
 
         Raises:
             FormatError: A JSON document or its differences break the format.
             UnsupportedError: A JSON document is not in the before-image that differs from it.
         """
-        all_rows = len(rows) == len(self.images)
+        all_rows = isinstance(rows, slice)
+        if self._is_whole:
+            yield from (self.images if all_rows else self.images.select(rows)).each_column()
+            return
         for index, found in self.images.each_column():
             column, values = self._columns[index], found
             as_before = self._as_before(index)
@@ -137,11 +142,14 @@ class SomeColumns:
         )
         return chosen
 
-    def number_sets(self, rows: Int64Array) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
+    def number_sets(self, rows: Rows) -> tuple[npt.NDArray[np.int32], list[tuple[int, ...]]]:
         """Return the number of each row's set of columns, and the sets.
 
         0 is all columns, the others are numbered as their rows come.
         """
+        event = self.images.event[rows]
+        if self._is_whole:
+            return np.zeros(len(event), dtype=np.int32), [self._columns]
         before, after = self._sets.number
         sets, count = self._sets.sets, len(self._sets.sets)
         pairs, which = np.unique(before * count + after, return_inverse=True)
@@ -151,7 +159,6 @@ class SomeColumns:
             numbers.setdefault(sets[pair // count] | sets[pair % count], len(numbers))
             for pair in pairs.tolist()
         ]
-        event = self.images.event[rows]
         completed = np.array(both, dtype=np.int32)[which][event]
         own = np.array(one, dtype=np.int32)[before][event]
         number = np.where(self.change[rows] == UPDATE_POSTIMAGE, completed, own)
@@ -170,9 +177,7 @@ class SomeColumns:
         if not len(rows):
             return values, rows
         self._check_before(index, rows, values)
-        if values.length is None:
-            raise TypeError("JSON has lengths")
-        unchanged = values.length[rows] == 0
+        unchanged = values.lengths[rows] == 0
         changed = rows[~unchanged]
         documents = [self._document(index, values, row) for row in changed.tolist()]
         return _with_documents(values, changed, documents), rows[unchanged]
@@ -209,9 +214,7 @@ class SomeColumns:
 
     def _document(self, index: int, values: Values, row: int) -> bytes:
         """Return the whole document of one after-image."""
-        if values.length is None:
-            raise TypeError("JSON has lengths")
-        begins, lengths = values.offset, values.length
+        begins, lengths = values.offset, values.lengths
         document, diffs = (
             values.memory.u1[begins[each] : begins[each] + lengths[each]].tobytes()
             for each in (row - 1, row)
@@ -236,8 +239,6 @@ def first_rows(numbers: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int
 
 def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) -> Values:
     """Return the values with documents in some of the rows, stored after the others' bytes."""
-    if values.length is None:
-        raise TypeError("JSON has lengths")
     if not documents:
         return values
     memory = values.memory
@@ -251,6 +252,6 @@ def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) ->
     data = np.concatenate(
         [memory.u1[: memory.size], np.frombuffer(b"".join(documents), dtype=np.uint8)]
     )
-    offset, length = values.offset.copy(), values.length.copy()
+    offset, length = values.offset.copy(), values.lengths.copy()
     offset[rows], length[rows] = ends - sizes, sizes
     return replace(values, memory=Memory(data, len(data)), offset=offset, length=length)

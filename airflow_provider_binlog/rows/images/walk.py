@@ -86,10 +86,7 @@ def locate(
             event, cursor, end = event[alive], cursor[alive], end[alive]
         if len(event) < FEW_EVENTS:
             break
-        if presence is None:
-            parts, cursor, some_null = _step(route, memory, cursor)
-        else:
-            parts, cursor, some_null = _step_some(route, memory, cursor, event, number, presence)
+        parts, cursor, some_null = _step(route, memory, cursor, event, number, presence)
         nullish |= some_null
         found.append(_Found(event, np.full(len(event), number), parts))
         number += 1
@@ -109,55 +106,40 @@ def _check_ends(cursor: Int64Array, end: Int64Array, event: Int64Array) -> None:
         raise TruncatedError("a rows event ends inside a row", event=int(event[over.argmax()]))
 
 
-def _step(
-    route: Route, memory: Memory, cursor: Int64Array
-) -> tuple[npt.NDArray[np.int64], Int64Array, int]:
-    """Walk one image of each event.
-
-    Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns;
-    then the cursors after the images, and the columns that are NULL in some image.
-    """
-    width, limit = len(route.segments), memory.size
-    step = np.empty((1 + width + len(route.null_masks), len(cursor)), dtype=np.int64)
-    step[0] = cursor
-    nulls = step[1 + width :]
-    some_null = 0
-    for word, mask in enumerate(route.null_masks):
-        at = cursor if not word else np.minimum(cursor + 8 * word, limit)
-        bits = np.bitwise_and(memory.i8[at], mask, out=nulls[word])
-        some_null |= any_bit(bits) << WORD_BITS * word
-    cursor = _walk_values(route, memory, cursor + route.null_bytes, some_null, step[1:])
-    return step, cursor, some_null
-
-
-def _step_some(  # noqa: PLR0917 - a step, of which events, and what they hold
+def _step(  # noqa: PLR0917 - a step, of which events, and what they hold
     route: Route,
     memory: Memory,
     cursor: Int64Array,
     event: Int64Array,
     number: int,
-    presence: Presence,
+    presence: Presence | None,
 ) -> tuple[npt.NDArray[np.int64], Int64Array, int]:
-    """Walk image `number` of each event, which need not hold all columns; as `_step`.
+    """Walk image `number` of each event; absent columns count as NULL.
 
-    Absent columns count as NULL. Where some image has options, what is returned has one row more:
-    the offsets of their bits.
+    Returns a row of the images' offsets, one of stops per segment, one of NULL bits per 64 columns
+    and, where some image has options, one of the offsets of their bits; then the cursors after the
+    images, and the columns that are NULL in some image.
     """
     width, words = len(route.segments), len(route.null_masks)
-    options = presence.options
+    options = None if presence is None else presence.options
     step = np.empty((1 + width + words + (options is not None), len(cursor)), dtype=np.int64)
     step[0] = cursor
     if options is not None:
         step[-1] = 0
         if number & 1:
             cursor = options.read(memory, cursor, event, step[-1])
-    missing = step[1 + width : 1 + width + words]
-    cursor = presence.read_missing(memory, cursor, presence.number[number & 1][event], missing)
-    some_missing = 0
-    for word, bits in enumerate(missing):
-        some_missing |= any_bit(bits) << WORD_BITS * word
-    cursor = _walk_values(route, memory, cursor, some_missing, step[1:])
-    return step, cursor, some_missing
+    nulls = step[1 + width : 1 + width + words]
+    if presence is not None:
+        cursor = presence.read_missing(memory, cursor, presence.number[number & 1][event], nulls)
+    else:
+        for word, mask in enumerate(route.null_masks):
+            at = cursor if not word else np.minimum(cursor + 8 * word, memory.size)
+            np.bitwise_and(memory.i8[at], mask, out=nulls[word])
+        cursor = cursor + route.null_bytes
+    some_null = 0
+    for word, bits in enumerate(nulls):
+        some_null |= any_bit(bits) << WORD_BITS * word
+    return step, _walk_values(route, memory, cursor, some_null, step[1:]), some_null
 
 
 def _walk_values(

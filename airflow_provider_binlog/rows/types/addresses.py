@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_binlog.rows.types.binary import padded
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values
+from airflow_provider_binlog.rows.values import Array, Bytes, Values, with_nulls
 
 INET4_BYTES = 4
 INET6_BYTES = 16
@@ -36,36 +36,23 @@ _MAPPED = 0xFFFF
 _Groups = npt.NDArray[np.uint16]
 
 
-def inet4_plan(prefix: int) -> Plan:
-    """Return how to read INET4: `192.0.2.1`."""
-    return Plan(pa.string(), _inet4, prefix=prefix)
-
-
-def inet6_plan(prefix: int) -> Plan:
-    """Return how to read INET6: `2001:db8::7`."""
-    return Plan(pa.string(), _inet6, prefix=prefix)
-
-
-def uuid_plan(prefix: int) -> Plan:
-    """Return how to read UUID: `123e4567-e89b-12d3-a456-426655440000`."""
-    return Plan(pa.string(), _uuid, prefix=prefix)
-
-
-def _uuid(values: Values) -> Array:
+def uuids(values: Values) -> Array:
+    """Read UUIDs: `123e4567-e89b-12d3-a456-426655440000`."""
     count = len(values)
     digits = _HEX.reshape(256, 2).take(padded(values, UUID_BYTES), axis=0)
     text = np.full((count, 2 * UUID_BYTES + len(_DASHES)), ord("-"), dtype=np.uint8)
     for number, (first, last) in enumerate(zip((0, *_DASHES), (*_DASHES, UUID_BYTES), strict=True)):
         text[:, 2 * first + number : 2 * last + number] = digits[:, first:last].reshape(count, -1)
-    offsets = np.arange(count + 1, dtype=np.int64) * text.shape[1]
-    return Bytes(offsets.astype(np.int32), text.reshape(-1)).array(pa.string(), values.null)
+    return Bytes.of_rows(text).array(pa.string(), values.null)
 
 
-def _inet4(values: Values) -> Array:
-    return _with_nulls(_dotted(padded(values, INET4_BYTES)), values)
+def inet4s(values: Values) -> Array:
+    """Read INET4s: `192.0.2.1`."""
+    return with_nulls(_dotted(padded(values, INET4_BYTES)), values.null)
 
 
-def _inet6(values: Values) -> Array:
+def inet6s(values: Values) -> Array:
+    """Read INET6s: `2001:db8::7`."""
     octets = padded(values, INET6_BYTES)
     groups = np.ascontiguousarray(octets).view(">u2").astype(np.uint16)
     begin, size = _gaps(groups)
@@ -84,7 +71,7 @@ def _inet6(values: Values) -> Array:
     order_of = np.empty(len(values), dtype=np.int64)
     order_of[np.concatenate(order)] = np.arange(len(values))
     joined: Array = pa.concat_arrays(texts)
-    return _with_nulls(joined.take(order_of), values)
+    return with_nulls(joined.take(order_of), values.null)
 
 
 def _gaps(groups: _Groups) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -130,10 +117,3 @@ def _octet_texts() -> Array:
 @cache
 def _group_texts() -> Array:
     return pa.array([f"{number:x}" for number in range(1 << _GROUP_BITS)])
-
-
-def _with_nulls(array: Array, values: Values) -> Array:
-    if values.null is None:
-        return array
-    shown: Array = pc.if_else(pa.array(~values.null), array, pa.scalar(None, pa.string()))
-    return shown

@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
+from airflow_provider_binlog.rows.values import Array, Bytes, Gather, Plan, Values, gather_bytes
 
 
-def plan(prefix: int) -> Plan:
+def plan(prefix: int, gather: Gather = gather_bytes, growth: int = 1) -> Plan:
     """Return how to read VARBINARY, BLOB or GEOMETRY with lengths of `prefix` bytes."""
-    return Plan(pa.binary(), _exact, prefix=prefix)
+    return Plan(pa.binary(), partial(_exact, gather=gather), prefix=prefix, growth=growth)
 
 
 def padded_plan(prefix: int, width: int) -> Plan:
@@ -28,14 +28,12 @@ def padded_plan(prefix: int, width: int) -> Plan:
     return Plan(pa.binary(), partial(_padded, width=width), prefix=prefix)
 
 
-def _exact(values: Values) -> Array:
-    return gather_bytes(values).array(pa.binary(), values.null)
+def _exact(values: Values, *, gather: Gather) -> Array:
+    return gather(values).array(pa.binary(), values.null)
 
 
 def _padded(values: Values, *, width: int) -> Array:
-    offsets = np.arange(len(values) + 1, dtype=np.int64) * width
-    data = padded(values, width).reshape(-1)
-    return Bytes(offsets.astype(np.int32), data).array(pa.binary(), values.null)
+    return Bytes.of_rows(padded(values, width)).array(pa.binary(), values.null)
 
 
 def padded(values: Values, width: int) -> npt.NDArray[np.uint8]:
@@ -44,13 +42,11 @@ def padded(values: Values, width: int) -> npt.NDArray[np.uint8]:
     Raises:
         FormatError: A value is longer.
     """
-    if values.length is None:
-        raise TypeError("values of fixed width have no lengths")
-    longest = int(values.length.max(initial=0))
+    longest = int(values.lengths.max(initial=0))
     if longest > width:
         raise FormatError("a value is longer than its column", bytes=longest, column_bytes=width)
     word_count = (width + 7) // 8
     words = np.empty((len(values), word_count), dtype=np.uint64)
     for number in range(word_count):
-        words[:, number] = values.memory.word(values.offset, values.length, number)
+        words[:, number] = values.memory.word(values.offset, values.lengths, number)
     return words.view(np.uint8).reshape(len(values), 8 * word_count)[:, :width]

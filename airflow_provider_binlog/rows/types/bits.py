@@ -28,6 +28,5 @@ def _boolean(values: Values) -> Array:
 
 def _bytes(values: Values, *, size: int) -> Array:
     words = values.memory.u8[values.offset]
-    data = words.view(np.uint8).reshape(-1, 8)[:, :size].reshape(-1)
-    offsets = np.arange(0, len(data) + 1, size, dtype=np.int32)
-    return Bytes(offsets, data).array(pa.binary(), values.null)
+    data = words.view(np.uint8).reshape(-1, 8)[:, :size]
+    return Bytes.of_rows(data).array(pa.binary(), values.null)

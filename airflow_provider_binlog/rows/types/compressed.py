@@ -14,15 +14,11 @@ Source: mariadb sql/field_comp.cc, compress_zlib and uncompress_zlib.
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
-from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types import text
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Array, Bytes, Plan, Values
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, Values
 
 GROWTH_MAX = 1032
 """DEFLATE encodes at most 258 bytes in two bits."""
@@ -33,47 +29,11 @@ _RAW = 8
 _SIZE_MASK = 7
 
 
-def binary_plan(prefix: int, bytes_max: int) -> Plan:
-    """Return how to read values of at most `bytes_max` bytes, text too, as bytes.
-
-    Their lengths, when compressed, take `prefix` bytes.
-    """
-    convert = partial(_binary, bytes_max=bytes_max)
-    return Plan(pa.binary(), convert, prefix=prefix, growth=GROWTH_MAX)
-
-
-def text_plan(prefix: int, bytes_max: int, charset: str) -> Plan:
-    """Return the same for text in this character set."""
-    convert = partial(_text, charset=charset, bytes_max=bytes_max)
-    return Plan(pa.string(), convert, prefix=prefix, growth=GROWTH_MAX)
-
-
-def replacing_plan(prefix: int, bytes_max: int, charset: str) -> Plan:
-    """Return the same for text in which U+FFFD stands for every ill-formed sequence."""
-    repair = partial(_replaced, charset=charset, bytes_max=bytes_max)
-    return replace(text_plan(prefix, bytes_max, charset), repair=repair)
-
-
-def _binary(values: Values, *, bytes_max: int) -> Array:
-    return _gather(values, bytes_max).array(pa.binary(), values.null)
-
-
-def _text(values: Values, *, charset: str, bytes_max: int) -> Array:
-    return text.to_utf8(_gather(values, bytes_max), charset).array(pa.string(), values.null)
-
-
-def _replaced(values: Values, *, charset: str, bytes_max: int) -> tuple[Array, int]:
-    plain, changed = text.replace_invalid(_gather(values, bytes_max), charset)
-    return plain.array(pa.string(), values.null), int(np.count_nonzero(changed))
-
-
-def _gather(values: Values, bytes_max: int) -> Bytes:
-    """Return the values' bytes end to end, not compressed."""
-    if values.length is None:
-        raise TypeError("values of fixed width have no lengths")
+def gather(values: Values, *, bytes_max: int) -> Bytes:
+    """Return the bytes of values of at most `bytes_max` bytes end to end, not compressed."""
     data = values.memory.u1.data
     plain, left = [], OFFSET_MAX
-    for offset, length in zip(values.offset.tolist(), values.length.tolist(), strict=True):
+    for offset, length in zip(values.offset.tolist(), values.lengths.tolist(), strict=True):
         plain.append(decompress(data[offset : offset + length], bytes_max))
         left -= len(plain[-1])
         if left < 0:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, array_of
+from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, array_of, to_offsets
 
 PRECISION_MAX = 65
 SCALE_MAX = 30
@@ -166,6 +166,5 @@ def _print(
     keep[:, 1 : whole.shape[1]] = np.logical_or.accumulate(whole[:, :-1] != 0, axis=1)
     if null is not None:
         keep[null] = False
-    offsets = np.zeros(count + 1, dtype=np.int32)
-    np.cumsum(keep.sum(axis=1), out=offsets[1:])
+    offsets = to_offsets(np.concatenate([[0], keep.sum(axis=1)]))
     return Bytes(offsets, text[keep]).array(pa.string(), null)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,14 @@ import pyarrow.compute as pc
 
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types.integers import read_unsigned
-from airflow_provider_binlog.rows.values import Array, Convert, Plan, Values, array_of, validity
+from airflow_provider_binlog.rows.values import Array, Plan, Repair, Values, array_of, with_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_Count: TypeAlias = "Callable[[Values], int]"
+_Numbers = npt.NDArray[np.uint64]
+_Test: TypeAlias = "Callable[[_Numbers], npt.NDArray[Any]]"
+"""Is true, or no 0, of the numbers that show a value which is not as in the source."""
 
 
 @dataclass(frozen=True)
@@ -46,53 +48,17 @@ def enum_plan(size: int, known: EnumValues) -> Plan:
     """Return how to read an ENUM of `size` bytes with these values."""
     _check_size(size, 2)
     empty = pa.array([b""], pa.binary()).cast(known.array.type)
-    convert = partial(_enum, size=size, known=pa.concat_arrays([empty, known.array]))
+    show = partial(_enum, known=pa.concat_arrays([empty, known.array]))
     changed = [index + 1 for index in known.changed]
-    return _plan(convert, known, size, partial(_number_changed, size=size, changed=changed))
+    return _plan(known, size, show, partial(np.isin, test_elements=changed))
 
 
 def set_plan(size: int, known: EnumValues) -> Plan:
     """Return how to read a SET of `size` bytes with these members."""
     _check_size(size, 8)
     changed = np.uint64(sum(1 << index for index in known.changed))
-    convert = partial(_set, size=size, known=known.array, comma=known.comma)
-    return _plan(convert, known, size, partial(_mask_changed, size=size, changed=changed))
-
-
-def _plan(convert: Convert, known: EnumValues, size: int, count_changed: _Count) -> Plan:
-    data_type = known.array.type
-    if not known.changed:
-        return Plan(data_type, convert, size=size)
-    return Plan(
-        data_type,
-        partial(_refuse, convert=convert, count_changed=count_changed),
-        size=size,
-        repair=partial(_count, convert=convert, count_changed=count_changed),
-    )
-
-
-def _refuse(values: Values, *, convert: Convert, count_changed: _Count) -> Array:
-    if count_changed(values):
-        raise FormatError("an ENUM or SET value is not valid in its character set")
-    return convert(values)
-
-
-def _count(values: Values, *, convert: Convert, count_changed: _Count) -> tuple[Array, int]:
-    return convert(values), count_changed(values)
-
-
-def _number_changed(values: Values, *, size: int, changed: list[int]) -> int:
-    return _count_shown(np.isin(read_unsigned(values, size), changed), values)
-
-
-def _mask_changed(values: Values, *, size: int, changed: np.uint64) -> int:
-    return _count_shown(read_unsigned(values, size) & changed != 0, values)
-
-
-def _count_shown(shown: npt.NDArray[np.bool_], values: Values) -> int:
-    if values.null is not None:
-        shown &= ~values.null
-    return int(np.count_nonzero(shown))
+    show = partial(_set, known=known.array, comma=known.comma)
+    return _plan(known, size, show, partial(np.bitwise_and, changed))
 
 
 def number_plan(size: int) -> Plan:
@@ -110,26 +76,44 @@ def _number(values: Values, *, size: int) -> Array:
     return array_of(pa.uint64(), read_unsigned(values, size), values.null)
 
 
-def _enum(values: Values, *, size: int, known: Array) -> Array:
-    indexes = read_unsigned(values, size)
+def _plan(known: EnumValues, size: int, show: Callable[[_Numbers], Array], changed: _Test) -> Plan:
+    """Return how to read values that `show` turns into text."""
+    read = partial(_read, size=size, show=show, changed=changed if known.changed else None)
+    convert = partial(_refuse_changed, read=read)
+    return Plan(known.array.type, convert, size=size, repair=read if known.changed else None)
+
+
+def _read(
+    values: Values, *, size: int, show: Callable[[_Numbers], Array], changed: _Test | None
+) -> tuple[Array, int]:
+    numbers = read_unsigned(values, size)
     if values.null is not None:
-        indexes[values.null] = 0
+        numbers[values.null] = 0
+    count = 0 if changed is None else int(np.count_nonzero(changed(numbers)))
+    return with_nulls(show(numbers), values.null), count
+
+
+def _refuse_changed(values: Values, *, read: Repair) -> Array:
+    array, count = read(values)
+    if count:
+        raise FormatError("an ENUM or SET value is not valid in its character set")
+    return array
+
+
+def _enum(indexes: _Numbers, *, known: Array) -> Array:
     if len(indexes) and int(indexes.max()) >= len(known):
         raise FormatError("an ENUM has no such value", index=int(indexes.max()))
-    return _with_nulls(known.take(indexes), values)
+    return known.take(indexes)
 
 
-def _set(values: Values, *, size: int, known: Array, comma: bytes) -> Array:
-    masks = read_unsigned(values, size)
-    if values.null is not None:
-        masks[values.null] = 0
+def _set(masks: _Numbers, *, known: Array, comma: bytes) -> Array:
     if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(known):
         raise FormatError("a SET has no such member", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _with_nulls(_print_sets(distinct, known, comma).take(inverse.reshape(-1)), values)
+    return _print_sets(distinct, known, comma).take(inverse.reshape(-1))
 
 
-def _print_sets(masks: npt.NDArray[np.uint64], known: Array, comma: bytes) -> Array:
+def _print_sets(masks: _Numbers, known: Array, comma: bytes) -> Array:
     """Return the members in each mask, with commas between them."""
     nothing = pa.scalar(b"", pa.binary())
     joined = pa.array([b""] * len(masks), pa.binary())
@@ -142,11 +126,3 @@ def _print_sets(masks: npt.NDArray[np.uint64], known: Array, comma: bytes) -> Ar
         )
         joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
     return joined.cast(known.type)
-
-
-def _with_nulls(array: Array, values: Values) -> Array:
-    """Return the array with NULL where the log has it."""
-    if values.null is None:
-        return array
-    _, offsets, data = array.buffers()
-    return pa.Array.from_buffers(array.type, len(array), [validity(values.null), offsets, data])

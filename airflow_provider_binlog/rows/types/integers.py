@@ -6,6 +6,7 @@ Source: mysql-server sql/field.cc, Field_tiny::pack ... Field_longlong::pack; Fi
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,11 @@ UINT64 = pa.decimal128(20, 0)
 
 def plan(size: int, *, unsigned: bool) -> Plan:
     """Return how to read integers of `size` bytes: int32 or the next that holds them."""
-    if size < 4 or (size == 4 and not unsigned):
-        return Plan(pa.int32(), partial(_small, size=size, unsigned=unsigned), size=size)
-    if size == 4:
-        return Plan(pa.int64(), _uint32, size=size)
-    if unsigned:
+    if size == 8 and unsigned:
         return Plan(UINT64, _uint64, size=size)
-    return Plan(pa.int64(), _int64, size=size)
+    data_type = pa.int64() if size == 8 or (size == 4 and unsigned) else pa.int32()
+    convert = partial(_integers, size=size, unsigned=unsigned, data_type=data_type)
+    return Plan(data_type, convert, size=size)
 
 
 def year_plan() -> Plan:
@@ -46,29 +45,27 @@ def read_unsigned(values: Values, size: int) -> npt.NDArray[np.uint64]:
     return words
 
 
-def _small(values: Values, *, size: int, unsigned: bool) -> Array:
+def _integers(values: Values, *, size: int, unsigned: bool, data_type: pa.DataType) -> Array:
     memory, offset = values.memory, values.offset
+    numbers: npt.NDArray[np.integer[Any]]
     if size == 1:
         narrow = memory.u1.take(offset)
-        numbers = (narrow if unsigned else narrow.view(np.int8)).astype(np.int32)
+        numbers = narrow if unsigned else narrow.view(np.int8)
     elif size == 2:
         pair = memory.u2[offset]
-        numbers = (pair if unsigned else pair.view(np.int16)).astype(np.int32)
+        numbers = pair if unsigned else pair.view(np.int16)
     elif size == 3:
         # Shift the value's top byte to the word's top, and back, signed or unsigned.
         shifted = memory.u4[offset] << np.uint32(8)
-        numbers = (shifted >> 8).view(np.int32) if unsigned else shifted.view(np.int32) >> 8
+        numbers = shifted >> 8 if unsigned else shifted.view(np.int32) >> 8
+    elif size == 4:
+        word = memory.u4[offset]
+        numbers = word if unsigned else word.view(np.int32)
     else:
-        numbers = memory.u4[offset].view(np.int32)
-    return array_of(pa.int32(), numbers, values.null)
-
-
-def _uint32(values: Values) -> Array:
-    return array_of(pa.int64(), values.memory.u4[values.offset].astype(np.int64), values.null)
-
-
-def _int64(values: Values) -> Array:
-    return array_of(pa.int64(), values.memory.i8[values.offset], values.null)
+        numbers = memory.i8[offset]
+    if numbers.itemsize < data_type.bit_width // 8:
+        numbers = numbers.astype(np.int64 if data_type.bit_width == 64 else np.int32)
+    return array_of(data_type, numbers, values.null)
 
 
 def _uint64(values: Values) -> Array:

@@ -24,21 +24,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types import temporal_text
+from airflow_provider_binlog.rows.types import moments
 from airflow_provider_binlog.rows.types.integers import read_unsigned
-from airflow_provider_binlog.rows.types.temporals import (
-    DATETIME,
-    FSP_MAX,
-    TIMESTAMP,
-    Instants,
-    Moments,
-    instants_array,
-    moments_array,
-)
+from airflow_provider_binlog.rows.types.moments import FSP_MAX, Instants, Moments
 from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
 
 if TYPE_CHECKING:
@@ -64,19 +55,15 @@ def time_plan(fsp: int) -> Plan:
 
 
 def datetime_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read DATETIME(`fsp`): a timestamp without a zone, or the text of SELECT."""
+    """Return how to read DATETIME(`fsp`): see `moments.datetime_plan`."""
     size = DATETIME_BYTES[_checked(fsp)]
-    if as_text:
-        return Plan(pa.string(), partial(_datetime_text, fsp=fsp), size=size)
-    return Plan(DATETIME, partial(_datetime, fsp=fsp), size=size)
+    return moments.datetime_plan(partial(_read_moments, fsp=fsp), size, fsp, as_text=as_text)
 
 
 def timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
-    """Return how to read TIMESTAMP(`fsp`): a timestamp in UTC, or the text of SELECT."""
+    """Return how to read TIMESTAMP(`fsp`): see `moments.timestamp_plan`."""
     size = TIMESTAMP_BYTES[_checked(fsp)]
-    if as_text:
-        return Plan(pa.string(), partial(_timestamp_text, fsp=fsp), size=size)
-    return Plan(TIMESTAMP, partial(_timestamp, fsp=fsp), size=size)
+    return moments.timestamp_plan(partial(_read_instants, fsp=fsp), size, fsp, as_text=as_text)
 
 
 def _checked(fsp: int) -> int:
@@ -85,13 +72,14 @@ def _checked(fsp: int) -> int:
     return fsp
 
 
-def _big_endian(values: Values, size: int) -> npt.NDArray[np.uint64]:
-    return values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
+def _big_endian(values: Values, size: int) -> Int64Array:
+    stored = values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
+    return stored.view(np.int64)
 
 
 def _time(values: Values, *, fsp: int) -> Array:
     if fsp:
-        stored = _big_endian(values, TIME_BYTES[fsp]).view(np.int64)
+        stored = _big_endian(values, TIME_BYTES[fsp])
         micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
         return array_of(pa.int64(), micros, values.null)
     number = (values.memory.u4[values.offset] << np.uint32(8)).view(np.int32) >> 8
@@ -101,48 +89,35 @@ def _time(values: Values, *, fsp: int) -> Array:
     return array_of(pa.int64(), total, values.null)
 
 
-def _datetime(values: Values, *, fsp: int) -> Array:
-    return moments_array(_read_moments(values, fsp), values)
-
-
-def _datetime_text(values: Values, *, fsp: int) -> Array:
-    return temporal_text.print_moments(_read_moments(values, fsp), fsp, values)
-
-
-def _read_moments(values: Values, fsp: int) -> Moments:
+def _read_moments(values: Values, *, fsp: int) -> Moments:
     if not fsp:
         stored = read_unsigned(values, DATETIME_BYTES[0])
         # What no year of four digits has is a year of five: no date, under any policy.
         number = np.minimum(stored, np.uint64(_DATETIME_END)).view(np.int64)
-        return _moments(number, (100, 100, 100, 100, 100), 0)
-    packed = _big_endian(values, DATETIME_BYTES[fsp])
+        return _moments(number, (100, 100, 100, 100), 0, months=100)
+    # As unsigned: with six digits all 64 bits count.
+    packed = _big_endian(values, DATETIME_BYTES[fsp]).view(np.uint64)
     whole, fraction = np.divmod(packed, np.uint64(10**fsp))
     micros = fraction.view(np.int64) * 10 ** (6 - fsp)
-    return _moments(whole.view(np.int64), (13, 32, 24, 60, 60), micros)
+    return _moments(whole.view(np.int64), (32, 24, 60, 60), micros, months=13)
 
 
-def _moments(number: Int64Array, bases: Sequence[int], micros: Int64Array | int) -> Moments:
+def _moments(
+    number: Int64Array, bases: Sequence[int], micros: Int64Array | int, *, months: int
+) -> Moments:
     """Return what numbers in a mixed base say, the year as large as it may be."""
     parts = []
     for base in reversed(bases):
         number, digit = np.divmod(number, base)
         parts.append(digit)
-    second, minute, hour, day, month = parts
-    return Moments(number, month, day, hour, minute, second, micros)
+    second, minute, hour, day = parts
+    return Moments(number, day, hour, minute, second, micros, months)
 
 
-def _timestamp(values: Values, *, fsp: int) -> Array:
-    return instants_array(_read_instants(values, fsp), values)
-
-
-def _timestamp_text(values: Values, *, fsp: int) -> Array:
-    return temporal_text.print_instants(_read_instants(values, fsp), fsp, values)
-
-
-def _read_instants(values: Values, fsp: int) -> Instants:
+def _read_instants(values: Values, *, fsp: int) -> Instants:
     if not fsp:
         return Instants(values.memory.u4[values.offset].astype(np.int64), 0)
     size = TIMESTAMP_BYTES[fsp]
-    stored = _big_endian(values, size).view(np.int64)
+    stored = _big_endian(values, size)
     bits = 8 * (size - 4)
     return Instants(stored >> bits, (stored & ((1 << bits) - 1)) * 10 ** (6 - fsp))

@@ -5,6 +5,7 @@ Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (meta
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from airflow_provider_binlog.binlog.charsets import (
     charset_of,
     encode_ascii,
 )
-from airflow_provider_binlog.binlog.column_types import ColumnType, type_name
+from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType, type_name
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.types import (
@@ -28,19 +29,19 @@ from airflow_provider_binlog.rows.types import (
     floats,
     integers,
     old_temporals,
-    temporal_text,
     temporals,
     text,
     vectors,
 )
 from airflow_provider_binlog.rows.types.json import column as json
-from airflow_provider_binlog.rows.values import Bytes, Plan
+from airflow_provider_binlog.rows.values import Bytes, Gather, Plan, gather_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
-    from airflow_provider_binlog.rows.policies import Policies
+    from airflow_provider_binlog.changes import Policies
+    from airflow_provider_binlog.rows.values import Convert
 
 BIT_WIDTH_MAX = 64
 
@@ -48,16 +49,7 @@ _METADATA_ADVICE = "set binlog_row_metadata=FULL on the server"
 
 _ENUMS = (ColumnType.ENUM, ColumnType.SET)
 _COMPRESSED = (ColumnType.VARCHAR_COMPRESSED, ColumnType.BLOB_COMPRESSED)
-_TEXT = (
-    ColumnType.STRING,
-    ColumnType.VARCHAR,
-    ColumnType.VAR_STRING,
-    ColumnType.TINY_BLOB,
-    ColumnType.MEDIUM_BLOB,
-    ColumnType.LONG_BLOB,
-    ColumnType.BLOB,
-    *_COMPRESSED,
-)
+_TEXT = VARCHARS | BLOBS | {ColumnType.STRING}
 _OLD_TEMPORALS = (ColumnType.TIME, ColumnType.DATETIME, ColumnType.TIMESTAMP)
 
 
@@ -75,10 +67,12 @@ def plan_column(
     kind, as_text = column.real_type, policies.zero_dates is ZeroDates.TEXT
     if kind in _PLANS:
         return _PLANS[kind](column)
-    if kind in _INTEGER_SIZES:
+    if kind in INTEGER_SIZES:
         return _integer_plan(column, allow_missing_metadata=allow_missing_metadata)
-    if kind in _DATES or kind in _OLD_TEMPORALS:
-        return (_date_plan if kind in _DATES else _old_temporal_plan)(column, as_text=as_text)
+    if kind in _DATES:
+        return _DATES[kind](column, as_text)
+    if kind in _OLD_TEMPORALS:
+        return _old_temporal_plan(column, as_text=as_text)
     if column.data_type in _INFORMATION_SCHEMA_TYPES:
         return _information_schema_plan(column)
     if kind in _TEXT or kind in _ENUMS:
@@ -104,7 +98,7 @@ def _bit_plan(column: TableMapColumn) -> Plan:
     return bits.plan(column.bits)
 
 
-_INTEGER_SIZES: dict[int, int] = {
+INTEGER_SIZES: dict[int, int] = {
     ColumnType.TINY: 1,
     ColumnType.SHORT: 2,
     ColumnType.INT24: 3,
@@ -118,7 +112,7 @@ def _integer_plan(column: TableMapColumn, *, allow_missing_metadata: bool) -> Pl
         raise UnsupportedError(
             f"the log does not contain the signedness of the column: {_METADATA_ADVICE}"
         )
-    return integers.plan(_INTEGER_SIZES[column.real_type], unsigned=bool(column.unsigned))
+    return integers.plan(INTEGER_SIZES[column.real_type], unsigned=bool(column.unsigned))
 
 
 _PLANS: dict[int, Callable[[TableMapColumn], Plan]] = {
@@ -130,21 +124,19 @@ _PLANS: dict[int, Callable[[TableMapColumn], Plan]] = {
     ColumnType.TIME2: lambda column: temporals.time_plan(column.fsp),
     ColumnType.GEOMETRY: lambda column: binary.plan(_prefix(column)),
     ColumnType.JSON: lambda column: json.plan(_prefix(column)),
-    ColumnType.VECTOR: lambda column: vectors.plan(_prefix(column)),
+    ColumnType.VECTOR: lambda column: Plan(vectors.VECTOR, vectors.vectors, prefix=_prefix(column)),
 }
 
-
-_DATES = (ColumnType.DATE, ColumnType.NEWDATE, ColumnType.DATETIME2, ColumnType.TIMESTAMP2)
-
-
-def _date_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
-    if column.real_type == ColumnType.DATETIME2:
-        fsp = column.fsp
-        return temporal_text.datetime_plan(fsp) if as_text else temporals.datetime_plan(fsp)
-    if column.real_type == ColumnType.TIMESTAMP2:
-        fsp = column.fsp
-        return temporal_text.timestamp_plan(fsp) if as_text else temporals.timestamp_plan(fsp)
-    return temporal_text.date_plan() if as_text else temporals.date_plan()
+_DATES: dict[int, Callable[[TableMapColumn, bool], Plan]] = {
+    ColumnType.DATE: lambda _, as_text: temporals.date_plan(as_text=as_text),
+    ColumnType.NEWDATE: lambda _, as_text: temporals.date_plan(as_text=as_text),
+    ColumnType.DATETIME2: lambda column, as_text: temporals.datetime_plan(
+        column.fsp, as_text=as_text
+    ),
+    ColumnType.TIMESTAMP2: lambda column, as_text: temporals.timestamp_plan(
+        column.fsp, as_text=as_text
+    ),
+}
 
 
 def _old_temporal_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
@@ -163,17 +155,17 @@ def _old_temporal_plan(column: TableMapColumn, *, as_text: bool) -> Plan:
     return old_temporals.timestamp_plan(fsp, as_text=as_text)
 
 
-_INFORMATION_SCHEMA_TYPES: dict[str | None, tuple[Callable[[int], Plan], int]] = {
-    "inet4": (addresses.inet4_plan, addresses.INET4_BYTES),
-    "inet6": (addresses.inet6_plan, addresses.INET6_BYTES),
-    "uuid": (addresses.uuid_plan, addresses.UUID_BYTES),
-    "vector": (vectors.plan, 0),
+_INFORMATION_SCHEMA_TYPES: dict[str | None, tuple[pa.DataType, Convert, int]] = {
+    "inet4": (pa.string(), addresses.inet4s, addresses.INET4_BYTES),
+    "inet6": (pa.string(), addresses.inet6s, addresses.INET6_BYTES),
+    "uuid": (pa.string(), addresses.uuids, addresses.UUID_BYTES),
+    "vector": (vectors.VECTOR, vectors.vectors, 0),
 }
-"""By data type: the plan, and how many bytes there are where it is always as many."""
+"""By data type: how it is read, and how many bytes there are where it is always as many."""
 
 
 def _information_schema_plan(column: TableMapColumn) -> Plan:
-    make, size = _INFORMATION_SCHEMA_TYPES[column.data_type]
+    arrow_type, convert, size = _INFORMATION_SCHEMA_TYPES[column.data_type]
     fixed = column.real_type == ColumnType.STRING
     if fixed != bool(size) or (size and column.bytes_max != size):
         raise FormatError(
@@ -182,7 +174,7 @@ def _information_schema_plan(column: TableMapColumn) -> Plan:
             type=type_name(column.real_type),
             bytes=column.bytes_max,
         )
-    return make(_prefix(column))
+    return Plan(arrow_type, convert, prefix=_prefix(column))
 
 
 def _text_plan(
@@ -192,31 +184,21 @@ def _text_plan(
         raise UnsupportedError(
             f"the log does not contain the character set of the column: {_METADATA_ADVICE}"
         )
-    charset = column_charset(column)
-    is_text = charset is not None and invalid_text is not InvalidText.BINARY
+    prefix, charset = _prefix(column), column_charset(column)
+    gather: Gather = gather_bytes
+    growth = 1
     if column.real_type in _COMPRESSED:
-        return _compressed_plan(column, charset if is_text else None, invalid_text)
-    if column.collation is None:
-        return text.unknown_plan(_prefix(column))
-    if charset is not None and is_text:
-        make = text.replacing_plan if invalid_text is InvalidText.REPLACE else text.plan
-        return make(_prefix(column), charset)
+        is_varchar = column.real_type == ColumnType.VARCHAR_COMPRESSED
+        bytes_max = column.bytes_max if is_varchar else (1 << 8 * prefix) - 1
+        gather, growth = partial(compressed.gather, bytes_max=bytes_max), compressed.GROWTH_MAX
+    elif column.collation is None:
+        return text.unknown_plan(prefix)
+    if charset is not None and invalid_text is not InvalidText.BINARY:
+        replaces = invalid_text is InvalidText.REPLACE
+        return text.plan(prefix, charset, gather, growth, replaces=replaces)
     if charset is None and column.real_type == ColumnType.STRING:
-        return binary.padded_plan(_prefix(column), column.bytes_max)
-    return binary.plan(_prefix(column))
-
-
-def _compressed_plan(
-    column: TableMapColumn, charset: str | None, invalid_text: InvalidText
-) -> Plan:
-    prefix = _prefix(column)
-    is_varchar = column.real_type == ColumnType.VARCHAR_COMPRESSED
-    bytes_max = column.bytes_max if is_varchar else (1 << 8 * prefix) - 1
-    if charset is None:
-        return compressed.binary_plan(prefix, bytes_max)
-    replaces = invalid_text is InvalidText.REPLACE
-    make = compressed.replacing_plan if replaces else compressed.text_plan
-    return make(prefix, bytes_max, charset)
+        return binary.padded_plan(prefix, column.bytes_max)
+    return binary.plan(prefix, gather, growth)
 
 
 def _prefix(column: TableMapColumn) -> int:

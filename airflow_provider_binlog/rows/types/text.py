@@ -9,7 +9,7 @@ Source: mysql-server strings/ctype-*.cc; sql/field.cc, Field_string, Field_varst
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -19,7 +19,15 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.charsets import decode_text, single_byte_table
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Array, Bytes, Plan, Values, gather_bytes
+from airflow_provider_binlog.rows.values import (
+    OFFSET_MAX,
+    Array,
+    Bytes,
+    Gather,
+    Plan,
+    Values,
+    gather_bytes,
+)
 
 UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
@@ -35,14 +43,21 @@ _SEPARATORS = 0x20
 _CHECKED_TOGETHER = 128
 
 
-def plan(prefix: int, charset: str) -> Plan:
-    """Return how to read text in this character set, with lengths of `prefix` bytes."""
-    return Plan(pa.string(), partial(_text, charset=charset), prefix=prefix)
+def plan(
+    prefix: int,
+    charset: str,
+    gather: Gather = gather_bytes,
+    growth: int = 1,
+    *,
+    replaces: bool = False,
+) -> Plan:
+    """Return how to read text in this character set, with lengths of `prefix` bytes.
 
-
-def replacing_plan(prefix: int, charset: str) -> Plan:
-    """Return the same for text in which U+FFFD stands for every ill-formed sequence."""
-    return replace(plan(prefix, charset), repair=partial(_replaced, charset=charset))
+    If it `replaces`, U+FFFD stands for every ill-formed sequence.
+    """
+    convert = partial(_text, charset=charset, gather=gather)
+    repair = partial(_replaced, charset=charset, gather=gather) if replaces else None
+    return Plan(pa.string(), convert, prefix=prefix, repair=repair, growth=growth)
 
 
 def unknown_plan(prefix: int) -> Plan:
@@ -50,12 +65,12 @@ def unknown_plan(prefix: int) -> Plan:
     return Plan(STRING_OR_BINARY, _text_or_bytes, prefix=prefix)
 
 
-def _text(values: Values, *, charset: str) -> Array:
-    return to_utf8(gather_bytes(values), charset).array(pa.string(), values.null)
+def _text(values: Values, *, charset: str, gather: Gather) -> Array:
+    return to_utf8(gather(values), charset).array(pa.string(), values.null)
 
 
-def _replaced(values: Values, *, charset: str) -> tuple[Array, int]:
-    text, changed = replace_invalid(gather_bytes(values), charset)
+def _replaced(values: Values, *, charset: str, gather: Gather) -> tuple[Array, int]:
+    text, changed = replace_invalid(gather(values), charset)
     return text.array(pa.string(), values.null), int(np.count_nonzero(changed))
 
 
@@ -95,14 +110,19 @@ def to_utf8(text: Bytes, charset: str) -> Bytes:
         FormatError: A value is not valid in its character set.
     """
     if charset in UTF8:
-        return _checked_utf8(text)
+        return checked_utf8(text)
     table = _table(charset)
     if table is not None:
         return text if table.extends_ascii and text.is_ascii else table.to_utf8(text)
     return _joined_to_utf8(text, charset)
 
 
-def _checked_utf8(text: Bytes) -> Bytes:
+def checked_utf8(text: Bytes) -> Bytes:
+    """Return the values, which are UTF-8.
+
+    Raises:
+        FormatError: One is not.
+    """
     if not text.is_ascii:
         try:
             text.array(pa.string(), None).validate(full=True)
@@ -199,7 +219,7 @@ def _text_or_bytes(values: Values) -> Array:
     everything = data.array(pa.binary(), values.null)
     is_text = np.ones(len(values), dtype=np.bool_)
     try:
-        _checked_utf8(data)
+        checked_utf8(data)
     except FormatError:
         for row, value in enumerate(data.array(pa.binary(), None)):
             is_text[row] = _is_utf8(value.as_py())

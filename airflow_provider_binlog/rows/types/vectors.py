@@ -11,7 +11,6 @@ import pyarrow as pa
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import (
     Array,
-    Plan,
     Values,
     array_of,
     buffer_of,
@@ -23,12 +22,8 @@ VECTOR = pa.list_(pa.float32())
 FLOAT_BYTES = 4
 
 
-def plan(prefix: int) -> Plan:
-    """Return how to read VECTOR with lengths of `prefix` bytes: a list of float32."""
-    return Plan(VECTOR, _vectors, prefix=prefix)
-
-
-def _vectors(values: Values) -> Array:
+def vectors(values: Values) -> Array:
+    """Read VECTORs: lists of float32."""
     gathered = gather_bytes(values)
     if (gathered.offsets % FLOAT_BYTES).any():
         raise FormatError("a VECTOR ends inside a number")

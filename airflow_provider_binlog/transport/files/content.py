@@ -10,9 +10,10 @@ Source: RFC 1952, 2.2, file format; RFC 8878, 3.1, frames.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -28,28 +29,12 @@ _PIECE_BYTES = 1 << 16
 """Decompressed at once."""
 
 
-class BinaryFile(Protocol):
-    """A file open for reading: a local one, or one of fsspec's."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
-        ...
-
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill the start of the buffer; return 0 at the end."""
-        ...
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Move to an offset, and return it; `os.SEEK_END` counts from the end."""
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
+BinaryFile: TypeAlias = io.RawIOBase | io.BufferedIOBase
+"""A file open for reading: a local one, or one of a store."""
 
 
-class Content(Protocol):
-    """The bytes of a binlog, from the first one on.
+class Content:
+    """The bytes of a binlog, from the first one on: those of the file, as the server wrote it.
 
     Attributes:
         size: Their number when the file was opened; None if only the end shows it.
@@ -57,7 +42,12 @@ class Content(Protocol):
     """
 
     size: int | None
-    error: FormatError | None
+    error: FormatError | None = None
+
+    def __init__(self, file: BinaryFile) -> None:
+        self._file = file
+        self.size = self._end = file.seek(0, os.SEEK_END)
+        self._at = file.seek(0)
 
     def fill(self, view: memoryview, filled: int = 0) -> int:
         """Read until the view is full or the content ends; return how far it is full.
@@ -66,11 +56,15 @@ class Content(Protocol):
             view: Where the bytes are written.
             filled: How many of its first bytes are there already.
         """
-        ...
+        end = _fill(self._file, view, filled)
+        self._at += end - filled
+        return end
 
     def skip(self, count: int) -> int:
         """Skip so many bytes, or to the end; return how many were skipped."""
-        ...
+        skipped = min(count, self._end - self._at)
+        self._at = self._file.seek(self._at + skipped)
+        return skipped
 
 
 def open_content(file: BinaryFile) -> Content:
@@ -83,39 +77,19 @@ def open_content(file: BinaryFile) -> Content:
     if first == _ZSTD_MAGIC or (first[1:] == _ZSTD_SKIPPABLE and first[0] >> 4 == 5):
         file.seek(0)
         return _Zstd(file)
-    return _Plain(file)
+    return Content(file)
 
 
-class _Plain:
-    """A file as the server wrote it."""
-
-    def __init__(self, file: BinaryFile) -> None:
-        self._file = file
-        self.size: int | None = file.seek(0, os.SEEK_END)
-        self.error: FormatError | None = None
-        self._at = file.seek(0)
-
-    def fill(self, view: memoryview, filled: int = 0) -> int:
-        end = _fill(self._file, view, filled)
-        self._at += end - filled
-        return end
-
-    def skip(self, count: int) -> int:
-        skipped = min(count, (self.size or 0) - self._at)
-        self._at = self._file.seek(self._at + skipped)
-        return skipped
-
-
-class _Compressed:
+class _Compressed(Content):
     """A compressed copy.
 
     It is read in pieces of one size, so that where it is found damaged does not depend on how much
     is asked for: what one reader saw before that, every other one sees, too.
     """
 
+    size = None
+
     def __init__(self, stream: Any) -> None:
-        self.size: int | None = None
-        self.error: FormatError | None = None
         self._stream = stream
         self._piece = memoryview(b"")
 
@@ -155,7 +129,7 @@ class _Gzip(_Compressed):
     """Members one after another; zeros may follow the last one."""
 
     def __init__(self, file: BinaryFile) -> None:
-        super().__init__(gzip.GzipFile(fileobj=file, mode="rb"))
+        super().__init__(gzip.GzipFile(fileobj=cast("Any", file), mode="rb"))
 
     def _read(self) -> memoryview:
         try:

@@ -69,8 +69,15 @@ class FileBlockStream:
         *,
         open_file: Callable[[str], BinaryFile] = open_local,
         block_bytes: int = BLOCK_BYTES,
+        as_given: bool = False,
     ) -> None:
         """Take files in the order of the log; none is opened before it is read.
+
+        Args:
+            paths: The files.
+            open_file: Opens one of them.
+            block_bytes: Bytes that are read before they are framed.
+            as_given: Whether they may have any names; the order is that of `paths`.
 
         Raises:
             ConfigurationError: There is no file, or the files are not consecutive ones of one log.
@@ -79,7 +86,8 @@ class FileBlockStream:
         self._names = [plain_name(path) for path in self._paths]
         self._open = open_file
         self._block_bytes = block_bytes
-        _check_consecutive(self._names)
+        if not as_given:
+            _check_consecutive(self._names)
 
     @property
     def first_position(self) -> Position:
@@ -125,12 +133,12 @@ class FileBlockStream:
         begin = start.offset
         for index in range(self._index_of(start), len(self._paths)):
             name = self._names[index]
-            if reaches(name, begin, stop):
+            if self._reaches(index, begin, stop):
                 return
             with closing(self._open(self._paths[index])) as file:
                 for block in _File(file, name, self._block_bytes).blocks(begin):
                     yield block
-                    if reaches(name, block.next_offset, stop):
+                    if self._reaches(index, block.next_offset, stop):
                         return
             begin = FIRST_OFFSET
 
@@ -142,6 +150,11 @@ class FileBlockStream:
         path = self._paths[self._names.index(file)]
         with closing(self._open(path)) as opened:
             return _File(opened, file, self._block_bytes)
+
+    def _reaches(self, index: int, offset: int, stop: Position | None) -> bool:
+        if stop is not None and stop.file in self._names:
+            return (index, offset) >= (self._names.index(stop.file), stop.offset)
+        return reaches(self._names[index], offset, stop)
 
     def _index_of(self, start: Position) -> int:
         if start.file in self._names:

@@ -20,7 +20,7 @@ from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_lite
 from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.transport.server.server_column import ServerColumn
+    from airflow_provider_binlog.sql.partial_schema import Facts
     from airflow_provider_binlog.transport.server.version import ServerVersion
 
 # Before, MariaDB printed literals bare, and expressions no differently.
@@ -32,12 +32,12 @@ _READ = _NUMBERS | _TEXTS | {"date", "datetime", "time"}
 
 
 def read_default(
-    column: ServerColumn, printed: str | None, extra: str, of: ServerVersion
+    column: Facts, printed: str | None, extra: str, of: ServerVersion
 ) -> Default | None:
     """Return what an insert leaves in a column that it does not name; None if that is not certain.
 
     Args:
-        column: The column.
+        column: What is known of the column besides.
         printed: Its COLUMN_DEFAULT.
         extra: Its EXTRA.
         of: The server that says so.
@@ -74,19 +74,19 @@ def _literal(printed: str, session: Session) -> Literal:
     return read_literal(readings[0]) if readings else Literal(LiteralKind.EXPRESSION)
 
 
-def _is_exact(column: ServerColumn, literal: Literal) -> bool:
+def _is_exact(column: Facts, literal: Literal) -> bool:
     is_text = literal.kind is LiteralKind.STRING and column.charset not in (None, "binary")
     return is_text and "?" not in literal.text
 
 
-def _type(column: ServerColumn) -> SqlType:
+def _type(column: Facts) -> SqlType:
     is_decimal = column.data_type == "decimal"
     return SqlType(
-        column.data_type,
+        column.data_type or "",
         column.precision if is_decimal else None,
         column.scale if is_decimal else None,
         column.fsp or 0,
-        column.unsigned,
+        bool(column.unsigned),
         column.charset,
         column.values,
     )

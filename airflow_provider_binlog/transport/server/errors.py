@@ -31,100 +31,72 @@ _CANNOT_SEND_LOG = 1236
 _SNAPSHOT = "take a new snapshot of the tables and start from there"
 _OTHER_LOG = "it was issued by another server, or the log was reset since"
 
-_REFUSALS: tuple[tuple[str, type[Translated], str], ...] = (
-    (
-        r"could not find first log file name",
-        PositionPurgedError,
-        f"the server does not have this binlog file (any more): {_SNAPSHOT}",
-    ),
-    (
-        r"purged required binary logs|GTID state requested by slave.*too old",
-        PositionPurgedError,
-        f"the server has purged the transactions that come next: {_SNAPSHOT}",
-    ),
-    (
-        r"could not find next log|could not open log|could not open .*index",
-        PositionPurgedError,
-        "the server lost its binlog files while they were read: were they purged or reset?",
-    ),
-    (
-        r"position > file size|impossible position|position < 4",
-        ForeignPositionError,
-        f"the position is outside the server's binlog file: {_OTHER_LOG}",
-    ),
-    (
-        r"more GTIDs than the (source|master) has",
-        ForeignPositionError,
-        f"the GTID set holds transactions that the server does not know: {_OTHER_LOG}",
-    ),
-    (
-        r"requested to start from GTID|missing the GTID|GTID .* is not in the master",
-        ForeignPositionError,
-        f"the server's log does not hold the GTID to start after: {_OTHER_LOG}",
-    ),
-    (
-        r"same server_uuid|same server_id|same server id",
-        IdentityClashError,
-        "another replica connected with our server id or uuid, so the server ended this stream",
-    ),
-    (
-        r"AUTO_POSITION mode.*GTID_MODE",
-        ServerSetupError,
-        "starting by GTID needs gtid_mode=ON: set it, or start at a file and an offset",
-    ),
-    (
-        r"anonymous transaction",
-        ServerSetupError,
-        (
+_REFUSALS: dict[type[Translated], dict[str, str]] = {
+    PositionPurgedError: {
+        r"could not find first log file name": (
+            f"the server does not have this binlog file (any more): {_SNAPSHOT}"
+        ),
+        r"purged required binary logs|GTID state requested by slave.*too old": (
+            f"the server has purged the transactions that come next: {_SNAPSHOT}"
+        ),
+        r"could not find next log|could not open log|could not open .*index": (
+            "the server lost its binlog files while they were read: were they purged or reset?"
+        ),
+    },
+    ForeignPositionError: {
+        r"position > file size|impossible position|position < 4": (
+            f"the position is outside the server's binlog file: {_OTHER_LOG}"
+        ),
+        r"more GTIDs than the (source|master) has": (
+            f"the GTID set holds transactions that the server does not know: {_OTHER_LOG}"
+        ),
+        r"requested to start from GTID|missing the GTID|GTID .* is not in the master": (
+            f"the server's log does not hold the GTID to start after: {_OTHER_LOG}"
+        ),
+    },
+    IdentityClashError: {
+        r"same server_uuid|same server_id|same server id": (
+            "another replica connected with our server id or uuid, so the server ended this stream"
+        ),
+    },
+    ServerSetupError: {
+        r"AUTO_POSITION mode.*GTID_MODE": (
+            "starting by GTID needs gtid_mode=ON: set it, or start at a file and an offset"
+        ),
+        r"anonymous transaction": (
             "the log holds transactions without a GTID, which are not sent while gtid_mode=ON: "
             "set it to ON_PERMISSIVE until they are read, or take a new snapshot"
         ),
-    ),
-    (
-        r"GTID.transaction when",
-        ServerSetupError,
-        (
+        r"GTID.transaction when": (
             "the log holds transactions with a GTID, which are not sent while gtid_mode=OFF: "
             "set it to OFF_PERMISSIVE until they are read, or take a new snapshot"
         ),
-    ),
-    (
-        r"checksum.*configured to log|handle replication events with the checksum",
-        ServerSetupError,
-        "the server took us for a replica without checksums: does a proxy drop SET statements?",
-    ),
-    (
-        r"max_allowed_packet",
-        ServerSetupError,
-        "an event is larger than the server may send: set its max_allowed_packet to 1073741824",
-    ),
-    (
-        r"binary log is not open",
-        ServerSetupError,
-        LOG_IS_OFF,
-    ),
-    (
-        r"misconfigured (master|source)|server_id (was not set|is 0)",
-        ServerSetupError,
-        "the server has server_id=0: set a positive one",
-    ),
-    (
-        r"could not decrypt|encryption key",
-        ServerSetupError,
-        "the server cannot decrypt its log: restore its encryption keys",
-    ),
-    (
-        r"truncated in the middle of event",
-        TruncatedError,
-        "the server's binlog file ends inside an event: its disk was full, or it crashed",
-    ),
-    (
-        r"bogus data in log event|crc check|checksum|corrupt",
-        FormatError,
-        "the server cannot read its own log: no event begins there, or the file is damaged",
-    ),
-)
-"""Pattern in the server's text, our error, what it means and what to change."""
+        r"checksum.*configured to log|handle replication events with the checksum": (
+            "the server took us for a replica without checksums: does a proxy drop SET statements?"
+        ),
+        r"max_allowed_packet": (
+            "an event is larger than the server may send: set its max_allowed_packet to 1073741824"
+        ),
+        r"binary log is not open": LOG_IS_OFF,
+        r"misconfigured (master|source)|server_id (was not set|is 0)": (
+            "the server has server_id=0: set a positive one"
+        ),
+        r"could not decrypt|encryption key": (
+            "the server cannot decrypt its log: restore its encryption keys"
+        ),
+    },
+    TruncatedError: {
+        r"truncated in the middle of event": (
+            "the server's binlog file ends inside an event: its disk was full, or it crashed"
+        ),
+    },
+    FormatError: {
+        r"bogus data in log event|crc check|checksum|corrupt": (
+            "the server cannot read its own log: no event begins there, or the file is damaged"
+        ),
+    },
+}
+"""By our error: patterns in the server's text, and what each means and what to change."""
 
 _CODES: dict[int, tuple[type[Translated], str]] = {
     1772: (ForeignPositionError, "the server does not understand the GTID set"),
@@ -144,9 +116,10 @@ def from_reply(code: int, text: str, **context: object) -> Translated:
     `context` says where: `file`, `offset`.
     """
     if code == _CANNOT_SEND_LOG:
-        for pattern, kind, meaning in _REFUSALS:
-            if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
-                return kind(meaning, **context, code=code, server_says=text)
+        for kind, meanings in _REFUSALS.items():
+            for pattern, meaning in meanings.items():
+                if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+                    return kind(meaning, **context, code=code, server_says=text)
         return SourceError("the server cannot send its log", **context, code=code, server_says=text)
     if code in _CODES:
         kind, meaning = _CODES[code]

@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.information_schema import (
+    TableName,
+    quote_table,
+    rows_of_tables,
+)
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     import pymysql
 
@@ -35,12 +41,8 @@ if TYPE_CHECKING:
 
     Connection = pymysql.Connection[Any]
 
-TableName = tuple[str, str]
-
 _LOGGED_SINCE = (9, 6)
 _CHANGING = ("CASCADE", "SET NULL")
-# MariaDB opens every table of a database, unless the query names one.
-_ONE_BY_ONE = 20
 _LOCK_WAIT_SECONDS = 5
 _NAMED_MAX = 10
 
@@ -185,9 +187,18 @@ def _query_mariadb(connection: Connection, tables: Collection[TableName]) -> Ite
     query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
     query(connection, "SET SESSION sql_quote_show_create = ON")
     keys: dict[TableName, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in _key_columns(connection, tables):
-        if (name := (str(row["db"]), str(row["name"]))) in tables:
-            keys[name][str(row["foreign_key"])].append(row)
+    rows = rows_of_tables(
+        connection,
+        tables,
+        "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, CONSTRAINT_NAME AS foreign_key,"
+        " COLUMN_NAME AS col, REFERENCED_TABLE_SCHEMA AS other_db,"
+        " REFERENCED_TABLE_NAME AS other, REFERENCED_COLUMN_NAME AS other_col"
+        " FROM information_schema.KEY_COLUMN_USAGE",
+        order="ORDINAL_POSITION",
+    )
+    for row in rows:
+        if row["other"] is not None:
+            keys[row["database"], row["table"]][str(row["foreign_key"])].append(row)
     for name in sorted(keys):
         definition = _definition(connection, name)
         for key, columns in keys[name].items():
@@ -195,30 +206,10 @@ def _query_mariadb(connection: Connection, tables: Collection[TableName]) -> Ite
             yield name, key, *(rules or (None, None))
 
 
-def _key_columns(connection: Connection, tables: Collection[TableName]) -> Iterable[Row]:
-    by_database: dict[str, list[str]] = defaultdict(list)
-    for database, table in sorted(tables):
-        by_database[database].append(table)
-    statement = (
-        "SELECT TABLE_SCHEMA AS db, TABLE_NAME AS name, CONSTRAINT_NAME AS foreign_key,"
-        " COLUMN_NAME AS col, REFERENCED_TABLE_SCHEMA AS other_db,"
-        " REFERENCED_TABLE_NAME AS other, REFERENCED_COLUMN_NAME AS other_col"
-        " FROM information_schema.KEY_COLUMN_USAGE"
-        " WHERE REFERENCED_TABLE_NAME IS NOT NULL AND TABLE_SCHEMA = %s{}"
-        " ORDER BY ORDINAL_POSITION"
-    )
-    for database, names in by_database.items():
-        if len(names) > _ONE_BY_ONE:
-            yield from query(connection, statement.format(""), database)
-            continue
-        for name in names:
-            yield from query(connection, statement.format(" AND TABLE_NAME = %s"), database, name)
-
-
 def _definition(connection: Connection, name: TableName) -> str:
     """Return what SHOW CREATE TABLE prints; empty if the table may not be read, or was dropped."""
     try:
-        (row,) = query(connection, f"SHOW CREATE TABLE {'.'.join(map(_quoted, name))}")
+        (row,) = query(connection, f"SHOW CREATE TABLE {quote_table(name)}")
     except AccessDeniedError:
         return ""
     except SourceError as error:
@@ -252,8 +243,4 @@ def _find_rules(definition: str, key: str, columns: list[Row]) -> tuple[str, str
 
 def _printed(name: str) -> str:
     """Return a pattern of a quoted name: MariaDB doubles backticks in tables' names alone."""
-    return f"(?:{re.escape(_quoted(name))}|{re.escape(f'`{name}`')})"
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return f"(?:{re.escape(quote_identifier(name))}|{re.escape(f'`{name}`')})"

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, SourceError, TableLockedError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, parse_type
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import query
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
-from airflow_provider_binlog.transport.server.version import server_version
+from airflow_provider_binlog.transport.server.version import ServerVersion, server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.transport.server.result_sets import Row
-    from airflow_provider_binlog.transport.server.version import ServerVersion
 
     Connection = pymysql.Connection[Any]
 
@@ -48,24 +48,6 @@ _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
 
 
 @dataclass(frozen=True)
-class ServerTable:
-    """A table.
-
-    Attributes:
-        columns: In the table's order, invisible and generated ones among them.
-        key: (name, characters of a prefix or 0) of the primary key; of the unique key that stands
-            in for it where there is none: the first one on whole columns without NULL. Or empty.
-        primary: Whether the key is a primary key.
-        others: Whether there are unique keys beside it.
-    """
-
-    columns: tuple[ServerColumn, ...]
-    key: tuple[tuple[str, int], ...]
-    primary: bool
-    others: bool
-
-
-@dataclass(frozen=True)
 class ServerTables:
     """Tables as they are at a position: after every event before it.
 
@@ -77,7 +59,7 @@ class ServerTables:
     """
 
     position: Position
-    tables: dict[TableName, ServerTable]
+    tables: dict[TableName, PartialSchema]
     versioned: frozenset[TableName] = frozenset()
 
 
@@ -153,7 +135,7 @@ def _hold(connection: Connection, name: TableName) -> bool:
         SourceError: The server refused.
     """
     try:
-        query(connection, f"SELECT 1 FROM {_quoted(name)} LIMIT 0")  # noqa: S608
+        query(connection, f"SELECT 1 FROM {quote_table(name)} LIMIT 0")  # noqa: S608
     except AccessDeniedError:
         raise
     except SourceError as error:
@@ -173,7 +155,7 @@ def _hold(connection: Connection, name: TableName) -> bool:
 
 def _read_tables(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, ServerTable]:
+) -> dict[TableName, PartialSchema]:
     columns, keys = _columns(connection, names), _keys(connection, names)
     return {
         name: _table(connection, name, columns[name], keys.get(name, []))
@@ -183,14 +165,16 @@ def _read_tables(
 
 
 def _table(
-    connection: Connection, name: TableName, columns: list[ServerColumn], keys: list[Row]
-) -> ServerTable:
+    connection: Connection, name: TableName, columns: list[PartialColumn], keys: list[Row]
+) -> PartialSchema:
+    """Return a table, with the unique key that stands in for a missing primary key.
+
+    That is the first one on whole columns without NULL; there may be none.
+    """
     primary = [row for row in keys if row["key_name"] == "PRIMARY"]
     others = len(primary) < len(keys)
-    if primary:
-        return ServerTable(tuple(columns), _key(primary), primary=True, others=others)
-    key = _first_unique(connection, name) if others else ()
-    return ServerTable(tuple(columns), key, primary=False, others=others)
+    key = _key(primary) or (_first_unique(connection, name) if others else ())
+    return PartialSchema(tuple(columns), Key(key, primary=bool(primary), others=others))
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
@@ -205,7 +189,7 @@ def _first_unique(connection: Connection, name: TableName) -> tuple[tuple[str, i
     index on a hidden column. Source: sql/table.cc, open_table_from_share; sql/dd_table_share.cc.
     """
     keys: dict[str, list[Row]] = defaultdict(list)
-    for row in query(connection, f"SHOW INDEX FROM {_quoted(name)}"):
+    for row in query(connection, f"SHOW INDEX FROM {quote_table(name)}"):
         if not int(row["Non_unique"]):
             keys[str(row["Key_name"])].append(row)
     for rows in keys.values():
@@ -221,8 +205,8 @@ def _is_hidden(rows: list[Row]) -> bool:
 
 def _columns(
     connection: Connection, names: Collection[TableName]
-) -> dict[TableName, list[ServerColumn]]:
-    rows = _of_tables(
+) -> dict[TableName, list[PartialColumn]]:
+    rows = rows_of_tables(
         connection,
         names,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, COLUMN_NAME AS name,"
@@ -233,19 +217,19 @@ def _columns(
         " FROM information_schema.COLUMNS",
         order="ORDINAL_POSITION",
     )
-    found: dict[TableName, list[ServerColumn]] = defaultdict(list)
+    found: dict[TableName, list[PartialColumn]] = defaultdict(list)
     of = server_version(connection)
     for row in rows:
-        found[row["database"], row["table"]].append(_with_default(_column(row), row, of))
+        found[row["database"], row["table"]].append(_column(row, of))
     return found
 
 
-def _column(row: Row) -> ServerColumn:
+def _column(row: Row, of: ServerVersion) -> PartialColumn:
     data_type, column_type = str(row["data_type"]).lower(), str(row["column_type"])
-    extra = str(row["extra"] or "").upper()
+    extra = str(row["extra"] or "")
+    hints = extra.upper()
     printed = parse_type(column_type, escapes=True)
-    return ServerColumn(
-        name=str(row["name"]),
+    facts = Facts(
         data_type=data_type,
         nullable=row["nullable"] == "YES",
         unsigned=printed is not None and printed.unsigned,
@@ -255,14 +239,12 @@ def _column(row: Row) -> ServerColumn:
         precision=_number(row["num_precision"]),
         scale=_number(row["num_scale"]),
         fsp=_number(row["fsp"]),
-        generated="GENERATED" in extra.replace("DEFAULT_GENERATED", ""),
-        visible="INVISIBLE" not in extra,
+        generated="GENERATED" in hints.replace("DEFAULT_GENERATED", ""),
+        visible="INVISIBLE" not in hints,
     )
-
-
-def _with_default(column: ServerColumn, row: Row, of: ServerVersion) -> ServerColumn:
-    printed = None if row["printed"] is None else str(row["printed"])
-    return replace(column, default=read_default(column, printed, str(row["extra"] or ""), of))
+    default = None if row["printed"] is None else str(row["printed"])
+    facts = replace(facts, default=read_default(facts, default, extra, of))
+    return PartialColumn(str(row["name"]), facts)
 
 
 def _charset(data_type: str, charset: str | None) -> str | None:
@@ -278,7 +260,7 @@ def _number(value: object) -> int | None:
 
 def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableName, list[Row]]:
     """Return the columns of the unique keys of each table, the primary one among them."""
-    rows = _of_tables(
+    rows = rows_of_tables(
         connection,
         names,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS key_name,"
@@ -293,10 +275,24 @@ def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableNam
     return found
 
 
-def _of_tables(
+def quote_table(name: TableName) -> str:
+    """Return the name as SQL takes it."""
+    return ".".join(map(quote_identifier, name))
+
+
+def rows_of_tables(
     connection: Connection, names: Collection[TableName], statement: str, *, order: str
 ) -> Iterable[Row]:
-    """Yield the rows of information_schema about the tables, in their order."""
+    """Yield the rows of information_schema about the tables, in their order.
+
+    MariaDB opens every table of a database, unless the query names one.
+
+    Args:
+        connection: To the server.
+        names: The tables.
+        statement: A SELECT without a condition, of `database` and `table` among others.
+        order: The columns that order the rows of a table.
+    """
     by_database: dict[str, list[str]] = defaultdict(list)
     for database, table in sorted(names):
         by_database[database].append(table)
@@ -309,7 +305,3 @@ def _of_tables(
             rows = [row for table in tables for row in query(connection, one, database, table)]
         # Names may differ in case alone.
         yield from (row for row in rows if (row["database"], row["table"]) in names)
-
-
-def _quoted(name: TableName) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in name)

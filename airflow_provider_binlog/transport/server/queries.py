@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
+from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
@@ -20,10 +21,8 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server.result_sets import Row, query
-from airflow_provider_binlog.transport.server.setup import check_setup
+from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, Row, query
 from airflow_provider_binlog.transport.server.version import (
-    LOG_IS_OFF,
     ServerVersion,
     global_variables,
     server_version,
@@ -33,20 +32,6 @@ if TYPE_CHECKING:
     import pymysql
 
     Connection = pymysql.Connection[Any]
-
-__all__ = [
-    "BinaryLog",
-    "binary_logs",
-    "check_gtids",
-    "check_position",
-    "check_setup",
-    "first_position",
-    "global_variables",
-    "gtid_at",
-    "gtid_executed",
-    "identify",
-    "log_end",
-]
 
 
 class BinaryLog(NamedTuple):
@@ -103,8 +88,7 @@ def bytes_between(connection: Connection, start: Position, stop: Position) -> in
     """Return how many bytes of log lie between two positions, by the sizes the files have now.
 
     Raises:
-        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
-        ServerSetupError: The server writes no binary log.
+        AccessDeniedError, ServerSetupError: As `binary_logs`.
     """
     files = (
         log.size
@@ -118,8 +102,7 @@ def first_position(connection: Connection) -> Position:
     """Return where the oldest file that the server still has begins.
 
     Raises:
-        AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
-        ServerSetupError: The server writes no binary log.
+        AccessDeniedError, ServerSetupError: As `binary_logs`.
     """
     return Position(binary_logs(connection)[0].file, FIRST_OFFSET)
 
@@ -131,6 +114,10 @@ def gtid_executed(connection: Connection) -> str:
     """
     flavor = server_version(connection).flavor
     variable = "gtid_executed" if flavor is Flavor.MYSQL else "gtid_binlog_pos"
+    return _gtids(connection, variable)
+
+
+def _gtids(connection: Connection, variable: str) -> str:
     value = query(connection, f"SELECT @@GLOBAL.{variable} AS gtids")[0]["gtids"]
     return re.sub(r"\s", "", value or "")
 
@@ -175,22 +162,17 @@ def check_gtids(connection: Connection, gtids: str) -> None:
         PositionPurgedError: The server has purged transactions that are not in it.
         FormatError: The text is no GTID set of the server's family.
     """
-    if server_version(connection).flavor is Flavor.MYSQL:
-        executed = GtidSet.parse(gtid_executed(connection))
-        unknown = str(GtidSet.parse(gtids).subtract(executed))
-        purged = str(GtidSet.parse(_gtid_purged(connection)).subtract(GtidSet.parse(gtids)))
-    else:
-        wanted = MariadbGtidPosition.parse(gtids)
-        unknown = str(wanted.beyond(MariadbGtidPosition.parse(gtid_executed(connection))))
-        purged = str(_oldest_list(connection).beyond(wanted))
-    if unknown:
+    flavor = server_version(connection).flavor
+    if unknown := missing_gtids(flavor, gtids, gtid_executed(connection)):
         raise ForeignPositionError(
             "the server's log lacks transactions of the GTID set: it is another history, or a "
             "replica that has not caught up, or one that does not log what it applies",
             gtids=gtids,
             unknown=unknown,
         )
-    if purged:
+    is_mysql = flavor is Flavor.MYSQL
+    oldest = _gtids(connection, "gtid_purged") if is_mysql else _oldest_list(connection)
+    if purged := missing_gtids(flavor, oldest, gtids):
         raise PositionPurgedError(
             "the server has purged transactions that are not in the GTID set: changes are lost, "
             "take a new snapshot",
@@ -199,19 +181,14 @@ def check_gtids(connection: Connection, gtids: str) -> None:
         )
 
 
-def _gtid_purged(connection: Connection) -> str:
-    value = query(connection, "SELECT @@GLOBAL.gtid_purged AS gtids")[0]["gtids"]
-    return re.sub(r"\s", "", value or "")
-
-
-def _oldest_list(connection: Connection) -> MariadbGtidPosition:
+def _oldest_list(connection: Connection) -> str:
     """Return where every domain of a MariaDB stood when its oldest file began."""
     oldest = binary_logs(connection)[0].file
     for event in query(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", oldest):
         if event["Event_type"] == "Gtid_list":
             gtids = re.findall(r"(\d+)-(\d+)-(\d+)", str(event["Info"]))
-            return MariadbGtidPosition.of((int(a), int(b), int(c)) for a, b, c in gtids)
-    return MariadbGtidPosition({})
+            return str(MariadbGtidPosition.of((int(a), int(b), int(c)) for a, b, c in gtids))
+    return ""
 
 
 def _check_identity(here: SourceIdentity, identity: SourceIdentity, position: Position) -> None:
@@ -226,8 +203,8 @@ def _check_identity(here: SourceIdentity, identity: SourceIdentity, position: Po
         raise ForeignPositionError(
             "the position was issued by another server",
             position=position,
-            issued_by=f"{identity.flavor.value} {identity.server}",
-            this_is=f"{here.flavor.value} {here.server}",
+            issued_by=identity,
+            this_is=here,
         )
 
 
@@ -278,7 +255,7 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
         raise _not_a_boundary(position, str(events[0]["Event_type"]))
     begins = [event for event in events if str(event["Event_type"]).startswith("Gtid")]
     gtid = _GTID_NEXT.search(str(begins[0]["Info"])) if begins else None
-    before = position.gtid if position.logged is None else position.logged
+    before = position.logged_gtid
     if before and gtid:
         statement = "SELECT GTID_SUBSET(%s, %s) AS known"
         if query(connection, statement, gtid[1], before)[0]["known"]:
@@ -290,18 +267,12 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
 
 
 def _check_mariadb_history(connection: Connection, position: Position) -> None:
-    """Compare the last GTID of each domain with what the log holds before the position.
-
-    Domains that one of the two does not know are skipped, since a domain can be deleted from the
-    log; but at least one must be common.
-    """
+    """Compare the last GTID of each domain with what the log holds before the position."""
     found = gtid_at(connection, position)
     if found is None:
         raise _not_a_boundary(position, "inside an event")
-    logged = position.gtid if position.logged is None else position.logged
-    before, here = _by_domain(logged or ""), _by_domain(found)
-    common = before.keys() & here.keys()
-    if any(before[domain] != here[domain] for domain in common) or (before and not common):
+    before = MariadbGtidPosition.parse(position.logged_gtid or "")
+    if not before.agrees_with(MariadbGtidPosition.parse(found)):
         raise ForeignPositionError(
             "other transactions precede this position than when it was issued: the log was reset",
             position=position,
@@ -314,21 +285,18 @@ _GTID_NEXT = re.compile(r"GTID_NEXT\s*=\s*'([0-9a-fA-F-]{36}:[^']+)'")
 
 # As SHOW BINLOG EVENTS names them; what may stand at a boundary is left open, it grows by version.
 _INSIDE_A_TRANSACTION = frozenset(
-    {
-        "Delete_rows",
-        "Delete_rows_v1",
-        "Query",
-        "Rows_query",
-        "Table_map",
-        "Transaction_payload",
-        "Update_rows",
-        "Update_rows_partial",
-        "Update_rows_v1",
-        "Write_rows",
-        "Write_rows_v1",
-        "XA_prepare",
-        "Xid",
-    }
+    map(
+        show_name,
+        ROWS
+        | {
+            EventType.QUERY,
+            EventType.ROWS_QUERY,
+            EventType.TABLE_MAP,
+            EventType.TRANSACTION_PAYLOAD,
+            EventType.XA_PREPARE,
+            EventType.XID,
+        },
+    )
 )
 
 
@@ -359,11 +327,6 @@ def _not_a_boundary(position: Position, found: str) -> ForeignPositionError:
         position=position,
         found=found,
     )
-
-
-def _by_domain(gtids: str) -> dict[str, str]:
-    """Return MariaDB's GTIDs by their domain: `{"0": "0-1-42"}`."""
-    return {gtid.partition("-")[0]: gtid for gtid in re.findall(r"[0-9-]+", gtids)}
 
 
 def _status_statement(of: ServerVersion) -> str:

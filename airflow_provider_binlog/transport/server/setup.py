@@ -8,14 +8,13 @@ Variables.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, query
 from airflow_provider_binlog.transport.server.version import (
-    LOG_IS_OFF,
     ServerVersion,
     global_variables,
     server_version,
@@ -25,29 +24,6 @@ if TYPE_CHECKING:
     import pymysql
 
     Connection = pymysql.Connection[Any]
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """A global variable that must have a value.
-
-    Attributes:
-        name: The variable's name.
-        value: What it must be, in capitals.
-        why: What fails otherwise.
-        since: The versions that brought it, where a server without it cannot be captured; None
-            where it is fine that the variable does not exist.
-    """
-
-    name: str
-    value: str
-    why: str
-    since: str | None = None
-
-
-REQUIREMENTS = (
-    Requirement("binlog_format", "ROW", "statements hold no row changes", "every version"),
-)
 
 
 def check_setup(connection: Connection) -> None:
@@ -85,16 +61,9 @@ def setting_problems(of: ServerVersion, values: dict[str, str]) -> list[str]:
             "author did, and rows do not, so that a TRUNCATE could be missed. It is set for good "
             "when a server is initialised: capture from a replica that was initialised with 0."
         )
-    for each in REQUIREMENTS:
-        value = values.get(each.name)
-        if value is None:
-            if each.since:
-                problems.append(
-                    f"the server has no {each.name}, {each.why}: it takes {each.since} or later."
-                )
-        elif value.upper() != each.value:
-            correction = _set(of, each.name, each.value or "''")
-            problems.append(f"{each.name} is {value}, {each.why}: {correction}")
+    if (value := values.get("binlog_format", "ROW")).upper() != "ROW":
+        correction = _set(of, "binlog_format", "ROW")
+        problems.append(f"binlog_format is {value}, statements hold no row changes: {correction}")
     return problems
 
 
@@ -136,7 +105,7 @@ def _may(connection: Connection, statement: str) -> bool:
 def _lacks(connection: Connection, privilege: str, purpose: str) -> str:
     account = str(query(connection, "SELECT CURRENT_USER() AS account")[0]["account"])
     user, _, host = account.rpartition("@")
-    quoted = "@".join(f"`{part.replace('`', '``')}`" for part in (user, host))
+    quoted = "@".join(map(quote_identifier, (user, host)))
     return f"the account lacks {privilege} for {purpose}: GRANT {privilege} ON *.* TO {quoted};"
 
 

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, query
+from airflow_provider_binlog.transport.server.result_sets import query
 
 if TYPE_CHECKING:
     import pymysql
 
     Connection = pymysql.Connection[Any]
-
-__all__ = [
-    "GLOBAL_VARIABLES",
-    "LOG_IS_OFF",
-    "ServerVersion",
-    "global_variables",
-    "parse_version",
-    "server_version",
-]
 
 
 @dataclass(frozen=True)

@@ -30,25 +30,23 @@ HEARTBEAT_V2 = 0x0002
 SEND_ANNOTATE_ROWS = 0x0002
 """Dump flag of MariaDB: ANNOTATE_ROWS is sent as well. Without it offsets cannot be counted."""
 
+_NET_WRITE_TIMEOUT_SECONDS = 3600
+"""How long the server waits for a reader that does not read."""
+
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_SLAVE = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 
 
-def dump_flags(flavor: Flavor, *, non_block: bool) -> int:
-    """Return the flags of the dump commands: every log event, and the best heartbeats."""
-    complete = HEARTBEAT_V2 if flavor is Flavor.MYSQL else SEND_ANNOTATE_ROWS
-    return complete | (NON_BLOCK if non_block else 0)
+def dump_flags(flavor: Flavor) -> int:
+    """Return the flags of the dump commands: every log event, to the end of the log."""
+    return NON_BLOCK | (HEARTBEAT_V2 if flavor is Flavor.MYSQL else SEND_ANNOTATE_ROWS)
 
 
-def register_slave(server_id: int, *, host: str = "", port: int = 0) -> bytes:
+def register_slave(server_id: int, *, host: str) -> bytes:
     """Return COM_REGISTER_SLAVE: it makes the reader visible in SHOW REPLICAS, no more."""
     name = host.encode()[:255]
-    return (
-        struct.pack("<BIB", _COM_REGISTER_SLAVE, server_id, len(name))
-        + name
-        + struct.pack("<BBHII", 0, 0, port, 0, 0)
-    )
+    return struct.pack("<BIB", _COM_REGISTER_SLAVE, server_id, len(name)) + name + bytes(12)
 
 
 def binlog_dump(file: str, offset: int, *, server_id: int, flags: int) -> bytes:
@@ -93,7 +91,6 @@ def session_statements(
     flavor: Flavor,
     *,
     heartbeat_seconds: float,
-    net_write_timeout_seconds: int,
     connect_state: MariadbGtidPosition | None = None,
 ) -> list[str]:
     """Return the statements that prepare a session for one of the dump commands.
@@ -101,7 +98,6 @@ def session_statements(
     Args:
         flavor: Of the server.
         heartbeat_seconds: After so much silence the server sends a heartbeat; 0 for never.
-        net_write_timeout_seconds: How long the server waits for a reader that does not read.
         connect_state: MariaDB only: start after this GTID position, whatever the dump command
             says. A domain left out is sent from its beginning.
     """
@@ -112,7 +108,7 @@ def session_statements(
         "SET @source_binlog_checksum = @@global.binlog_checksum",
         "SET @master_binlog_checksum = @@global.binlog_checksum",
         f"SET @source_heartbeat_period = {period}, @master_heartbeat_period = {period}",
-        f"SET SESSION net_write_timeout = {net_write_timeout_seconds}",
+        f"SET SESSION net_write_timeout = {_NET_WRITE_TIMEOUT_SECONDS}",
     ]
     if flavor is Flavor.MARIADB:
         # Below 4 the server rewrites GTID events into something else.

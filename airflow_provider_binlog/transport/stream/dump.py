@@ -31,6 +31,7 @@ from airflow_provider_binlog.binlog.events.format_description import (
 from airflow_provider_binlog.binlog.footer import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.framing import checked_block
+from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import events_from
@@ -46,6 +47,7 @@ _EOF = 0xFE
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 # MariaDB repeats its list where a stream by GTID arrives at its start.
 _SKIPPED = frozenset({*_HEARTBEATS, EventType.MARIADB_GTID_LIST})
+_IS_CONTROL = type_mask([EventType.FORMAT_DESCRIPTION, *_HEARTBEATS])
 _OFFSET_MASK = 0xFFFFFFFF
 
 
@@ -214,10 +216,8 @@ class Dump:
 
 def _controls(header: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     """Return which events are in no file, or may be."""
-    types = header["type"]
-    controls: npt.NDArray[np.bool_] = (header["flags"] & ARTIFICIAL) != 0
-    for type_code in (EventType.FORMAT_DESCRIPTION, *_HEARTBEATS):
-        controls |= types == type_code
+    controls: npt.NDArray[np.bool_] = _IS_CONTROL[header["type"]]
+    controls |= (header["flags"] & ARTIFICIAL) != 0
     return controls
 
 

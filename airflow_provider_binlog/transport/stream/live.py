@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _SERVER_ID_FIRST = 1 << 31
 _SERVER_ID_COUNT = (1 << 31) - 1
 
+# After so much silence the server sends a heartbeat; earlier if the connection would count as lost
+# before the third.
+_HEARTBEAT_SECONDS = 10
+
 # COM_BINLOG_DUMP has 32 bits for the offset.
 _DUMP_OFFSET_END = 1 << 32
 
@@ -54,9 +58,7 @@ class ServerBlockStream:
         *,
         flavor: Flavor,
         server_id: int | None = None,
-        heartbeat_seconds: float = 10,
         silence_seconds_max: float = 60,
-        net_write_timeout_seconds: int = 3600,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         """Describe the way to the server; nothing is opened yet.
@@ -67,18 +69,13 @@ class ServerBlockStream:
             server_id: By which the server knows us; another replica's would end that one's
                 stream. By default a high one is drawn for every connection, and for a second
                 one at the same time, always.
-            heartbeat_seconds: After so much silence the server sends a heartbeat; earlier if the
-                connection would count as lost before the third.
             silence_seconds_max: After so much silence the connection counts as lost.
-            net_write_timeout_seconds: How long the server waits while we do not read.
             block_bytes: Bytes received before they are framed.
         """
         self._connect = connect
         self._flavor = flavor
         self._server_id = server_id
-        self._heartbeat_seconds = min(heartbeat_seconds, silence_seconds_max / 3)
         self._silence_seconds_max = silence_seconds_max
-        self._net_write_timeout_seconds = net_write_timeout_seconds
         self._block_bytes = block_bytes
         self._open: set[Connection] = set()
 
@@ -118,7 +115,7 @@ class ServerBlockStream:
             FormatError: The text is no GTID set.
         """
         with self._connection() as connection:
-            server_id, flags = self._identity(), self._flags()
+            server_id, flags = self._identity(), commands.dump_flags(self._flavor)
             if self._flavor is Flavor.MYSQL:
                 self._prepare(connection, server_id)
                 request = commands.binlog_dump_gtid(
@@ -138,7 +135,7 @@ class ServerBlockStream:
 
     def _request(self, connection: Connection, start: Position) -> bytes:
         """Prepare the session, and return the command that asks for the log from `start` on."""
-        server_id, flags = self._identity(), self._flags()
+        server_id, flags = self._identity(), commands.dump_flags(self._flavor)
         self._prepare(connection, server_id)
         if start.offset < _DUMP_OFFSET_END:
             return commands.binlog_dump(start.file, start.offset, server_id=server_id, flags=flags)
@@ -157,8 +154,7 @@ class ServerBlockStream:
     ) -> None:
         statements = commands.session_statements(
             self._flavor,
-            heartbeat_seconds=self._heartbeat_seconds,
-            net_write_timeout_seconds=self._net_write_timeout_seconds,
+            heartbeat_seconds=min(_HEARTBEAT_SECONDS, self._silence_seconds_max / 3),
             connect_state=connect_state,
         )
         # MySQL ends an older stream with the same uuid: without one, with the same server id.
@@ -205,9 +201,6 @@ class ServerBlockStream:
         if self._server_id is not None and len(self._open) == 1:
             return self._server_id
         return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
-
-    def _flags(self) -> int:
-        return commands.dump_flags(self._flavor, non_block=True)
 
 
 def _gtid_mode(connection: Connection) -> str:

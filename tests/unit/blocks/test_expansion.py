@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
 COMPRESS = {Flavor.MYSQL: whole_transactions, Flavor.MARIADB: single_events}
@@ -156,7 +156,7 @@ def test_a_compressed_log_is_captured_as_one_that_is_not(
     assert said == [(each.file, each.type, each.text) for each in expected.statements]
 
 
-def rows(store: FsspecStore, manifest: Manifest) -> list[Any]:
+def rows(store: ObjectStore, manifest: Manifest) -> list[Any]:
     """Return the change rows by table in their order, without their offsets."""
     found: list[Any] = []
     for table in manifest.tables:

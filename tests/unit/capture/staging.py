@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.capture.capture_range import capture_range
-from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema_history.tables import Known
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.logs import split_blocks
+from tests.support.stores import open_store
 from tests.unit.blocks.wire import receiver, stream
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def end_of(files: Files) -> Position:
     return Position(name, len(files[name].data))
 
 
-def new_store() -> FsspecStore:
+def new_store() -> ObjectStore:
     """Return an empty store in memory."""
     return open_store(f"memory://capture{next(_numbers)}")
 
@@ -97,15 +98,14 @@ def capture(
     stop: Position,
     *,
     flavor: Flavor = Flavor.MYSQL,
-    store: FsspecStore | None = None,
+    store: ObjectStore | None = None,
     **arguments: Any,
 ) -> Manifest:
     """Return the manifest of a range; what is not given is what it is by default."""
-    outside = ("read_server_tables", "bytes_total", "on_progress")
-    options = {name: arguments.pop(name) for name in outside if name in arguments}
     start = arguments.pop("start", Position("binlog.000001", FIRST_OFFSET))
-    log_range = a_range(start, stop, flavor=flavor, **arguments)
-    return capture_range(log_range, source, store or new_store(), **options)
+    context = {name: arguments.pop(name) for name in ("prepared", "known") if name in arguments}
+    request = a_request(start, stop, flavor=flavor, **arguments)
+    return capture_range(LogRange(request, **context), source, store or new_store())
 
 
 def known_after(manifest: Manifest) -> Known:
@@ -114,10 +114,10 @@ def known_after(manifest: Manifest) -> Known:
     return Known(states.get, lambda database: [s for s in states.values() if s.name[0] == database])
 
 
-def a_range(
+def a_request(
     start: Position, stop: Position, *, flavor: Flavor = Flavor.MYSQL, **arguments: Any
-) -> LogRange:
-    """Return a range; what is not given is what it is by default."""
+) -> ExtractRequest:
+    """Return what to stage; what is not given is what it is by default."""
     defaults: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "a-server", "binlog"),
         "sequence": 1,
@@ -126,4 +126,4 @@ def a_range(
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
     }
-    return LogRange(start, stop, **(defaults | arguments))
+    return ExtractRequest(start, stop, **(defaults | arguments))

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (

@@ -24,7 +24,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.staging.object_store import FsspecStore
+from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.support import builder, logs
 from tests.support.logs import Made, a_table, cuts, insert, maps, query, update, write_files
 from tests.unit.capture.staging import (
@@ -66,7 +66,7 @@ def written(table: TableMap, ids: Sequence[int]) -> list[Made]:
     return [maps(table, Flavor.MYSQL), insert(table, ids)]
 
 
-def ids_of(store: FsspecStore, manifest: Manifest, table: str) -> list[int]:
+def ids_of(store: ObjectStore, manifest: Manifest, table: str) -> list[int]:
     """Return the ids in a table's parts, in the order of `_row`."""
     rows: list[tuple[Any, Any]] = []
     for changes in manifest.tables:
@@ -77,7 +77,7 @@ def ids_of(store: FsspecStore, manifest: Manifest, table: str) -> list[int]:
     return [number for _, number in sorted(rows)]
 
 
-def rows_of(store: FsspecStore, changes: TableChanges) -> list[dict[str, Any]]:
+def rows_of(store: ObjectStore, changes: TableChanges) -> list[dict[str, Any]]:
     """Return the rows in a table's parts, in the order of `_row`."""
     rows: list[dict[str, Any]] = []
     for part in changes.parts:

@@ -11,13 +11,12 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.capture.extract import ExtractRequest, extract
+from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.staging.paths import part_key
 from tests.support import builder
 from tests.support.logs import Made, maps, query, write_files
@@ -25,7 +24,7 @@ from tests.unit.capture.staging import capture, end_of, file_source, new_store
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.unit.capture.staging import Files
 
 TABLE = TableMap(
@@ -73,7 +72,7 @@ def staged(policies: Policies, rows: list[list[Any]]) -> tuple[Manifest, list[tu
     return manifest, _rows(manifest, store)
 
 
-def _rows(manifest: Manifest, store: FsspecStore) -> list[tuple[Any, ...]]:
+def _rows(manifest: Manifest, store: ObjectStore) -> list[tuple[Any, ...]]:
     (table,) = manifest.tables
     (part,) = table.parts
     read = pq.read_table(io.BytesIO(store.read(part_key("shop", part.path))))
@@ -100,6 +99,7 @@ def test_invalid_text(
     assert table.schemas[0].fields[2].charset == "utf8mb4"
     assert table.invalid_text == counted
     assert table.unrepresentable == {"day": 2}
+    assert table.parts[0].replaced == counted | {"day": 2}
 
 
 def test_zero_dates_as_text() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
+from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.capture_range import prepared_at
-from airflow_provider_binlog.capture.extract import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import ROW, BeforeImages
 from airflow_provider_binlog.errors import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 A, B = TABLES[:2]
 BEGIN = Position("binlog.000001", FIRST_OFFSET)
@@ -114,7 +114,7 @@ def run(files: Files, flavor: Flavor, held: int = 1 << 24, **arguments: Any) -> 
     return capture(source, stop, flavor=flavor, limits=limits, **arguments)
 
 
-def rows_of(store: FsspecStore, *manifests: Manifest) -> list[dict[str, Any]]:
+def rows_of(store: ObjectStore, *manifests: Manifest) -> list[dict[str, Any]]:
     """Return the change rows of all tables in the order of manifests and `_row`."""
     result = []
     for manifest in manifests:
@@ -232,20 +232,36 @@ def test_a_name_is_used_again(flavor: Flavor, held: int) -> None:
 @HELD
 def test_a_transaction_of_one_phase_stays_where_it_is(held: int) -> None:
     w = Writer(Flavor.MYSQL)
+    changes = [*w.changes(1), *w.changes(2)]
     files = a_log(
         Flavor.MYSQL,
-        [*w.prepare(1, "x", *w.changes(1), one_phase=True), *w.plain(2, *w.changes(2))],
+        [*w.prepare(1, "x", *changes, one_phase=True), *w.plain(2, *w.changes(3))],
     )
-    store, other = new_store(), new_store()
+    store = new_store()
 
     rows = rows_of(store, run(files, Flavor.MYSQL, held, store=store))
 
-    assert [row["id"] for row in rows] == [1, 2]
+    assert [row["id"] for row in rows] == [1, 2, 3]
     assert [row["_pos"] for row in rows] == [
-        files["binlog.000001"].offsets[index] for index in (5, 11)
+        files["binlog.000001"].offsets[index] for index in (5, 7, 13)
     ]
-    same = rows_of(other, run(files, Flavor.MYSQL, held, store=other, block_bytes=1))
-    assert rows == same
+    limits = Limits(prepared_bytes_max=held)
+    for cut in range(3, 10):  # changes come before the block with the end, or in it
+        other = new_store()
+        source = Again(files, cut)
+        assert rows_of(other, capture(source, end_of(files), store=other, limits=limits)) == rows
+
+
+class Again(CutSource):
+    """A log in two blocks, and whole where it is read again."""
+
+    def __init__(self, files: Files, cut: int) -> None:
+        super().__init__(files, {"binlog.000001": [cut]})
+
+    def blocks(self, start: Position, stop: Position | None = None) -> Iterator[Any]:
+        """Yield the blocks."""
+        again = file_source(self._files).blocks(start, stop)
+        yield from super().blocks(start, stop) if start == BEGIN else again
 
 
 @FLAVORS
@@ -347,7 +363,7 @@ def test_a_later_range_commits(flavor: Flavor) -> None:
 
 def stage(
     files: Files,
-    store: FsspecStore,
+    store: ObjectStore,
     flavor: Flavor,
     stop: Position,
     *,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture.extract import ExtractRequest, extract
+from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.manifest import Manifest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import Action
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.unit.capture.staging import Files
 
 T, U, WIDE = a_table("t", "id", "a"), a_table("u", "id", "a"), a_table("t", "id", "a", "b")
@@ -37,7 +37,7 @@ SAME = "ALTER TABLE t DROP a, ADD a INT"
 
 
 def extracted(
-    files: Files, store: FsspecStore, *stops: Position, tables: Sequence[str] = ("*.*",)
+    files: Files, store: ObjectStore, *stops: Position, tables: Sequence[str] = ("*.*",)
 ) -> list[Manifest]:
     """Return the manifests of ranges that end at these positions, one after the other."""
     found: list[Manifest] = []
@@ -208,7 +208,7 @@ def test_a_table_that_was_left_out_for_a_while_is_another_one() -> None:
 
 
 def _further(
-    files: Files, store: FsspecStore, before: list[Manifest], stop: Position, tables: list[str]
+    files: Files, store: ObjectStore, before: list[Manifest], stop: Position, tables: list[str]
 ) -> list[Manifest]:
     request = ExtractRequest(
         identity=before[-1].identity,

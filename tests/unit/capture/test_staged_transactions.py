@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.capture.extract import ExtractRequest, extract
+from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.staged_transactions import is_logged, position_with_gtids
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.object_store import FsspecStore
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 BEGIN = Position("binlog.000001", FIRST_OFFSET)
 FLAVORS = pytest.mark.parametrize("flavor", list(Flavor))
@@ -163,7 +163,7 @@ def test_which_side_of_a_position_a_transaction_is(
 
 
 def follow(
-    files: Files, store: FsspecStore, flavor: Flavor, at: Position, **arguments: Any
+    files: Files, store: ObjectStore, flavor: Flavor, at: Position, **arguments: Any
 ) -> tuple[Manifest, ...]:
     """Stage from another server's checkpoint on; its place is given."""
     defaults: dict[str, Any] = {
@@ -259,7 +259,7 @@ def test_what_was_prepared_after_the_position_is_read_there(flavor: Flavor) -> N
     assert manifest.stop.logged is None
 
 
-def extract_here(files: Files, store: FsspecStore, flavor: Flavor) -> Manifest:
+def extract_here(files: Files, store: ObjectStore, flavor: Flavor) -> Manifest:
     """Stage a log as its own server's first range."""
     arguments: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "a-server", "binlog"),

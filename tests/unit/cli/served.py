@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
+from airflow_provider_binlog.sql.partial_schema import PartialSchema
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.support.logs import split_blocks
+from tests.support.server_tables import server_column, server_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,10 +71,6 @@ class Served(ServerLog):
                 yield block
 
 
-def _table(columns: str) -> ServerTable:
-    first, *_ = names = columns.split()
-    described = tuple(
-        ServerColumn(each, "int", nullable=each != first, unsigned=each.startswith("u"))
-        for each in names
-    )
-    return ServerTable(described, ((first, 0),), primary=True, others=False)
+def _table(columns: str) -> PartialSchema:
+    names = columns.split()
+    return server_table(*(server_column(each, unsigned=each.startswith("u")) for each in names))

@@ -163,7 +163,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(log: Path) -> None:
     assert run.stderr == ""
 
 
-ABSENT = ["airflow", "fsspec", "pyspark", "s3fs"]
+ABSENT = ["airflow", "pyspark", "s3fs"]
 
 
 @pytest.mark.parametrize("command", ["events", "rows"])

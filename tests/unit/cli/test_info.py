@@ -180,7 +180,7 @@ def test_user_variables(body: bytes, words: str) -> None:
 
 def test_a_compressed_transaction_says_how_large_it_is() -> None:
     # 2: compression 0, ZSTD; 3: 278 bytes; 1: size of the payload; 0: end.
-    body = bytes.fromhex("0201000303fc16010103fcd80000")
+    body = bytes.fromhex("0201000303fc16010103fcd80000") + bytes(0xD8)
     header = EventHeader(0, EventType.TRANSACTION_PAYLOAD, 1, 0, 0, 0)
 
     assert describe(header, body, MYSQL) == "compression='ZSTD', decompressed_size=278 bytes"

@@ -14,7 +14,7 @@ from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema_history.history import Lost
-from airflow_provider_binlog.schema_history.schemas import Past
+from airflow_provider_binlog.schema_history.past import Past
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, insert

@@ -11,10 +11,10 @@ from airflow_provider_binlog.binlog.event_types import ROWS_V1, EventType, show_
 from airflow_provider_binlog.changes import CHANGE_TYPE, ROW, ChangeType
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.corpus.capture import capture, read_changes, stage
 from tests.corpus.case import LOGS, SERVERS, Recorded, recorded
+from tests.support.server_tables import server_column, server_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,8 +134,7 @@ def test_every_case_is_recorded() -> None:
 @pytest.mark.parametrize("log", [log for log in READ if log.case.name == "addresses"], ids=str)
 def test_an_inet_column_of_information_schema_is_its_text(log: Recorded, tmp_path: Path) -> None:
     kinds = {"id": "int", "a": "uuid", "b": "inet4", "c": "inet6"}
-    columns = tuple(ServerColumn(name, kind, nullable=name != "id") for name, kind in kinds.items())
-    table = ServerTable(columns, key=(("id", 0),), primary=True, others=False)
+    table = server_table(*(server_column(name, kind) for name, kind in kinds.items()))
     catalog = ServerTables(log.end, {("corpus", "t"): table})
 
     changes = capture(log, tmp_path, read_server_tables=lambda _: catalog)

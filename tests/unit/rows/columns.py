@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.rows.decode import DecodedRows, decode
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
+from airflow_provider_binlog.rows.decode import DecodedRows
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.policies import DEFAULT_POLICIES, Policies
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

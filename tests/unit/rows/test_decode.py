@@ -17,11 +17,12 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows import decode as decode_module
-from airflow_provider_binlog.rows.decode import DecodedRows, decode, decode_pieces
+from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.images import keys, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 from tests.unit.rows.tables import kinds
 

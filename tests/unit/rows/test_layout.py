@@ -12,13 +12,12 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.changes import InvalidText
+from airflow_provider_binlog.changes import InvalidText, Policies
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.schema import Default, Field
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

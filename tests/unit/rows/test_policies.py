@@ -15,14 +15,13 @@ from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE, UNICODE
 from airflow_provider_binlog.binlog.charsets import decode_text
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.types.text import replace_invalid
 from airflow_provider_binlog.rows.values import Bytes
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column, read
 from tests.unit.rows.tables import kinds

@@ -16,13 +16,9 @@ from airflow_provider_binlog.schema_history.completion import (
     complete_table_map,
     needs_more,
     partial_from_schema,
-    partial_from_server,
 )
-from airflow_provider_binlog.schema_history.facts import Facts
 from airflow_provider_binlog.schema_history.history import Backwards, Lost
-from airflow_provider_binlog.schema_history.partial_schemas import Key, PartialColumn, PartialSchema
-from airflow_provider_binlog.transport.server.information_schema import ServerTable
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
@@ -188,16 +184,6 @@ def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts
     assert found.key == Key((("c", 0),), primary=False, others=True)
 
 
-def test_schemas_from_information_schema() -> None:
-    columns = (ServerColumn("id", "int", nullable=False), ServerColumn("c", "uuid", True))
-
-    found = partial_from_server(ServerTable(columns, (("id", 3),), primary=True, others=True))
-
-    assert found.names == ("id", "c")
-    assert found.columns[1].facts.data_type == "uuid"
-    assert found.key == Key((("id", 3),), primary=True, others=True)
-
-
 def test_defaults_are_added_where_they_can_be() -> None:
     null, seven = Default(None), Default("7")
     facts = [
@@ -217,12 +203,8 @@ def test_defaults_are_added_where_they_can_be() -> None:
     assert [c.default for c in found.columns] == [None, seven, null, None, None]
 
 
-def test_defaults_come_from_information_schema_and_manifest() -> None:
+def test_defaults_come_from_the_manifest() -> None:
     seven = Default("7")
-    table = ServerTable(
-        (ServerColumn("n", "int", nullable=True, default=seven),), (), primary=False, others=False
-    )
     schema = Schema(1, (Field(1, "n", "int", "int32", True, write_default=seven),), ())
 
-    for found in (partial_from_server(table), partial_from_schema(schema)):
-        assert [each.facts.default for each in found.columns] == [seven]
+    assert [each.facts.default for each in partial_from_schema(schema).columns] == [seven]

@@ -11,13 +11,12 @@ from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import (
-    UNKNOWN,
-    Facts,
     complete,
     may_be_another_type,
     mismatch,
     missing,
 )
+from airflow_provider_binlog.sql.partial_schema import UNKNOWN, Facts
 from tests.unit.rows import wire
 
 V10_11, V11_8 = (10, 11, 18), (11, 8, 6)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import Facts
-from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
-from airflow_provider_binlog.schema_history.later_statements import changes_of
-from airflow_provider_binlog.schema_history.partial_schemas import Key, PartialColumn, PartialSchema
+from airflow_provider_binlog.schema_history.ddl_reader import changes_of
+from airflow_provider_binlog.schema_history.history import Backwards, History, Lost
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+from tests.support.statements import a_statement
 
 INT = Facts("int", unsigned=False)
 
@@ -20,9 +19,9 @@ def schema(names: str) -> PartialSchema:
 def history(*statements: str, last: dict[str, str], first: dict[str, str] | None = None) -> History:
     """Return what is known over statements at the rows 10, 20, 30 ..."""
     changes = [
-        LoggedChange(10 * number, "binlog.000001", 100 * number, change)
+        change
         for number, sql in enumerate(statements, start=1)
-        for change in changes_of(Query(7, "shop", 0, 255, sql, 0), Flavor.MYSQL)
+        for change in changes_of(a_statement(sql, row=10 * number, offset=100 * number))
     ]
 
     def at_end(name: tuple[str, str]) -> Backwards:

@@ -9,15 +9,8 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.schema_history.facts import Facts, facts_of
-from airflow_provider_binlog.schema_history.partial_schemas import (
-    CANDIDATES_MAX,
-    Key,
-    PartialColumn,
-    PartialSchema,
-    alter,
-    reverse,
-)
+from airflow_provider_binlog.schema_history.facts import facts_of
+from airflow_provider_binlog.schema_history.partial_schemas import CANDIDATES_MAX, alter, reverse
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -34,6 +27,7 @@ from airflow_provider_binlog.sql.alterations import (
 )
 from airflow_provider_binlog.sql.column_types import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 
 NO_KEY = Key((), primary=False, others=False)
 ID = Key((("id", 0),), primary=True, others=False)

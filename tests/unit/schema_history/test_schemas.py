@@ -18,17 +18,17 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.transport.server.information_schema import ServerTable, ServerTables
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
+from airflow_provider_binlog.transport.server.information_schema import ServerTables
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
+from tests.support.server_tables import server_column, server_table
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, known_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema_history.schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
 NAME = "binlog.000001"
 
@@ -58,15 +58,10 @@ def a_log(*steps: str | TableMap) -> Files:
 
 def server_tables_of(position: Position, **tables: str) -> ServerTables:
     """Return the information_schema of tables of INT columns, the first of which is their key."""
-    described = {}
-    for name, columns in tables.items():
-        first, *_ = names = columns.split()
-        described["shop", name] = ServerTable(
-            tuple(ServerColumn(each, "int", nullable=each != first) for each in names),
-            ((first, 0),),
-            primary=True,
-            others=False,
-        )
+    described = {
+        ("shop", name): server_table(*map(server_column, columns.split()))
+        for name, columns in tables.items()
+    }
     return ServerTables(position, described)
 
 
@@ -303,8 +298,9 @@ def null_reader(position: Position, *tables: str) -> ServerTablesReader:
 
     def read(wanted: Callable[[str, str], bool]) -> ServerTables:
         found = inner(wanted)
+        nullable = server_column("a", default=NULL)
         described = {
-            name: replace(each, columns=(each.columns[0], replace(each.columns[1], default=NULL)))
+            name: replace(each, columns=(each.columns[0], nullable))
             for name, each in found.tables.items()
         }
         return replace(found, tables=described)

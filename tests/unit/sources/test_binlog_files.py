@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import fsspec
+import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.errors import (
@@ -13,6 +15,7 @@ from airflow_provider_binlog.errors import (
     StoreUnavailableError,
 )
 from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
+from airflow_provider_binlog.transport.files.content import open_content
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +102,16 @@ def test_a_store_that_fails_may_be_asked_again(
     with pytest.raises(StoreUnavailableError) as raised:
         file.readinto(memoryview(bytearray(1)))
     assert raised.value.retryable
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [("", None), (".gz", "gzip"), (".zst", "zstd")])
+def test_a_stored_file_is_read_in_every_form(suffix: str, codec: Any, tmp_path: Path) -> None:
+    data = b"\xfebin" + bytes(range(256)) * 1000
+    path = tmp_path / f"binlog.000001{suffix}"
+    path.write_bytes(pa.compress(data, codec=codec, asbytes=True) if codec else data)
+    files = find_files(str(tmp_path), reach_plainly)
+
+    with closing(files.open(files.paths[0])) as file:
+        view = memoryview(bytearray(len(data) + 1))
+        assert open_content(file).fill(view) == len(data)
+    assert bytes(view[:-1]) == data

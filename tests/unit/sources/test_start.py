@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.sources import server_log
+from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ NOWHERE = ConnectionSettings("127.0.0.1", 1)
 """Nothing listens there: what is resolved with it queries no server."""
 
 
-def found_at(settings: ConnectionSettings, gtids: str) -> Position:
-    assert settings is NOWHERE
+def found_at(log: ServerLog, gtids: str) -> Position:
+    assert log.settings is NOWHERE
     return Position("found.000001", 4, gtids)
 
 
 def resolve(start: Start) -> Position:
-    return server_log.ServerLog(NOWHERE).resolve(start)
+    return ServerLog(NOWHERE).resolve(start)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_position_is_read(start: Start, position: Position) -> None:
 def test_gtids_are_resolved(
     gtids: str, *, returned_by_the_sensor: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_log, "find_gtids", found_at)
+    monkeypatch.setattr(ServerLog, "find_gtids", found_at)
     start: Any = {"start": gtids} if returned_by_the_sensor else gtids
 
     assert resolve(start) == Position("found.000001", 4, gtids)

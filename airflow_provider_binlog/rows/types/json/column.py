@@ -1,7 +1,7 @@
 """JSON of MySQL: binary documents, read as the text that SELECT prints.
 
-The documents of a column are decoded together, a megabyte of them at a time: see `json_walk` and
-`json_text`. A document of too many values for that is decoded by itself, value by value.
+The documents of a column are decoded together, a megabyte of them at a time: see `walk` and
+`text`. A document of too many values for that is decoded by itself, value by value.
 
 Source: mysql-server sql/field.cc, Field_json::pack (a BLOB with 4 bytes of length);
 sql-common/json_binary.h.
@@ -9,23 +9,17 @@ sql-common/json_binary.h.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.json.document import to_text
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import Memory
+from airflow_provider_binlog.rows.memory import Memory, batches
 from airflow_provider_binlog.rows.types.json.keys import Keys
 from airflow_provider_binlog.rows.types.json.text import render
 from airflow_provider_binlog.rows.types.json.walk import walk
+from airflow_provider_binlog.rows.types.text import checked_utf8
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_provider_binlog.rows.memory import Int64Array
 
 BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""
@@ -41,23 +35,9 @@ def plan(prefix: int) -> Plan:
 
 
 def _json(values: Values) -> Array:
-    if values.length is None:
-        raise TypeError("documents have lengths")
-    pieces = [
-        _convert(values.choose(np.arange(first, last))) for first, last in _batches(values.length)
-    ]
+    ranges = batches(values.lengths, BATCH_BYTES)
+    pieces = [_convert(values.choose(slice(first, last))) for first, last in ranges]
     return Bytes.join(pieces).array(pa.string(), values.null)
-
-
-def _batches(length: Int64Array) -> Iterator[tuple[int, int]]:
-    """Yield ranges of documents, each of up to `BATCH_BYTES` or of one document."""
-    upto = np.cumsum(length)
-    first = 0
-    while first < len(length):
-        done = int(upto[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(upto, done + BATCH_BYTES, side="right")))
-        yield first, last
-        first = last
 
 
 def _convert(values: Values) -> Bytes:
@@ -93,11 +73,7 @@ def _together(documents: Bytes, values: Values) -> Bytes:
     memory = Memory(documents.data, len(documents.data))
     keys = Keys()
     text = render(memory, walk(memory, bounds[present], bounds[present + 1], keys), keys)
-    if not text.is_ascii:
-        try:
-            text.array(pa.string(), None).validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise FormatError("text of a JSON document is not UTF-8") from error
+    checked_utf8(text)
     if len(present) == len(values):
         return text
     sizes = np.zeros(len(values) + 1, dtype=np.int32)

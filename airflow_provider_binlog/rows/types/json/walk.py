@@ -11,7 +11,7 @@ Source: mysql-server, sql-common/json_binary.h; json_binary.cc, Value::element.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,8 +94,7 @@ class Level:
     present: Int64Array
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """Values before they are looked at.
 
     Attributes:
@@ -289,10 +288,5 @@ def _join(parts: list[_Found]) -> _Found:
     if len(parts) == 1:
         return parts[0]
     nothing = np.zeros(0, dtype=np.int64)
-    return _Found(
-        np.concatenate([np.zeros(0, dtype=np.uint8), *(each.type for each in parts)]),
-        np.concatenate([nothing, *(each.offset for each in parts)]),
-        np.concatenate([nothing, *(each.size for each in parts)]),
-        np.concatenate([nothing, *(each.end for each in parts)]),
-        np.concatenate([nothing, *(each.text for each in parts)]),
-    )
+    empty = _Found(nothing.astype(np.uint8), nothing, nothing, nothing, nothing)
+    return _Found(*map(np.concatenate, zip(empty, *parts, strict=True)))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.events.control import Heartbeat, Incident, Rotate, Stop
+from airflow_provider_binlog.binlog.events.control import Heartbeat, Incident, Rotate
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from tests.support import builder
 
@@ -27,10 +27,6 @@ def test_rotate() -> None:
 
     assert Rotate.parse(body, MYSQL) == Rotate("binlog.000042", 0x1_0000_0004)
     assert Rotate.parse(body) == Rotate.parse(body, MYSQL)
-
-
-def test_stop_has_no_body() -> None:
-    assert Stop.parse(b"", MYSQL) == Stop()
 
 
 def test_heartbeat() -> None:
@@ -78,6 +74,6 @@ def test_cut_before_its_last_field_is_truncated(
 
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_value_or_a_documented_error(body: bytes) -> None:
-    for parse in (Rotate.parse, Stop.parse, Heartbeat.parse, Heartbeat.parse_v2, Incident.parse):
+    for parse in (Rotate.parse, Heartbeat.parse, Heartbeat.parse_v2, Incident.parse):
         with contextlib.suppress(BinlogError):
             parse(body, MYSQL)

@@ -10,9 +10,9 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.images import keys
 from airflow_provider_binlog.rows.layout import compile_layout
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 COLUMNS = (wire.varchar(2000), wire.column(ColumnType.LONG), wire.varchar(10))

@@ -14,10 +14,11 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module
-from airflow_provider_binlog.rows.decode import DecodedRows, decode
+from airflow_provider_binlog.rows.decode import DecodedRows
 from airflow_provider_binlog.rows.images import walk
 from airflow_provider_binlog.rows.layout import compile_layout
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import TruncatedError
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.images import walk
 from airflow_provider_binlog.rows.images.located import Images
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.rows.memory import Memory
+from tests.support.decoded import decode
 from tests.unit.rows import wire
 
 # A fixed run, a short text, another run, a long text and one more column.

@@ -8,11 +8,10 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.changes import BeforeImages, InvalidText
+from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.decode import READ_BYTES, decode_pieces
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.policies import Policies
 from airflow_provider_binlog.rows.types.compressed import GROWTH_MAX, decompress
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column, read

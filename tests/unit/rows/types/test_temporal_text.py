@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.changes import ZeroDates
+from airflow_provider_binlog.changes import Policies, ZeroDates
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.policies import Policies
 from tests.unit.rows import wire
 from tests.unit.rows.columns import decode_column
 

@@ -7,19 +7,20 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.sql.partial_schema import Facts
 from airflow_provider_binlog.transport.server.column_defaults import read_default
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
 from airflow_provider_binlog.transport.server.version import parse_version
+from tests.support.server_tables import server_facts
 
 MYSQL, MARIADB = parse_version("9.7.0"), parse_version("11.8.6-MariaDB")
 OLD_MARIADB = parse_version("10.1.48-MariaDB")
 
 
-def column(data_type: str, *, nullable: bool = True, **others: Any) -> ServerColumn:
+def column(data_type: str, *, nullable: bool = True, **others: Any) -> Facts:
     text = data_type in ("char", "varchar", "text", "enum", "set")
     values = ("p", "q,", "it's") if data_type in ("enum", "set") else None
     described = {"charset": "utf8mb4" if text else None, "values": values} | others
-    return ServerColumn("c", data_type, nullable, **described)
+    return server_facts(data_type, nullable=nullable, **described)
 
 
 NUMBER: dict[str, Any] = {"precision": 6, "scale": 2}
@@ -59,7 +60,7 @@ SHOWN_AS = {
 
 
 @pytest.mark.parametrize(("of", "mysql", "mariadb", "value"), LITERALS)
-def test_literals(of: ServerColumn, mysql: str, mariadb: str, value: str | None) -> None:
+def test_literals(of: Facts, mysql: str, mariadb: str, value: str | None) -> None:
     expected = Default(value if value is not None else SHOWN_AS[mysql])
 
     assert read_default(of, mysql, "", MYSQL) == expected
@@ -103,7 +104,7 @@ def test_null(data_type: str) -> None:
         (column("int", generated=True), "7", "NULL"),
     ],
 )
-def test_what_is_not_certain_is_unknown(of: ServerColumn, mysql: str, mariadb: str) -> None:
+def test_what_is_not_certain_is_unknown(of: Facts, mysql: str, mariadb: str) -> None:
     assert read_default(of, mysql, "", MYSQL) is None
     assert read_default(of, mariadb, "", MARIADB) is None
 

@@ -7,12 +7,13 @@ import pickle
 import pytest
 
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.sql.partial_schema import Facts, PartialColumn
 from airflow_provider_binlog.transport.server.information_schema import (
-    ServerTable,
     ServerTables,
     _column,
 )
-from airflow_provider_binlog.transport.server.server_column import ServerColumn
+from airflow_provider_binlog.transport.server.version import parse_version
+from tests.support.server_tables import server_column, server_facts, server_table
 
 
 def row(data_type: str, column_type: str, **others: object) -> dict[str, object]:
@@ -27,47 +28,48 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
         "num_scale": None,
         "fsp": None,
         "extra": "",
+        "printed": None,
     } | others
 
 
 @pytest.mark.parametrize(
-    ("printed", "column"),
+    ("printed", "facts"),
     [
         (
             row("bigint", "bigint(20) unsigned zerofill", nullable="NO", num_precision=20),
-            ServerColumn("c", "bigint", nullable=False, unsigned=True, precision=20),
+            server_facts("bigint", nullable=False, unsigned=True, precision=20),
         ),
         (
             row("enum", "enum('unsigned')", charset="utf8"),
-            ServerColumn("c", "enum", True, charset="utf8mb3", values=("unsigned",)),
+            server_facts("enum", charset="utf8mb3", values=("unsigned",)),
         ),
         # MySQL has no character set for a binary ENUM.
         (
             row("enum", "enum('a')"),
-            ServerColumn("c", "enum", True, charset="binary", values=("a",)),
+            server_facts("enum", charset="binary", values=("a",)),
         ),
-        (row("uuid", "uuid"), ServerColumn("c", "uuid", True, charset="binary")),
+        (row("uuid", "uuid"), server_facts("uuid", charset="binary")),
         (
             row("binary", "binary(3)", octets=3, extra="INVISIBLE"),
-            ServerColumn("c", "binary", True, charset="binary", octets=3, visible=False),
+            server_facts("binary", charset="binary", octets=3, visible=False),
         ),
         (
             row("int", "int", extra="STORED GENERATED INVISIBLE"),
-            ServerColumn("c", "int", True, generated=True, visible=False),
+            server_facts("int", generated=True, visible=False),
         ),
         (
             row("datetime", "datetime(3)", fsp=3, extra="DEFAULT_GENERATED on update"),
-            ServerColumn("c", "datetime", True, fsp=3),
+            server_facts("datetime", fsp=3),
         ),
     ],
 )
-def test_a_column(printed: dict[str, object], column: ServerColumn) -> None:
-    assert _column(printed) == column
+def test_a_column(printed: dict[str, object], facts: Facts) -> None:
+    # A server whose defaults cannot be read.
+    assert _column(printed, parse_version("10.1.48-MariaDB")) == PartialColumn("c", facts)
 
 
 def test_it_is_a_plain_value() -> None:
-    column = ServerColumn("id", "int", nullable=False)
-    table = ServerTable((column,), (("id", 0),), primary=True, others=False)
+    table = server_table(server_column("id"))
     catalog = ServerTables(Position("binlog.000001", 4), {("shop", "t"): table})
 
     assert pickle.loads(pickle.dumps(catalog)) == catalog

@@ -20,8 +20,8 @@ A = "4f1e6f83-e4ef-11f0-9d0c-0242ac110002"
 
 
 def test_register_slave() -> None:
-    assert register_slave(0x01020304, host="me", port=3306) == bytes.fromhex(
-        "15 04030201 02 6d65 00 00 ea0c 00000000 00000000"
+    assert register_slave(0x01020304, host="me") == bytes.fromhex(
+        "15 04030201 02 6d65 00 00 0000 00000000 00000000"
     )
 
 
@@ -64,14 +64,11 @@ def test_binlog_dump_gtid_writes_tags_where_there_are_some() -> None:
 
 @pytest.mark.parametrize("flavor", Flavor)
 def test_flags_request_everything(flavor: Flavor) -> None:
-    assert dump_flags(flavor, non_block=False) == 2
-    assert dump_flags(flavor, non_block=True) == 2 | NON_BLOCK
+    assert dump_flags(flavor) == 2 | NON_BLOCK
 
 
 def test_session_of_mysql() -> None:
-    assert session_statements(
-        Flavor.MYSQL, heartbeat_seconds=0.5, net_write_timeout_seconds=3600
-    ) == [
+    assert session_statements(Flavor.MYSQL, heartbeat_seconds=0.5) == [
         "SET @source_binlog_checksum = @@global.binlog_checksum",
         "SET @master_binlog_checksum = @@global.binlog_checksum",
         "SET @source_heartbeat_period = 500000000, @master_heartbeat_period = 500000000",
@@ -83,7 +80,6 @@ def test_session_of_mariadb() -> None:
     statements = session_statements(
         Flavor.MARIADB,
         heartbeat_seconds=1,
-        net_write_timeout_seconds=60,
         connect_state=MariadbGtidPosition.parse("0-1-5,3-2-1"),
     )
 

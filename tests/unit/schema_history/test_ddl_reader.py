@@ -1,17 +1,17 @@
-"""The statements after a range: all of them, and nothing else, however the log is cut."""
+"""The statements of a log that took effect; after a range all of them, however it is cut."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from airflow_provider_binlog.schema_history.later_statements import changes_between, changes_of
+from airflow_provider_binlog.schema_history.ddl_reader import changes_between, changes_of
 from airflow_provider_binlog.sql.alterations import AddColumn, Opaque
 from airflow_provider_binlog.sql.ddl import Altered, Dropped
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
+from tests.support.statements import a_statement
 from tests.unit.capture.staging import CutSource, end_of
 
 NAME = "binlog.000001"
@@ -40,10 +40,10 @@ def test_only_statements_are_read(cut: range) -> None:
 
     found = list(changes_between(source, Position(NAME, FIRST_OFFSET), end_of(files)))
 
-    assert [change for *_, change in found] == [Dropped(("shop", "t")), Dropped(("shop", "u"))]
+    assert [each.change for each in found] == [Dropped(("shop", "t")), Dropped(("shop", "u"))]
     (file,) = files.values()
     last = file.offsets[-1]
-    assert found[-1][:2] == (last, NAME)
+    assert found[-1][1:3] == (NAME, last)
     before = changes_between(source, Position(NAME, FIRST_OFFSET), Position(NAME, last))
     assert len(list(before)) == 1
     assert list(changes_between(source, end_of(files), end_of(files))) == []
@@ -63,7 +63,7 @@ def test_of_two_phases_the_second_counts(cut: range) -> None:
         CutSource(files, {NAME: cut}), Position(NAME, FIRST_OFFSET), end_of(files)
     )
 
-    ((_, _, change),) = found
+    ((*_, change),) = found
     assert isinstance(change, Altered)
     (added,) = change.alterations
     assert isinstance(added, AddColumn)
@@ -71,9 +71,9 @@ def test_of_two_phases_the_second_counts(cut: range) -> None:
 
 
 def test_a_statement_that_failed_half_way_did_something_unknown() -> None:
-    failed = Query(7, "shop", 5, 255, "DROP TABLE t, u", 0)
+    failed = a_statement("DROP TABLE t, u", error=5)
 
-    first, second = changes_of(failed, Flavor.MYSQL)
+    first, second = (each.change for each in changes_of(failed))
 
     assert isinstance(first, Altered)
     assert isinstance(second, Altered)
