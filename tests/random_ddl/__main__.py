@@ -1,0 +1,96 @@
+"""Random DDL through capture and merge, seed after seed: `python -m tests.random_ddl --minutes 10`.
+
+Exits 1 where a lake table is wrong and no error says so; prints how to run that seed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import shutil
+import sys
+import time
+import traceback
+from collections import Counter
+from contextlib import closing
+from tempfile import mkdtemp
+
+from tests.fixtures.mysql import Database, connect
+from tests.fixtures.spark import find_environment
+from tests.random_ddl.run import Outcome, run
+from tests.services.processes import RUN_FOLDER
+from tests.services.servers import Server
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import local_workplace
+
+SERVERS = ("mysql97", "mariadb1011", "mariadb118")
+FORMATS = ("iceberg", "delta")
+
+
+def main() -> int:
+    """Run; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.random_ddl", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, help="the first run's; the next one's is one more")
+    parser.add_argument("--count", type=int, help="how many seeds, whatever the time")
+    parser.add_argument("--ranges", type=int, default=6, help="that a run is captured in")
+    parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--servers", nargs="+", default=SERVERS, choices=SERVERS)
+    parser.add_argument("--formats", nargs="+", default=FORMATS, choices=FORMATS)
+    parser.add_argument("--keep-going", action="store_true", help="after a failure as well")
+    chosen = parser.parse_args()
+    folder = RUN_FOLDER / "random-ddl"
+    shutil.rmtree(folder, ignore_errors=True)
+    servers = [Server.create(name, folder / name) for name in chosen.servers]
+    try:
+        for server in servers:
+            server.start()
+        return _run_all(chosen, servers)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
+    folder = RUN_FOLDER / "random-ddl"
+    spark = shared_session(find_environment(folder))
+    until = time.monotonic() + chosen.minutes * 60
+    seed = chosen.seed if chosen.seed is not None else secrets.randbelow(1 << 31)
+    total, refused, runs, failed = Outcome(), Counter[str](), 0, 0
+    while runs < chosen.count if chosen.count is not None else time.monotonic() < until:
+        server = servers[runs % len(servers)]
+        format_ = chosen.formats[runs // len(servers) % len(chosen.formats)]
+        name = f"python -m tests.random_ddl --seed {seed} --count 1 --servers {server.name}"
+        name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
+        database = Database(server, f"random_{seed}")
+        workplace = local_workplace(spark, format_, mkdtemp(dir=folder))
+        begun = time.monotonic()
+        with closing(connect(server)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
+            try:
+                outcome = run(
+                    database, workplace, str(seed), ranges=chosen.ranges, tables=chosen.tables
+                )
+            except Exception:  # noqa: BLE001 - printed, and the exit code says it
+                failed += 1
+                traceback.print_exc()
+                print(f"FAILED: {name}", flush=True)
+                if not chosen.keep_going:
+                    return 1
+            else:
+                total.statements += outcome.statements
+                total.equal += outcome.equal
+                refused.update(outcome.refused)
+                seconds = time.monotonic() - begun
+                print(f"{seed} {server.name} {format_} {seconds:.0f} s: {outcome}", flush=True)
+            cursor.execute(f"DROP DATABASE {database.name}")
+        runs, seed = runs + 1, seed + 1
+    print(
+        f"{runs} runs, {failed} failed: {total.statements} statements, {total.equal} tables equal "
+        f"SELECT, {refused.total()} refused: {dict(refused)}"
+    )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Whether the tables of a lake hold what SELECT returns, also those without rows or without key."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.demo.compare import ABSENT, compare, read_tables, select
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.demo.compare import Difference, Table
+    from tests.support.pipeline import Pipeline
+
+_ADDS = ("insert", "update_postimage")
+_REMOVES = ("delete", "update_preimage")
+
+
+def find_differences(pipeline: Pipeline, *, but: Collection[str]) -> Iterator[str]:
+    """Yield what is not equal, table by table; names that begin with `_` are left out."""
+    session = pipeline.workplace.spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    with closing(pipeline.database.connect()) as connection:
+        for table in read_tables(connection, pipeline.database.name):
+            if table.name.startswith("_") or table.name in but:
+                continue
+            source = select(connection, table)
+            target = pipeline.workplace.lake.target(table.database, table.name)
+            if pipeline.workplace.lake.find_state(session, target) is None:
+                if source:
+                    yield f"{table.name}: there is no lake table, and {len(source)} rows"
+            elif "_change_type" in session.table(target).columns:
+                found = _count(session, target)
+                if found != len(source):
+                    yield f"{table.name}: {len(source)} rows, {found} by the changelog"
+            else:
+                lake = session.table(target).toArrow().to_pydict()
+                # Of a unique key in place of a primary one, information_schema says nothing.
+                key = table.key or tuple(each.name for each in table.columns)
+                is_empty = not source and not any(lake.values())
+                for each in compare(replace(table, key=key), source, lake):
+                    # A table without rows has shown no type yet.
+                    if not is_empty and not _waits(pipeline, table, each):
+                        yield f"{table.name}: {each}"
+
+
+def _waits(pipeline: Pipeline, table: Table, difference: Difference) -> bool:
+    """Whether a column is missing because no row has shown its type yet."""
+    if difference.lake != ABSENT:
+        return False
+    for manifest in reversed(pipeline.manifests):
+        for entry in manifest.tables:
+            if entry.name == (table.database, table.name) and entry.current and not entry.dropped:
+                fields = entry.schema(entry.current).fields
+                found = [each for each in fields if each.name == difference.column]
+                return bool(found) and found[0].arrow_type is None
+    return False
+
+
+def _count(session: SparkSession, target: str) -> int:
+    """Return how many rows a table has by its changelog."""
+    changes = session.sql(
+        f"SELECT _change_type, _sequence, _row FROM {target} ORDER BY _sequence, _row"
+    ).collect()
+    count = 0
+    for change, _, _ in changes:
+        if change in _ADDS:
+            count += 1
+        elif change in _REMOVES:
+            count -= 1
+        else:
+            count = 0
+    return count

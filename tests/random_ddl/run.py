@@ -1,0 +1,97 @@
+"""One run: random statements, captured and merged range by range, compared after each range."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.random_ddl.comparison import find_differences
+from tests.random_ddl.writer import Writer
+from tests.support.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+    from tests.unit.spark.workplace import Workplace
+
+DOCUMENTED = {
+    "rewritten": "rows changed without row events",
+    "initial default": "the value that older rows have in the new column",
+    "type": "in the lake, and is .* now",
+    "key": "primary key was dropped|got a primary key|its primary key changed|have another key",
+    "key value": "rows have a key that no lake type holds",
+    "key image": "a row image lacks columns of the key",
+    "another table": "the name stands for another table|was called .* before it was renamed",
+    "defaults": "does not know what .* leave|defaults of columns",
+    "orphan": "the lake table does not have the row",
+    "case": "two columns differ only in case",
+}
+"""What a merge may refuse, by what docs/limits.md says of it."""
+
+
+class WrongError(Exception):
+    """A lake table is not what SELECT returns, and no error said so."""
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        statements: How many the server took.
+        equal: Comparisons of a table that held.
+        refused: Tables that a merge refused, by reason.
+    """
+
+    statements: int = 0
+    equal: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def run(
+    database: Database, workplace: Workplace, seed: str, *, ranges: int, tables: int
+) -> Outcome:
+    """Write, capture, merge and compare.
+
+    Raises:
+        WrongError: A table differs, or is refused for a reason that is not documented.
+    """
+    random, outcome = Random(seed), Outcome()
+    pipeline = Pipeline(database, workplace)
+    with closing(Writer(database, random, tables=tables)) as writer:
+        for _ in range(ranges):
+            writer.log.append(f"-- range {pipeline.next_sequence}")
+            writer.work(random.randint(5, 40))
+            try:
+                _check(pipeline, writer, outcome)
+            except Exception as error:
+                error.add_note(f"seed {seed}, {database.server.name}, {workplace.format}")
+                error.add_note("\n".join(writer.log))
+                raise
+        outcome.statements = len(writer.log)
+    return outcome
+
+
+def _check(pipeline: Pipeline, writer: Writer, outcome: Outcome) -> None:
+    pipeline.capture()
+    errors = pipeline.merge()
+    for table, error in errors.items():
+        outcome.refused[_reason(table, error)] += 1
+    wrong = list(find_differences(pipeline, but=errors))
+    if wrong:
+        raise WrongError("\n".join(wrong))
+    outcome.equal += len(set(writer.tables()) - errors.keys())
+    for table in errors:
+        # Its name needs a reload from here on.
+        if table in writer.tables():
+            writer.replace(table)
+
+
+def _reason(table: str, error: str) -> str:
+    for reason, text in DOCUMENTED.items():
+        if re.search(text, error):
+            return reason
+    raise WrongError(f"{table} is refused for no documented reason: {error}")
