@@ -59,12 +59,13 @@ docs: $(STAMP) ## Build the pages into docs/_build.
 	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
 	@echo 'docs/_build/index.html'
 
-bench: $(STAMP) ## Measure speed beside other readers of the binlog.
+bench: $(STAMP) ## Measure reading beside other readers, and merging beside bare MERGEs.
 	@$(BIN)/python -m tests.bench
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
 	@$(BIN)/python -m tests.oracle --changes 1000000
+	@$(BIN)/python -m tests.random_ddl --minutes 60
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow" $(FAULTS)

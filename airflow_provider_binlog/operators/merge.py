@@ -18,6 +18,7 @@ from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
 from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.paths import source_folder
@@ -44,6 +45,14 @@ class BinlogMergeOperator(SparkSubmitOperator):
     Every target table carries the sequence of the last manifest applied to it, so a merge may run
     twice, late, or for many manifests at once.
 
+    A table that is ``loading`` or ``stale``, because what it lacks is not staged or cannot be
+    followed, is left alone until it is reloaded: the report and a warning in the log say why, and
+    the task does not fail for it.
+
+    Where nothing is new, no Spark is started: no manifest that is not merged, no table that waits
+    for one, and no merge that was killed. That is known from files beside the manifests; if they
+    were deleted, the job is submitted.
+
     Returns the job's report: rows inserted, updated and deleted by table. The asset event of every
     outlet carries the same.
 
@@ -53,7 +62,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
     :param format: ``"delta"`` or ``"iceberg"``. (templated)
     :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
         the catalog. (templated)
-    :param tables: Globs of ``database.table`` to merge; all that are staged by default. (templated)
+    :param tables: Globs of ``database.table`` to merge, and ``!globs`` that take some back; all
+        that are staged by default. (templated)
+    :param exclude: Globs of tables among them to leave out. (templated)
     :param table_name: Names of the target tables; ``"{database}.{table}"`` by default.
         (templated)
     :param keys: Key columns of tables whose key the log does not contain,
@@ -66,6 +77,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         "format",
         "lake",
         "tables",
+        "exclude",
         "table_name",
         "keys",
     )
@@ -73,6 +85,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         **SparkSubmitOperator.template_fields_renderers,
         "staged": "json",
         "tables": "json",
+        "exclude": "json",
         "keys": "json",
     }
     ui_color = "#f3dcbf"
@@ -84,6 +97,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         format: LakeFormat,  # noqa: A002
         lake: str,
         tables: Sequence[str] = (),
+        exclude: Sequence[str] = (),
         table_name: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         conn_id: str = "spark_default",
@@ -95,6 +109,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.format = format
         self.lake = lake
         self.tables = tables
+        self.exclude = exclude
         self.table_name = table_name
         self.keys = keys
 
@@ -111,12 +126,17 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 format=self.format,
                 lake=self.lake,
                 tables=self.tables,
+                exclude=self.exclude,
                 table_name=self.table_name,
                 keys=self.keys,
             )
+            more = self.application_args or []
+            idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
+            if idle is not None:
+                self.log.info("%s: nothing to merge, no Spark is started", source)
+                return self._finish(context, idle)
             report_location = f"{spark_location(staging_path).rstrip('/')}/{report}"
             self.application = str(APPLICATION)
-            more = self.application_args or []
             self.application_args = [*arguments, "--report", report_location, *more]
             with TemporaryDirectory(prefix="binlog-merge-") as folder:
                 own = str(build_py_files(folder))
@@ -159,9 +179,14 @@ class BinlogMergeOperator(SparkSubmitOperator):
             if reported.get("status") == "failed" and not reported.get("retryable"):
                 raise MergeError("; ".join(_failures(reported))) from failure
             raise
-        result: dict[str, Any] = json.loads(store.read(report))
+        return self._finish(context, json.loads(store.read(report)))
+
+    def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+        """Log a report, and pass it on with the outlets' events."""
         for line in _lines(result):
             self.log.info("%s", line)
+        for line in _held(result):
+            self.log.warning("%s", line)
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = result
@@ -176,6 +201,7 @@ def merge_arguments(
     format: LakeFormat,  # noqa: A002
     lake: str,
     tables: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     table_name: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
@@ -188,6 +214,7 @@ def merge_arguments(
         format: `delta` or `iceberg`.
         lake: Folder of the Delta tables, or name of the Iceberg catalog.
         tables: Globs of tables to merge.
+        exclude: Globs of tables among them to leave out.
         table_name: Names of the target tables.
         keys: Key columns by table.
 
@@ -207,6 +234,8 @@ def merge_arguments(
         arguments += ["--table-name", table_name]
     if tables:
         arguments += ["--tables", *tables]
+    if exclude:
+        arguments += ["--exclude", *exclude]
     for table, columns in (keys or {}).items():
         arguments += ["--keys", f"{table}={','.join(columns)}"]
     return arguments
@@ -229,6 +258,12 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     for table in report.get("tables", ()):
         counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
         yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
+
+
+def _held(report: Mapping[str, Any]) -> Iterator[str]:
+    for table in report.get("tables", ()):
+        if table["status"] in ("loading", "stale"):
+            yield f"{table['table']} is {table['status']}, and is not merged: {table['reason']}"
 
 
 def _failures(report: Mapping[str, Any]) -> list[str]:

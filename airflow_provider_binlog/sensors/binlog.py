@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider_binlog.checkpoint import CheckpointStore, StagedCheckpoints
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import WhenNothingNew, check_choice
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
+from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 if TYPE_CHECKING:
@@ -27,17 +30,22 @@ if TYPE_CHECKING:
 class BinlogPositionSensor(RendersSource, BaseSensorOperator):
     """Succeed when the log ends after the source's checkpoint. Changes nothing.
 
+    A merge that fails holds the checkpoint back. With ``staging_path`` the sensor compares with
+    what is staged instead, so that a DAG that runs continuously waits for changes all the same.
+
     Without a checkpoint it succeeds at once: there the first run begins, at the source's start.
     Pass what it returns to the extract operator, ``start=sensor.output``, so that ``"now"`` is
     resolved once.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to watch; a server, not files.
         (templated)
+    :param staging_path: As the extract operator has it, to compare with the newest manifest there
+        in place of the checkpoint. (templated)
     :param when_nothing_new: ``"wait"`` for changes, or ``"skip"`` this task and, with it, the run.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
-    template_fields: Sequence[str] = ("source",)
+    template_fields: Sequence[str] = ("source", "staging_path")
     template_fields_renderers = {"source": "json"}  # noqa: RUF012
     ui_color = "#d8ecf3"
 
@@ -45,12 +53,14 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
         self,
         *,
         source: BinlogSource | Mapping[str, Any],
+        staging_path: str | None = None,
         when_nothing_new: WhenNothingNew = "wait",
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.source = source
+        self.staging_path = staging_path
         self.when_nothing_new = when_nothing_new
         self.deferrable = deferrable
 
@@ -92,9 +102,13 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
                 "the sensor watches a server, not files: an extract that finds nothing new skips",
                 files=source.files,
             )
+        saved: CheckpointStore = AirflowVariableStore()
+        if self.staging_path is not None:
+            manifests = ManifestLog(open_store(self.staging_path), source.name)
+            saved = StagedCheckpoints(saved, manifests)
         return read_server_state(
             BinlogHook(source.conn_id).settings,
-            AirflowVariableStore(),
+            saved,
             checkpoint_key(source.name),
             start=source.start,
             failover=source.failover,

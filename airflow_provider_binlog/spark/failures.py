@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import (
     BinlogError,
-    MergeError,
     StagingError,
     StoreUnavailableError,
     TargetConflictError,
+    UnknownMergeError,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def explain(error: Exception, **where: str) -> BinlogError:
             return StagingError("a file is missing that the merge reads", **context)
         if _UNREACHABLE.search(name):
             return StoreUnavailableError("the store failed under the merge", **context)
-    return MergeError("the merge failed", **context)
+    return UnknownMergeError("the merge failed", **context)
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:

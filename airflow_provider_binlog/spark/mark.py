@@ -12,19 +12,19 @@ _TEXT = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class Mark:
-    """Every manifest up to `sequence` is applied, and of the next one the first statements.
+    """Every manifest up to `sequence` is applied, and of the next one what is before a statement.
 
     Attributes:
         sequence: Number of the last manifest that is applied as a whole; 0 for none.
-        statements: How many of the statements that the next manifest lists are applied, with all
-            rows before them; 0 where nothing of it is.
+        statements: Number, from 1, of the statement of the next manifest that the next segment
+            starts with: all rows before it are applied; 0 where nothing of that manifest is.
     """
 
     sequence: int = 0
     statements: int = 0
 
     def __str__(self) -> str:
-        """Return `7`, or `7.2` after two statements of manifest 8."""
+        """Return `7`, or `7.2` before the second statement of manifest 8."""
         return f"{self.sequence}.{self.statements}" if self.statements else f"{self.sequence}"
 
     @classmethod

@@ -10,39 +10,42 @@ Exit codes: 0 done; 1 failed; 2 the arguments cannot be used; 75 failed, but may
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.spark.failures import explain
-from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
-from airflow_provider_binlog.spark.report import Report
+from airflow_provider_binlog.spark.merge_options import parse_arguments
+from airflow_provider_binlog.spark.merge_run import merge_all
+from airflow_provider_binlog.spark.report import Report, TableReport
+from airflow_provider_binlog.spark.session_settings import job_settings
 from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from airflow_provider_binlog.schema import TableName
 
 RETRYABLE_EXIT = 75
 """The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the merge; return the exit code. The last line on stdout is the report."""
+    """Run the merge; return the exit code.
+
+    Prints a line for each table as it is done. The last line on stdout is the report.
+    """
     options, report_uri = parse_arguments(arguments)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark would print every error with its Java stack; ours is in the report.
         logging.getLogger(name).disabled = True
     started = time.monotonic()
-    spark = SparkSession.builder.appName(f"binlog merge: {options.source}").getOrCreate()
+    spark = _start_spark(f"binlog merge: {options.source}")
     try:
-        report = merge_all(spark, options)
+        report = merge_all(spark, options, finished=_print_table)
     except Exception as error:  # noqa: BLE001  One clear line instead of two stacks.
         known = explain(error, source=options.source, lake=options.lake)
         report = Report(
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known.retryable,
         )
     # Under spark-submit both streams come out as stdout: the report stays the last line.
+    for each in report.held:
+        line = f"{each.table}: {each.status}: {each.reason}"
+        print(f"not merged: {line}", file=sys.stderr, flush=True)
     for line in _failures(report):
         print(f"merge failed: {line}", file=sys.stderr, flush=True)
     if report_uri is not None:
@@ -68,79 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return RETRYABLE_EXIT if report.may_pass else 1
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
-    """Return the options, and the report's URI; exit with 2 if they cannot be used."""
-    parser = argparse.ArgumentParser("merge_job.py", description=__doc__.split("\n")[0])
-    parser.add_argument("--staging", required=True, help="URI of the staging root")
-    parser.add_argument("--source", required=True, help="name of the source")
-    parser.add_argument(
-        "--through", type=int, help="number of the last manifest to merge; default: the newest"
-    )
-    parser.add_argument("--format", required=True, choices=("delta", "iceberg"))
-    parser.add_argument(
-        "--lake",
-        required=True,
-        help="delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
-    )
-    parser.add_argument(
-        "--table-name",
-        help="a table's name in the catalog, from {database} and {table}; "
-        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
-    )
-    parser.add_argument(
-        "--tables", nargs="+", default=["*"], help="patterns over database.table; default: all"
-    )
-    parser.add_argument(
-        "--keys",
-        action="append",
-        default=[],
-        type=_key,
-        metavar="DATABASE.TABLE=COLUMN,...",
-        help="key columns of a table without a primary key; without them its changes are appended",
-    )
-    parser.add_argument(
-        "--table-property",
-        action="append",
-        default=[],
-        type=_property,
-        metavar="NAME=VALUE",
-        help="a property of new tables",
-    )
-    parser.add_argument("--threads", type=int, default=4, help="tables merged at once")
-    parser.add_argument(
-        "--verify-parts", action="store_true", help="compare the SHA-256 of every part"
-    )
-    parser.add_argument("--report", help="URI of a file that the report is written to")
-    found = parser.parse_args(arguments)
-    options = MergeOptions(
-        staging=found.staging,
-        source=found.source,
-        format=found.format,
-        lake=found.lake,
-        through=found.through,
-        table_name=found.table_name,
-        tables=tuple(found.tables),
-        keys=dict(found.keys),
-        properties=dict(found.table_property),
-        threads=found.threads,
-        verify_parts=found.verify_parts,
-    )
-    return options, found.report
+def _start_spark(name: str) -> SparkSession:
+    """Return the session of the job, with its own settings where the user gave none."""
+    SparkContext._ensure_initialized()  # noqa: SLF001  Only then the submitted settings are known.
+    given = SparkConf()
+    builder = SparkSession.builder.appName(name)
+    for setting, value in job_settings().items():
+        if not given.contains(setting):
+            builder = builder.config(setting, value)
+    return builder.getOrCreate()
 
 
-def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
-    table, _, columns = text.rpartition("=")
-    database, _, name = table.partition(".")
-    if not database or not name or not all(columns.split(",")):
-        raise argparse.ArgumentTypeError(f"not database.table=column,...: {text}")
-    return (database, name), tuple(columns.split(","))
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"not name=value: {text}")
-    return name, value
+def _print_table(report: TableReport) -> None:
+    """Print a line for a table as it is done."""
+    print(report.line(), flush=True)
 
 
 def _failures(report: Report) -> list[str]:

@@ -1,51 +1,50 @@
 """A merge of everything that is new, from manifests to lake tables: the story on one page.
 
-1. Read the manifests after what is merged already, and check that they follow each other.
-2. Read how far every table is that they name, and plan what it needs.
-3. Check that every part that is needed is there.
+1. Read the manifests after what was read already, and check that they follow each other.
+2. Read how much of the log every table contains that they name, or that lags behind.
+3. Leave alone what is `loading` or `stale`, and plan what the others need.
 4. Merge the tables, several at a time; a failure of one does not keep the others.
-5. Note how far the lake has got.
+5. Note how far the lake has got, table by table.
 """
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.errors import BinlogError, ManifestError
-from airflow_provider_binlog.spark.failures import explain
+from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.lake.table_format import (
-    Applied,
-    Lake,
-    TargetState,
-    check_owner,
-)
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, LakeState, state_property
+from airflow_provider_binlog.spark.lake.table_format import Applied, Lake, check_owner
+from airflow_provider_binlog.spark.lake_table import LakeTable, check_coverage, check_manifests
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.merge_start import read_start
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import (
     Progress,
     TableProgress,
-    load_progress,
-    progress_path,
     save_progress,
 )
+from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
+from airflow_provider_binlog.spark.renamed_table import copy_rows, find_old_table
 from airflow_provider_binlog.spark.report import Report, TableReport
+from airflow_provider_binlog.spark.session_settings import configure
 from airflow_provider_binlog.spark.staged.changes import check_digests
 from airflow_provider_binlog.spark.staged.files import (
     HadoopFiles,
     SourceFiles,
     check_sizes,
-    newest_sequence,
-    read_manifests,
+    read_sizes,
 )
+from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
 
 if TYPE_CHECKING:
@@ -53,119 +52,81 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.merge_options import MergeOptions
+    from airflow_provider_binlog.spark.merge_start import MergeStart
+    from airflow_provider_binlog.spark.plan.running import RunningMerge
+    from airflow_provider_binlog.spark.plan.stops import Stop
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
-class MergeOptions:
-    """What to merge, and where to.
+class _Run:
+    """One merge of a source into a lake.
 
     Attributes:
-        staging: URI of the staging root.
-        source: Name of the source.
-        format: `delta` or `iceberg`.
-        lake: Delta: folder of the tables. Iceberg: name of the catalog.
-        through: Number of the last manifest to merge; None for the newest.
-        table_name: Template of a table's name in the catalog.
-        tables: Patterns over `database.table`; no table else is merged.
-        keys: Key columns of tables without a primary key.
-        properties: Table properties of new tables.
-        threads: How many tables are merged at once.
-        verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
+        start: What it found.
+        finished: Called with the report of each table as it is done, by the thread that did it.
     """
 
-    staging: str
-    source: str
-    format: str
-    lake: str
-    through: int | None = None
-    table_name: str | None = None
-    tables: Sequence[str] = ("*",)
-    keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
-    threads: int = 4
-    verify_parts: bool = False
+    spark: SparkSession
+    files: SourceFiles
+    lake: Lake
+    options: MergeOptions
+    start: MergeStart
+    finished: Callable[[TableReport], object]
 
 
-@dataclass
-class _Table:
-    """One table on its way through a merge; one whose report has an error is left alone."""
-
-    name: TableName
-    target: str
-    report: TableReport
-    state: TargetState | None = None
-    first_needed: int = 0
-    plan: TablePlan | None = None
-
-    @property
-    def failed(self) -> bool:
-        return self.report.error is not None
-
-    @property
-    def bytes(self) -> int:
-        """Size of the parts to be read."""
-        return sum(part.bytes for part in self.plan.parts) if self.plan is not None else 0
-
-    @property
-    def applied(self) -> Mark:
-        """How much of the log the target contains; nothing if there is none."""
-        return self.state.applied if self.state is not None else NOTHING
-
-    def fail(self, error: Exception) -> None:
-        known = explain(error, table=self.report.table, target=self.target)
-        self.report.status = "failed"
-        self.report.error, self.report.retryable = str(known), known.retryable
-
-
-def merge_all(spark: SparkSession, options: MergeOptions) -> Report:
+def merge_all(
+    spark: SparkSession,
+    options: MergeOptions,
+    *,
+    finished: Callable[[TableReport], object] = lambda _: None,
+) -> Report:
     """Merge what is new into every table.
 
+    Args:
+        spark: The job's session.
+        options: What to merge, and where to.
+        finished: Called with the report of each table as it is done, by the thread that did it.
+
     Raises:
-        BinlogError: Manifests or parts are not as they should be; no table was touched.
+        BinlogError: Manifests are not as they should be; no table was touched.
     """
     started = time.monotonic()
     files = HadoopFiles(spark, options.staging, options.source)
-    path = _progress_path(options)
-    progress = load_progress(files, path)
-    through = newest_sequence(files) if options.through is None else options.through
-    if through <= progress.through:
-        return Report(options.source, through, [], time.monotonic() - started)
+    start = read_start(files, options)
+    if start.is_idle:
+        return start.idle_report(time.monotonic() - started)
 
-    newest = read_manifests(files, range(progress.through + 1, through + 1))
-    check_contiguous(newest)
-    progress.check_follows(newest[0])
-
-    lake = _lake(options)
-    tables = _survey(spark.newSession(), lake, TableLog(newest), progress, options)
-    log = _with_replacements(files, _with_earlier(files, newest, tables), tables)
-    for table in tables:
-        _plan(table, log, options)
-
-    parts = [part for table in tables if table.plan for part in table.plan.parts]
-    check_sizes(files, parts)
-    if options.verify_parts:
-        check_digests(spark.newSession(), files, parts)
-
-    applied = Applied(options.source, Mark(through), str(newest[-1].stop))
-
-    def merge(table: _Table) -> None:
-        if table.plan is not None and table.plan.segments:
-            work = TableWork(table.plan, table.target, table.state, newest[-1].identity, applied)
-            _merge(spark, lake, files, work, table)
-
-    # The longest first: the others fit beside it.
-    tables.sort(key=lambda table: table.bytes, reverse=True)
-    _in_threads(options.threads, tables, merge)
+    before, through, folder = start.before, start.through, start.folder
+    run = _Run(spark, files, _lake(options), options, start, finished)
+    manifests = read_manifests(files, range(before.through + 1, through + 1))
+    check_contiguous(manifests)
+    if manifests:
+        before.check_follows(manifests[0])
+    now = before.read(manifests)
+    newest = TableLog(manifests)
+    merged, note = _merge_tables(run, newest, now)
+    names = {table.name for table in merged}
+    progress = _advance(run, newest, now, merged)
+    save_progress(files, folder, progress, loaded=start.loaded, merged=names)
+    if note is not None:
+        files.delete(note.path)
+    _delete_ended(run, merged)
     seconds = time.monotonic() - started
-    report = Report(options.source, through, [table.report for table in tables], seconds)
-    if not report.failed:
-        save_progress(files, path, _advance(progress, newest, tables))
-    return report
+    return Report(options.source, through, [table.report for table in merged], seconds)
+
+
+def _delete_ended(run: _Run, tables: Iterable[LakeTable]) -> None:
+    """Delete the notes of merges that cannot commit any more, now that their tables were read."""
+    read = {table.name for table in tables if table.is_read}
+    for each in run.start.running:
+        if each.has_ended and each.tables <= read:
+            run.files.delete(each.path)
 
 
 def _lake(options: MergeOptions) -> Lake:
@@ -174,133 +135,223 @@ def _lake(options: MergeOptions) -> Lake:
     return DeltaLake(options.source, options.lake, options.table_name, options.properties)
 
 
-def _progress_path(options: MergeOptions) -> str:
-    keys = {".".join(name): columns for name, columns in options.keys.items()}
-    return progress_path(
-        format=options.format,
-        lake=options.lake,
-        table_name=options.table_name,
-        tables=sorted(options.tables),
-        keys=keys,
-    )
+def _merge_tables(
+    run: _Run, newest: TableLog, now: Progress
+) -> tuple[list[LakeTable], RunningMerge | None]:
+    """Merge everything up to the last manifest.
 
+    Returns what was done to every table, and the note of the merge, if it changed any.
+    """
+    tables = _survey(run, newest, now)
+    for table in tables:
+        if table.is_merged and newest.manifests:
+            _take_rows_along(run, table, newest)
+        if table.is_merged:
+            check_coverage(table, newest, run.start.before, now)
+    log = _read_log(run, newest, tables)
+    for table in tables:
+        _plan(table, log, run.options)
+    session = run.spark.newSession()
+    for table in tables:
+        if table.held is not None:
+            _note_held(session, table)
+    work = _work(run, log, tables)
+    if not work:
+        return tables, None
+    sizes = read_sizes(run.files, [part for _, each in work for part in each.plan.parts])
+    note = note_start(run.files, run.start.folder, (table.name for table, _ in work))
 
-def _wanted(names: Iterable[TableName], patterns: Sequence[str]) -> list[TableName]:
-    """Return the names of the tables that are to be merged."""
-    return [
-        name for name in names if any(fnmatchcase(".".join(name), pattern) for pattern in patterns)
-    ]
-
-
-def _survey(
-    session: SparkSession,
-    lake: Lake,
-    log: TableLog,
-    progress: Progress,
-    options: MergeOptions,
-) -> list[_Table]:
-    """Read how far every table is that the manifests name."""
-    servers = progress.servers_through(log.manifests)
-
-    def survey(name: TableName) -> _Table:
-        target = lake.target(*name)
-        table = _Table(name, target, TableReport(".".join(name), target))
+    def merge(item: tuple[LakeTable, TableWork]) -> None:
+        table, own = item
+        begun = time.monotonic()
         try:
-            state = lake.find_state(session, target)
+            note.check()
+            _merge(run, table, own, sizes)
+        except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+            table.fail(error)
+        table.report.seconds = round(time.monotonic() - begun, 3)
+        run.finished(table.report)
+
+    # The longest first: the others fit beside it.
+    work.sort(key=lambda item: item[0].bytes, reverse=True)
+    _in_threads(run.options.threads, work, merge)
+    return tables, note
+
+
+def _work(
+    run: _Run, log: TableLog, tables: Iterable[LakeTable]
+) -> list[tuple[LakeTable, TableWork]]:
+    """Return what is to be committed to which tables."""
+    found = []
+    for table in tables:
+        plan = table.plan
+        if table.is_merged and plan is not None and plan.segment is not None:
+            last = log.manifests[-1]
+            work = TableWork(
+                plan,
+                table.target,
+                table.state,
+                last.identity,
+                Applied(run.options.source, Mark(log.last), str(last.stop)),
+                partial(_plan_again, table.name, log, run.options),
+                is_complete=plan.table is not None and log.created(plan.table) is not None,
+            )
+            found.append((table, work))
+    return found
+
+
+def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
+    """Read how much of the log every table contains that may need something."""
+    names = {*log.names(), *run.start.noted} | {*run.start.before.pending(run.start.chosen)}
+    session = run.spark.newSession()
+    configure(session)
+
+    def survey(name: TableName) -> LakeTable:
+        target = run.lake.target(*name)
+        table = LakeTable(name, target, TableReport(".".join(name), target))
+        try:
+            state = run.lake.find_state(session, target)
             if state is not None:
                 # Before its applied mark is believed.
-                check_owner(target, state, source=options.source, servers=servers, name=name)
-            table.state = state
+                check_owner(
+                    target, state, source=run.options.source, servers=now.servers, name=name
+                )
+            table.state, table.is_read = state, True
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
         table.report.applied_before = table.report.applied_after = table.applied
-        table.first_needed = progress.first_needed(name, table.applied.sequence)
         return table
 
-    return _in_threads(options.threads, _wanted(log.names(), options.tables), survey)
+    return _in_threads(run.options.threads, sorted(filter(run.start.chosen, names)), survey)
 
 
-def _with_earlier(
-    files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
-) -> Sequence[Manifest]:
-    """Return the manifests from the first one that any table needs: one may lag behind."""
-    begin = manifests[0].sequence
-    first = min((table.first_needed for table in tables if not table.failed), default=begin)
-    if first >= begin:
-        return manifests
-    everything = [*read_manifests(files, range(first, begin)), *manifests]
-    check_contiguous(everything)
-    return everything
+def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> None:
+    """Give a table that was renamed the rows of the lake table of its old name."""
+    session, source = run.spark.newSession(), run.options.source
+    configure(session)
+    # Should it fail, the next merge finds the rename again.
+    table.first_needed = newest.first
+    try:
+        old = find_old_table(session, run.lake, table.name, table.state, newest)
+        follows = old and run.start.before.first_needed(old.name, old.state.applied) == newest.first
+        if old is not None and follows:
+            identity = newest.manifests[-1].identity
+            table.state = copy_rows(
+                session, run.lake, old, name=table.name, source=source, identity=identity
+            )
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
 
 
-def _with_replacements(
-    files: SourceFiles, manifests: Sequence[Manifest], tables: Iterable[_Table]
-) -> TableLog:
-    """Return the log from where the tables were created that others were replaced by."""
-    log = TableLog(manifests)
+def _read_log(run: _Run, newest: TableLog, tables: Sequence[LakeTable]) -> TableLog:
+    """Return the log from the first manifest that any table needs: one may lag behind.
+
+    A table that needs one that is missing fails.
+    """
+    last = run.start.before.through
+    folder = run.files.locate("manifests")
+    for table in tables:
+        if table.is_merged:
+            check_manifests(table, run.start.present, last=last, folder=folder)
+    first = min((each.first_needed for each in tables if each.is_merged), default=last + 1)
+    log = _prepend(run, newest, first, last)
+    if not log.manifests:
+        return log
     found = (
         find_replacement(
             table.name, log, first=table.first_needed, followed=followed_by(table.state)
         )
         for table in tables
-        if not table.failed
+        if table.is_merged
     )
-    first = min((each for each in found if each is not None), default=log.first)
-    if first >= log.first:
-        return log
+    begin = min((each for each in found if each is not None), default=log.first)
     try:
-        earlier = read_manifests(files, range(first, log.first))
+        return _prepend(run, log, begin, log.first - 1)
     except ManifestError:
         # Whoever deleted old ones has the tables refused that need them.
         return log
-    everything = [*earlier, *manifests]
-    check_contiguous(everything)
-    return TableLog(everything)
 
 
-def _plan(table: _Table, log: TableLog, options: MergeOptions) -> None:
-    if table.failed or table.first_needed > log.last:
+def _prepend(run: _Run, log: TableLog, first: int, last: int) -> TableLog:
+    if first > last:
+        return log
+    manifests = [*read_manifests(run.files, range(first, last + 1)), *log.manifests]
+    check_contiguous(manifests)
+    return TableLog(manifests)
+
+
+def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
+    if not table.is_merged or not log.manifests or table.first_needed > log.last:
         return
     try:
-        table.plan = plan_table(
+        plan = plan_table(
             table.name, log, first=table.first_needed, state=table.state, keys=options.keys
         )
     except BinlogError as error:
         table.fail(error)
-    else:
-        table.report.changes = table.plan.changes if table.plan is not None else {}
+        return
+    table.plan = plan
+    if plan is not None:
+        table.report.changes, table.report.bytes = plan.changes, table.bytes
+    if plan is not None and plan.stop is not None and plan.segment is None:
+        table.hold(_stale(plan.stop))
 
 
-def _merge(
-    spark: SparkSession,
-    lake: Lake,
-    files: SourceFiles,
-    work: TableWork,
-    table: _Table,
-) -> None:
-    begun = time.monotonic()
+def _plan_again(
+    name: TableName, log: TableLog, options: MergeOptions, state: TargetState
+) -> TablePlan | None:
+    first = state.applied.sequence + 1
+    return plan_table(name, log, first=first, state=state, keys=options.keys)
+
+
+def _stale(stop: Stop) -> LakeState:
+    return LakeState("stale", stop.explanation, stop.cut.position)
+
+
+def _note_held(session: SparkSession, table: LakeTable) -> None:
+    """Say in the lake table's properties why it is left alone."""
+    state, held = table.state, table.held
+    if held is None or state is None or state.unknown is not None:
+        return
+    wanted = state_property(held)
+    if state.properties.get(PROPERTY) == wanted[PROPERTY]:
+        return
     try:
-        commit = merge_table(spark, lake, files, work)
+        session.sql(merge_sql.set_properties(table.target, wanted))
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
-    else:
-        if commit is not None:
-            table.report.status = "merged"
-            table.report.applied_after = work.applied.mark
-            table.report.rows = asdict(commit)
-    table.report.seconds = round(time.monotonic() - begun, 3)
 
 
-def _advance(
-    progress: Progress, manifests: Sequence[Manifest], tables: Iterable[_Table]
-) -> Progress:
-    last = manifests[-1]
-    known = dict(progress.tables)
+def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int | None]) -> None:
+    check_sizes(run.files, work.plan.parts, sizes)
+    if run.options.verify_parts:
+        check_digests(run.spark.newSession(), run.files, work.plan.parts)
+    merged = merge_table(run.spark, run.lake, run.files, work)
+    # The format found it done: by whom, and how much else, the next merge reads.
+    table.is_settled = merged.commit is not None
+    if merged.commit is None:
+        return
+    table.report.status = "merged"
+    table.report.applied_after = merged.applied
+    table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
+    if merged.stop is not None:
+        session = run.spark.newSession()
+        table.state = run.lake.find_state(session, table.target)
+        table.hold(_stale(merged.stop))
+        _note_held(session, table)
+
+
+def _advance(run: _Run, newest: TableLog, now: Progress, tables: Iterable[LakeTable]) -> Progress:
+    """Return how far the lake has got, with what was done to every table."""
+    known = dict(run.start.before.tables)
+    for name in newest.names():
+        # Tables of another merge; those of this one follow.
+        each = known.get(name, TableProgress())
+        first = each.first or newest.holdings(name, since=0)[0].sequence
+        known[name] = replace(each, first=first, pending=True)
     for table in tables:
-        waits = table.plan is not None and table.plan.waits
-        settled = table.first_needed - 1 if waits else last.sequence
-        known[table.name] = TableProgress(table.report.applied_after.sequence, settled)
-    return Progress(last.end, progress.servers_through(manifests), known)
+        known[table.name] = table.progress(known.get(table.name, TableProgress()))
+    return replace(now, tables=known)
 
 
 def _in_threads(threads: int, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:

@@ -66,7 +66,7 @@ def merge(
     equals = "<=>" if nullable else "="
     conditions = [f"t.{quote_identifier(columns[i])} {equals} s.{source_column(i)}" for i in key]
     if range_ is not None:
-        conditions.append(range_)
+        conditions.append(f"({range_})")
     names = [quote_identifier(name) for name in columns]
     values = [f"s.{source_column(index)}" for index in range(len(columns))]
     kept = list(values)
@@ -100,10 +100,9 @@ def rows_to_keep(columns: Mapping[str, int]) -> str:
     return f"SELECT {', '.join(names)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
 
 
-def between(column: str, *, type_: str, low: str, high: str) -> str:
-    """Return the condition that the target's `column` lies in a range of literals."""
-    bounds = (f"CAST({quote_text(bound)} AS {type_})" for bound in (low, high))
-    return f"t.{quote_identifier(column)} BETWEEN {' AND '.join(bounds)}"
+def select_all(target: str, columns: Iterable[str]) -> str:
+    """Return the query of all rows of a table."""
+    return f"SELECT {', '.join(map(quote_identifier, columns))} FROM {target}"  # noqa: S608
 
 
 def create_table(
@@ -124,6 +123,11 @@ def add_columns(target: str, columns: Mapping[str, str]) -> str:
 def change_type(target: str, column: str, type_: str) -> str:
     """Return the ALTER TABLE that widens a column."""
     return f"ALTER TABLE {target} ALTER COLUMN {quote_identifier(column)} TYPE {type_}"
+
+
+def set_column(target: str, column: str, other: str) -> str:
+    """Return the UPDATE that gives a column the values of another one."""
+    return f"UPDATE {target} SET {quote_identifier(column)} = {quote_identifier(other)}"  # noqa: S608
 
 
 def rename_column(target: str, old: str, new: str) -> str:

@@ -20,6 +20,29 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def target_name(format_: str, lake: str, template: str | None, database: str, table: str) -> str:
+    """Return the quoted name of the lake table that follows a table of the source.
+
+    Args:
+        format_: `delta` or `iceberg`.
+        lake: Delta: folder of the tables, which counts where there is no template. Iceberg: name
+            of the catalog.
+        template: Its name in the catalog, from `{database}` and `{table}`.
+        database: The source table's.
+        table: Its name.
+
+    Raises:
+        ConfigurationError: See `catalog_name`.
+    """
+    if format_ == "iceberg":
+        name = catalog_name(template or "{database}.{table}", database=database, table=table)
+        return f"{quote_identifier(lake)}.{name}"
+    if template is not None:
+        return catalog_name(template, database=database, table=table)
+    path = f"{lake.rstrip('/')}/{encode_name(database)}/{encode_name(table)}"
+    return f"delta.{quote_identifier(path)}"
+
+
 def catalog_name(template: str, *, database: str, table: str) -> str:
     """Return the quoted name of a table in a catalog, `template` filled in.
 

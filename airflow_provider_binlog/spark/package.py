@@ -13,6 +13,7 @@ _SHARED = (
     "__init__.py",
     "changes.py",
     "errors.py",
+    "json_form.py",
     "manifest.py",
     "names.py",
     "position.py",

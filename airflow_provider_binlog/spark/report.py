@@ -21,10 +21,14 @@ class TableReport:
     Attributes:
         table: `database.table` at the source.
         target: The lake table, as SQL names it.
-        status: `merged`, `current` (nothing to do), or `failed`.
+        status: `merged`, `current` (nothing to do), `failed`; or the lake table's own state,
+            `loading` or `stale`, in which it is left alone until it is reloaded.
+        reason, position: Why it is `loading` or `stale`, and from where in the log on.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
         rows: Rows of the target that were inserted, updated and deleted, where the format says.
+        bytes: Size of the parts that were read.
+        version: Delta's version of the target, or the id of Iceberg's snapshot, with these rows.
         seconds: How long it took.
         error: Why it failed.
         retryable: Whether the same merge may succeed later.
@@ -33,13 +37,26 @@ class TableReport:
     table: str
     target: str
     status: str = "current"
+    reason: str = ""
+    position: str = ""
     applied_before: Mark = NOTHING
     applied_after: Mark = NOTHING
     changes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int | None] = field(default_factory=dict)
+    bytes: int = 0
+    version: int | None = None
     seconds: float = 0.0
     error: str | None = None
     retryable: bool = False
+
+    def line(self) -> str:
+        """Return what a person wants to read as the table is done."""
+        if self.error is not None:
+            return f"{self.table}: failed after {self.seconds:.1f} s: {self.error}"
+        counts = [f"{count:,} {kind}" for kind, count in self.rows.items() if count is not None]
+        rows = f"{', '.join(counts)} rows" if counts else self.status
+        version = "" if self.version is None else f", version {self.version}"
+        return f"{self.table}: {rows} in {self.seconds:.1f} s{version}"
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,11 @@ class Report:
     def failed(self) -> bool:
         """Whether anything failed."""
         return self.error is not None or any(each.error is not None for each in self.tables)
+
+    @property
+    def held(self) -> list[TableReport]:
+        """Return the tables that are left alone until they are reloaded."""
+        return [each for each in self.tables if each.status in ("loading", "stale")]
 
     @property
     def may_pass(self) -> bool:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import StagingError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.collapse.kept_rows import (
+    as_literals,
+    checkpoint,
+    checkpoint_counted,
+    count_literals,
+    size_in_bytes,
+)
+from airflow_provider_binlog.spark.collapse.key_intervals import (
+    KeyColumn,
+    condition,
+    has_intervals,
+)
 from airflow_provider_binlog.spark.collapse.partial_source import collapse_partial, refuse_orphans
 from airflow_provider_binlog.spark.collapse.whole_rows import (
     Collapsed,
@@ -16,6 +27,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     collapse,
     count_actions,
 )
+from airflow_provider_binlog.spark.lake.lake_state import LIVE, PROPERTY, state_property
 from airflow_provider_binlog.spark.lake.table_format import (
     ENDED,
     Applied,
@@ -30,37 +42,31 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
+from airflow_provider_binlog.spark.names import quote_identifier
+from airflow_provider_binlog.spark.session_settings import configure_table, set_partitions
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
+    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
     from airflow_provider_binlog.spark.staged.files import SourceFiles
 
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-    # A missing or damaged file is an error, whatever the cluster's defaults are.
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.sources.partitionOverwriteMode": "STATIC",
-    "spark.sql.storeAssignmentPolicy": "ANSI",
-}
-_PARTITION_BYTES = 32 << 20
-_PARTITIONS_MAX = 1000
 # Rows in memory against bytes of compressed Parquet.
 _EXPANSION = 4
-# Types whose text is a literal again, and whose order is the files' order.
-_RANGE_TYPES = ("int", "bigint", "date", "timestamp", "timestamp_ntz", "decimal")
+# What is computed on the driver: change rows, and bytes of compressed Parquet.
+_FEW_ROWS = 10_000
+_FEW_BYTES = 2 << 20
+_SMALL_TARGET_BYTES = 16 << 20
+# As many files as one task reads one after the other.
+_FEW_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,9 @@ class TableWork:
         target: Quoted name of the lake table.
         state: That table when the merge was planned; None if there was none.
         identity: The server the changes come from.
-        applied: What is committed with them.
+        applied: What is committed with the last of them.
+        plan_again: Returns what there is to do, once a segment is committed.
+        is_complete: Whether the log has every row of the table from its creation on.
     """
 
     plan: TablePlan
@@ -80,6 +88,23 @@ class TableWork:
     state: TargetState | None
     identity: SourceIdentity
     applied: Applied
+    plan_again: Callable[[TargetState], TablePlan | None]
+    is_complete: bool = False
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What came of one table.
+
+    Attributes:
+        commit: What its commits did to the rows; None if there was none.
+        applied: How much of the log it contains.
+        stop: What it cannot follow after that; None if it follows.
+    """
+
+    commit: Commit | None
+    applied: Mark
+    stop: Stop | None
 
 
 @dataclass(frozen=True)
@@ -97,40 +122,43 @@ class _Merge:
     segment: Segment
 
 
-def merge_table(
-    spark: SparkSession,
-    lake: Lake,
-    files: SourceFiles,
-    work: TableWork,
-) -> Commit | None:
-    """Bring one table up to the plan's last manifest; None if there was nothing to commit.
+def merge_table(spark: SparkSession, lake: Lake, files: SourceFiles, work: TableWork) -> Merged:
+    """Bring one table up to the plan's last manifest, or to what it cannot follow.
+
+    After each segment the table is read and planned again, as a merge does that resumes one which
+    was killed there.
 
     Raises:
         BinlogError: Plan and target do not agree, or another merge came in between.
         Exception: Whatever Spark and the format raise.
     """
-    commit = None
-    for segment in work.plan.segments:
-        merge = _Merge(spark.newSession(), lake, files, work, segment)
-        _configure(merge.session, segment, work.state)
+    done: Commit | None = None
+    applied = NOTHING if work.state is None else work.state.applied
+    plan: TablePlan | None = work.plan
+    while plan is not None and plan.segment is not None:
+        segment = plan.segment
+        marked = replace(work.applied, mark=segment.mark)
+        merge = _Merge(
+            spark.newSession(), lake, files, replace(work, plan=plan, applied=marked), segment
+        )
+        _configure(merge.session, segment, merge.work.state)
         commit = _merge_segment(merge)
-    return commit
+        if commit is None:
+            break
+        done, applied = done + commit if done is not None else commit, segment.mark
+        if not plan.more:
+            break
+        work = replace(work, state=lake.find_state(merge.session, work.target))
+        plan = None if work.state is None else work.plan_again(work.state)
+    return Merged(done, applied, None if plan is None else plan.stop)
 
 
 def _merge_segment(merge: _Merge) -> Commit | None:
-    segment, state = merge.segment, merge.work.state
     # First what may fail without a trace in the lake.
-    rows = _collapse(merge)
-    range_column = _find_range_column(segment, state)
-    index = None if range_column is None else list(segment.target_columns).index(range_column)
-    counted = count_actions(rows, None if index is None else merge_sql.source_column(index))
-    if segment.groups and segment.has_before_images:
-        # Not all of them are part of a row.
-        changes = read_changes(merge.session, merge.files, segment)
-        counted = replace(counted, changes=changes.count())
-    _check_count(segment, counted)
+    rows, collapsed = _collapse(merge)
+    _check_count(merge.segment, collapsed)
     current = _prepare(merge)
-    commit = _commit(merge, current, rows, counted, range_column)
+    commit = _commit(merge, current, rows, collapsed)
     if commit is not None:
         _follow(merge, current)
     return commit
@@ -145,11 +173,13 @@ def _prepare(merge: _Merge) -> TargetState:
     work, segment, state = merge.work, merge.segment, merge.work.state
     owner = owner_properties(work.applied.source, work.identity, work.plan.name)
     wanted = owner | key_property(segment.key)
-    if work.plan.ended and not segment.is_changelog:
+    if segment.ends and not segment.is_changelog:
         # Believed only once the applied mark is this one.
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
+    if work.is_complete if state is None else PROPERTY in state.properties:
+        wanted |= state_property(LIVE)
     if state is None:
         if work.plan.table is not None:
             wanted |= new_fields_property(segment.fields)
@@ -180,7 +210,7 @@ def _evolve(merge: _Merge, state: TargetState) -> None:
     filled = {id_ for id_, name in segment.fields.items() if name in segment.evolution.filled}
     if filled:
         # Should this merge be killed, the next one knows which columns are not filled in yet.
-        _set_properties(merge, announce_fills(state, filled, work.applied.mark.sequence))
+        _set_properties(merge, announce_fills(state, filled, work.applied.mark))
     if segment.evolution.changes_columns:
         merge.lake.evolve(merge.session, work.target, state, segment.evolution)
 
@@ -205,41 +235,79 @@ def _follow(merge: _Merge, state: TargetState) -> None:
 
 
 def _configure(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    staged = _EXPANSION * sum(part.bytes for part in segment.parts)
-    partitions = math.ceil((staged + (state.bytes if state else 0)) / _PARTITION_BYTES)
-    partitions = min(max(partitions, 1), _PARTITIONS_MAX)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    is_small = state is None or state.bytes <= _SMALL_TARGET_BYTES
+    configure_table(session, few=_has_few_rows(segment) and is_small)
+    set_partitions(session, _EXPANSION * segment.bytes)
 
 
-def _collapse(merge: _Merge) -> DataFrame:
-    """Return the source rows of the MERGE, computed once and kept while they are referred to."""
+def _set_partitions(merge: _Merge, within: str | None) -> None:
+    """Prepare what the MERGE shuffles: the source, and what the target's files hold of its keys."""
+    state, target = merge.work.state, 0
+    if state is not None:
+        target = state.bytes
+        if within is not None and target > _SMALL_TARGET_BYTES:
+            rows = f"SELECT * FROM {merge.work.target} AS t WHERE {within}"  # noqa: S608  Quoted.
+            target = min(target, size_in_bytes(merge.session.sql(rows)))
+    set_partitions(merge.session, _EXPANSION * merge.segment.bytes + target)
+
+
+def _has_few_rows(segment: Segment) -> bool:
+    return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
+
+
+def _collapse(merge: _Merge) -> tuple[DataFrame, Collapsed]:
+    """Return the source rows of the MERGE, computed once and kept, and what they are."""
     segment, work = merge.segment, merge.work
     changes = read_changes(merge.session, merge.files, segment)
+    few = _has_few_rows(segment)
+    keep = as_literals if few else checkpoint
+    if few and len(segment.parts) <= _FEW_PARTS:
+        # Then nothing is shuffled.
+        changes = changes.coalesce(1)
+    range_of = _find_key_column(segment, work.state)
+    if segment.groups:
+        read = None
+        if segment.has_before_images:
+            # They are read several times, and not all of them are part of a row.
+            changes = keep(changes)
+            read = changes.count()
+        rows = collapse_partial(
+            merge.session,
+            changes,
+            segment,
+            target=work.target,
+            is_new=work.state is None,
+            keep=keep,
+        )
+        counted = count_literals(rows, range_of) if few else count_actions(rows, range_of)
+        return rows, counted if read is None else replace(counted, changes=read)
+    rows = _fold(segment, changes)
+    if few:
+        rows = as_literals(rows)
+        return rows, count_literals(rows, range_of)
+    return checkpoint_counted(rows, range_of)
+
+
+def _fold(segment: Segment, changes: DataFrame) -> DataFrame:
     width = len(segment.target_columns)
     if segment.is_changelog:
-        return as_log(changes, width=width).localCheckpoint()
+        return as_log(changes, width=width)
     names = list(segment.columns)
-    key = [names.index(name) for name in segment.key]
-    if segment.groups:
-        return collapse_partial(
-            merge.session, changes, segment, target=work.target, is_new=work.state is None
-        )
-    return collapse(changes, width=width, key=key).localCheckpoint()
+    return collapse(changes, width=width, key=[names.index(name) for name in segment.key])
 
 
 def _key_of(segment: Segment) -> tuple[str, ...]:
     return (SEQUENCE, ROW) if segment.is_changelog else segment.key
 
 
-def _find_range_column(segment: Segment, state: TargetState | None) -> str | None:
-    """Return the key column whose range may spare the MERGE files; None if none does."""
-    key = _key_of(segment)
-    if state is None or state.files <= 1 or (len(key) > 1 and not segment.is_changelog):
+def _find_key_column(segment: Segment, state: TargetState | None) -> KeyColumn | None:
+    """Return the source column whose values may spare the MERGE files; None if none does."""
+    if state is None or state.files <= 1:
         return None
-    type_ = segment.target_columns[key[0]]
-    return key[0] if type_.partition("(")[0] in _RANGE_TYPES else None
+    first, types = _key_of(segment)[0], segment.target_columns
+    if not has_intervals(types[first]):
+        return None
+    return KeyColumn(merge_sql.source_column(list(types).index(first)), types[first])
 
 
 def _check_count(segment: Segment, counted: Collapsed) -> None:
@@ -256,26 +324,30 @@ def _commit(
     merge: _Merge,
     state: TargetState,
     rows: DataFrame,
-    counted: Collapsed,
-    range_column: str | None,
+    collapsed: Collapsed,
 ) -> Commit | None:
     segment, work = merge.segment, merge.work
     session, lake = merge.session, merge.lake
     rows.createOrReplaceTempView(merge_sql.CHANGES)
     names = list(segment.target_columns)
-    if segment.starts_empty and not segment.is_changelog:
+    if work.state is None or (segment.starts_empty and not segment.is_changelog):
         columns = {name: names.index(name) for name in state.columns}
         query = merge_sql.rows_to_keep(columns)
         done = lake.overwrite(session, work.target, state, query, work.applied)
-        return done and Commit(inserted=counted.upserts)
-    within, bounds = None, counted.find_bounds()
-    if range_column is not None and bounds is not None:
-        type_ = segment.target_columns[range_column]
-        within = merge_sql.between(range_column, type_=type_, low=bounds[0], high=bounds[1])
+        if done is None:
+            return None
+        replaced = None if work.state is not None else 0
+        return replace(done, inserted=collapsed.upserts, updated=replaced, deleted=replaced)
+    key = _key_of(segment)
+    within = None
+    if collapsed.intervals:
+        column = f"t.{quote_identifier(key[0])}"
+        within = condition(column, segment.target_columns[key[0]], collapsed.intervals)
+    _set_partitions(merge, within)
     statement = merge_sql.merge(
         work.target,
         columns=names,
-        key=[names.index(name) for name in _key_of(segment)],
+        key=[names.index(name) for name in key],
         nullable=segment.null_safe,
         range_=within,
         groups=[list(map(names.index, group)) for group in segment.groups],

@@ -60,7 +60,7 @@ def _capture(source: Any, *, file: str, size: int, staging: str) -> Result:
     from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-    from airflow_provider_binlog.staging.object_store import open_store
+    from tests.support.stores import open_store
 
     store = open_store(f"file://{staging}")
     # Starting up is not measured, of no reader: Arrow's first look at an array loads pandas if that

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.rows.decode import decode
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
+from tests.support.decoded import decode
 from tests.support.json_documents import document
 from tests.unit.rows import wire
 

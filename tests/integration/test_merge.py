@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
@@ -146,7 +147,17 @@ HIGH = {
 }
 
 
-def test_every_type_arrives(workplace: Workplace) -> None:
+def test_every_type_arrives_whatever_the_session_calls_a_timestamp(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_session = SparkSession.newSession
+
+    def without_time_zone(spark: SparkSession) -> SparkSession:
+        session = new_session(spark)
+        session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+        return session
+
+    monkeypatch.setattr(SparkSession, "newSession", without_time_zone)
     source = workplace.new_source()
     table = source.create(workplace.database, "types", {"id": INT} | TYPES, ("id",))
     table.insert(id=1, **LOW)

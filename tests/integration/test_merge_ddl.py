@@ -9,7 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.lake import iceberg
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.column_copy import copy_column
 from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, RowImage
@@ -134,28 +137,29 @@ def test_an_initial_default_is_filled_in_once(
     workplace.check(table)
 
 
-def test_an_unknown_initial_default_is_refused(quick_workplace: Workplace) -> None:
+def test_an_unknown_initial_default_makes_a_table_stale(quick_workplace: Workplace) -> None:
     source = quick_workplace.new_source()
+    types = {"id": INT, "n": BIGINT}
     table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
-    table.insert(id=1)
+    by_hand = source.create(quick_workplace.database, "by_hand", {"id": INT}, ("id",))
+    for each in (table, by_hand):
+        each.insert(id=1)
     source.commit()
     quick_workplace.merge()
-    types = {"id": INT, "n": BIGINT}
-    table.alter("ADD COLUMN n BIGINT DEFAULT (id)", types, unknown=["n"], n=7)
-    table.insert(id=2, n=2)
+    for each in (table, by_hand):
+        each.alter("ADD COLUMN n BIGINT DEFAULT (id)", types, unknown=["n"], n=7)
+        each.insert(id=2, n=2)
     source.commit()
-
-    failed = quick_workplace.failure()
-
-    assert "a new column has a value in rows that were there before it" in str(failed.error)
-    assert "column=n" in str(failed.error)
-    assert "binlog.000001:" in str(failed.error)
-
-    target = quick_workplace.target(table)
+    target = quick_workplace.target(by_hand)
     quick_workplace.spark.sql(f"ALTER TABLE {target} ADD COLUMNS (n bigint)")
     quick_workplace.spark.sql(f"UPDATE {target} SET n = 7")
-    quick_workplace.merge()
-    quick_workplace.check(table)
+
+    held = quick_workplace.held()
+
+    assert held.table == f"{quick_workplace.database}.t"
+    assert "the value that older rows have in the new column n is not known" in held.reason
+    assert held.position.startswith("binlog.000001:")
+    quick_workplace.check(by_hand)
 
 
 def test_a_new_column_of_an_empty_table_needs_no_initial_default(
@@ -278,15 +282,123 @@ def test_the_same_rows_get_another_key(workplace: Workplace) -> None:
     workplace.check(table)
 
 
+def test_rows_on_both_sides_of_a_new_key_are_merged(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each merge is killed after its first commit."""
+    source = workplace.new_source()
+    types = {"id": INT, "code": BIGINT, "n": BIGINT}
+    table = source.create(workplace.database, "t", types, ("id",))
+    other = source.create(workplace.database, "other", {"id": INT}, ("id",))
+    for id_ in range(1, 5):
+        table.insert(id=id_, code=10 * id_)
+    source.commit()
+    workplace.merge()
+    table.update(1, code=11)
+    other.insert(id=1)
+    table.alter("DROP PRIMARY KEY, ADD PRIMARY KEY (code)", types, key=("code",))
+    table.update(11, id=2)
+    table.delete(20)
+    source.commit()
+    table.update(30, code=20)
+    table.alter(
+        "ADD PRIMARY KEY (id, code), ADD m ...", types | {"m": BIGINT}, key=("id", "code"), m=7
+    )
+    table.insert(id=3, code=30)
+    table.update((2, 11), m=None)
+    other.insert(id=2)
+    source.commit()
+    lake = type(workplace.lake)
+    merge = lake.merge
+
+    def die(*arguments: Any) -> Any:
+        found = merge(*arguments)
+        if "other" not in arguments[2]:
+            raise RuntimeError("killed")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "merge", die)
+        for mark in (Mark(1, 1), Mark(2, 1)):
+            assert workplace.failure().table.endswith(".t")
+            assert workplace.state(table).applied == mark
+
+    workplace.merge()
+
+    workplace.check(table, other, in_order=False)
+    assert workplace.state(table).applied == Mark(3)
+    assert workplace.state(table).key == ("id", "code")
+
+
+def test_a_column_gets_a_type_that_holds_the_values_of_both(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": decimal(5, 2)}
+    table = source.create(workplace.database, "t", old, ("id",))
+    for id_ in range(4):
+        table.insert(id=id_, a=2**40 + id_, b=-id_, c=Decimal("-1.25"))
+    source.commit()
+    workplace.merge()
+    table.update(1, a=11)
+    unsigned = ColumnType("bigint unsigned", pa.decimal128(20, 0))
+    new = {"id": unsigned, "b": unsigned, "a": decimal(24, 4), "c": decimal(6, 4)}
+    # a and b exchange their names as well.
+    table.alter("...", new, renamed={"b": "a", "a": "b"})
+    table.update(2, a=Decimal("22.2222"))
+    table.insert(id=2**63, a=None, b=2**64 - 1, c=Decimal("9.9999"))
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table, in_order=False)
+    assert workplace.state(table).columns["c"] == "decimal(7,4)"
+    # A narrower type changes nothing: the lake table's holds its values.
+    table.alter("...", new | {"b": INT})
+    table.update(3, b=33)
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_copy_of_a_column_is_finished_after_a_kill(
+    quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch, swapped: bool
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+    table.insert(id=1, a=1)
+    source.commit()
+    quick_workplace.merge()
+    table.alter("...", {"id": INT, "a": decimal(20, 2)})
+    table.insert(id=2, a=Decimal("2.5"))
+    source.commit()
+
+    def die(*arguments: Any) -> None:
+        if swapped:
+            copy_column(*arguments)
+        raise RuntimeError("killed")
+
+    where = (iceberg, "copy_column") if swapped else (merge_sql, "set_column")
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, die)
+        assert quick_workplace.try_merge().failed
+    assert quick_workplace.found(table)[0]["a"] == 1
+    table.alter("...", {"id": INT, "b": decimal(20, 2)}, renamed={"b": "a"})
+    source.commit()
+
+    quick_workplace.merge()
+
+    quick_workplace.check(table, in_order=False)
+
+
 @pytest.mark.parametrize(
     ("types", "key", "says"),
     [
-        ({"id": INT, "n": INT}, None, "before=bigint, now=int"),
-        ({"id": INT, "n": BIGINT}, ("n",), "the primary key changed"),
+        ({"id": INT, "n": TEXT}, None, "n was bigint in the lake, and is string now"),
+        ({"id": INT, "n": BIGINT}, (), "primary key was dropped"),
     ],
-    ids=["narrowed", "another key between rows"],
+    ids=["other values", "no key"],
 )
-def test_what_the_lake_cannot_follow_is_refused(
+def test_what_the_lake_cannot_follow_is_a_stop(
     quick_workplace: Workplace,
     types: dict[str, ColumnType],
     key: tuple[str, ...] | None,
@@ -298,23 +410,29 @@ def test_what_the_lake_cannot_follow_is_refused(
     table.insert(id=1, n=1)
     source.commit()
     quick_workplace.merge()
-    before = quick_workplace.found(table)
     table.update(1, n=2)
+    before = table.values
     table.alter("...", types, key=key)
-    table.insert(id=3, n=3)
+    table.insert(id=3, n="3" if key is None else 3)
     other.insert(id=1)
     source.commit()
 
-    failed = quick_workplace.failure()
+    held = quick_workplace.held()
 
-    assert says in str(failed.error)
-    assert f"table={quick_workplace.database}.t" in str(failed.error)
-    assert not failed.retryable
+    assert says in held.reason
+    assert held.table == f"{quick_workplace.database}.t"
     assert quick_workplace.found(table) == before
+    assert quick_workplace.state(table).applied == Mark(1, 1)
     quick_workplace.check(other)
+    other.insert(id=2)
+    table.insert(id=4)
+    source.commit()
+    assert quick_workplace.held().reason == held.reason
+    quick_workplace.check(other)
+    assert quick_workplace.found(table) == before
 
 
-def test_rows_that_a_statement_rewrote_are_refused(quick_workplace: Workplace) -> None:
+def test_rows_that_a_statement_rewrote_make_a_table_stale(quick_workplace: Workplace) -> None:
     source = quick_workplace.new_source()
     table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
     empty = source.create(quick_workplace.database, "empty", {"id": INT, "n": BIGINT}, ("id",))
@@ -326,16 +444,10 @@ def test_rows_that_a_statement_rewrote_are_refused(quick_workplace: Workplace) -
     empty.insert(id=1)
     source.commit()
 
-    failed = quick_workplace.failure()
+    held = quick_workplace.held()
 
-    assert "because the statement dropped a partition" in str(failed.error)
-    assert "statement=ALTER TABLE t ..." in str(failed.error)
+    assert "because the statement dropped a partition (ALTER TABLE t ...)" in held.reason
     quick_workplace.check(empty)
-    table.truncate()
-    table.insert(id=2)
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table)
 
 
 def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace) -> None:
@@ -358,7 +470,46 @@ def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace
     assert [row.asDict() for row in rows] == kept
 
 
-def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(
+def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = workplace.new_source()
+    types = {"id": INT, "note": TEXT, "n": BIGINT}
+    table = source.create(workplace.database, "t", types, ("id",), logged=False)
+    table.rows = {1: (1, "old", 1), 2: (2, "old", 2)}
+    target, session = workplace.target(table), workplace.spark.newSession()
+    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    columns = {"id": "int", "note": "string", "n": "bigint"}
+    workplace.lake.create(session, target, columns, properties)
+    session.sql(f"INSERT INTO {target} VALUES (1, 'old', 1), (2, 'old', 2)")
+    table.update(1, note="new")
+    source.commit()
+    workplace.merge()
+    table.update(2, note="newer")
+    source.rename((table, "v"))
+    source.rename((table, "u"))
+    table.alter("...", {"id": INT, "text": TEXT}, renamed={"text": "note"})
+    table.insert(id=3, text="new")
+    source.commit()
+    lake = type(workplace.lake)
+
+    def die(*_: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", die)
+        assert workplace.try_merge().failed
+
+    workplace.merge()
+
+    workplace.check(table)
+    table.delete(1)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_a_name_of_which_rows_are_not_staged_makes_a_table_stale(
     quick_workplace: Workplace,
 ) -> None:
     source = quick_workplace.new_source()
@@ -371,12 +522,11 @@ def test_rows_of_a_renamed_table_that_are_not_staged_are_refused(
     source.rename((table, "_t_del"), (ghost, "t"))
     source.commit()
 
-    report = quick_workplace.try_merge()
+    held = quick_workplace.held()
 
-    failed = {each.table: str(each.error) for each in report.tables if each.error}
-    assert list(failed) == [f"{quick_workplace.database}.t"]
-    assert "_t_gho before it was renamed" in failed[f"{quick_workplace.database}.t"]
-    assert "RENAME TABLE t TO _t_del, _t_gho TO t" in failed[f"{quick_workplace.database}.t"]
+    assert held.table == f"{quick_workplace.database}.t"
+    assert "_t_gho before it was renamed" in held.reason
+    assert "RENAME TABLE t TO _t_del, _t_gho TO t" in held.reason
 
 
 def test_a_table_is_swapped_for_its_ghost(workplace: Workplace) -> None:
@@ -536,4 +686,29 @@ def test_a_lake_table_that_was_loaded_by_hand_is_continued(workplace: Workplace)
     table.update(2, id=20)
     source.commit()
     workplace.merge()
+    workplace.check(table)
+
+
+@pytest.mark.parametrize("workplace", ["delta"], indirect=True)
+def test_a_delta_table_without_column_mapping_is_upgraded(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "n": BIGINT, "m": BIGINT}
+    table = source.create(workplace.database, "t", old, ("id",), logged=False)
+    table.rows = {1: (1, 1, 1)}
+    target, session = workplace.target(table), workplace.spark.newSession()
+    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    columns = {"id": "int", "n": "bigint", "m": "bigint"}
+    session.sql(
+        merge_sql.create_table(target, provider="delta", columns=columns, properties=properties)
+    )
+    session.sql(f"INSERT INTO {target} VALUES (1, 1, 1)")
+    table.update(1, n=11)
+    source.commit()
+    workplace.merge()
+    table.alter("...", {"id": INT, "k": BIGINT}, renamed={"k": "n"})
+    table.insert(id=2, k=2)
+    source.commit()
+
+    workplace.merge()
+
     workplace.check(table)

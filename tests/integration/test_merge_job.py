@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.session_conf import (
     join_confs,
     s3a_conf,
 )
-from airflow_provider_binlog.staging.object_store import open_store
+from tests.support.stores import open_store
 from tests.unit.spark.history import INT, TEXT
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import Workplace, local_workplace, report_of
@@ -109,6 +109,9 @@ def test_the_job_is_submitted_and_reports(
         "shop.log": 1,
         "shop.orders": 1,
     }
+    assert "shop.orders: 1 inserted, 0 updated, 0 deleted rows in " in done.stdout
+    assert ", version " in done.stdout
+    assert " INFO " not in done.stderr.split("Setting Spark log level")[-1]
 
     failed = submit("--format", "delta", "--lake", f"{workplace.root}/lake", "--through", "2")
 

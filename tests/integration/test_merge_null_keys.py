@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.spark.history import BIGINT, TEXT
+from tests.unit.spark.history import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace
 
 pytestmark = pytest.mark.filterwarnings(
@@ -47,3 +47,16 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace
     source.commit()
     workplace.merge(keys=keys)
     workplace.check(table)
+
+
+def test_null_in_a_key_that_is_not_null_is_refused(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    table.insert(id=1, n=1)
+    table.insert(id=None, n=2)
+    source.commit()
+
+    failed = quick_workplace.failure()
+
+    assert failed.error is not None
+    assert "a staged row has NULL in a key column that is NOT NULL" in failed.error

@@ -31,6 +31,7 @@ from airflow_provider_binlog.spark.names import quote_identifier
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_binlog.spark.collapse.kept_rows import Keep
     from airflow_provider_binlog.spark.plan.segment import Segment
 
 _MESSAGES = {
@@ -44,7 +45,13 @@ _MESSAGES[ROW] = _MESSAGES[ROOT]
 
 
 def collapse_partial(
-    session: SparkSession, changes: DataFrame, segment: Segment, *, target: str, is_new: bool
+    session: SparkSession,
+    changes: DataFrame,
+    segment: Segment,
+    *,
+    target: str,
+    is_new: bool,
+    keep: Keep,
 ) -> DataFrame:
     """Return the source rows of the MERGE, computed once and kept while they are referred to.
 
@@ -54,6 +61,7 @@ def collapse_partial(
         segment: What there is to do; its images lack columns.
         target: Quoted name of the lake table.
         is_new: Whether there is no lake table yet.
+        keep: How rows are kept.
 
     Raises:
         MergeError: Values are neither in the range nor in the target.
@@ -61,12 +69,12 @@ def collapse_partial(
     width, key, groups = _numbers(segment)
     if segment.has_before_images:
         changes = follow_key_changes(session, changes, key)
-    rows = collapse_parts(changes, width=width, key=key, groups=groups).localCheckpoint()
+    rows = keep(collapse_parts(changes, width=width, key=key, groups=groups))
     lacking = counts_by_lack(rows)
     empty = is_new or segment.starts_empty
     if ROOT in lacking and not empty:
         old = _read_target(session, segment, target, segment.evolution.columns)
-        rows = complete_moved(rows, old, width=width, key=key, groups=groups).localCheckpoint()
+        rows = keep(complete_moved(rows, old, width=width, key=key, groups=groups))
         lacking = counts_by_lack(rows)
     for what in (DEFAULT, END, ROOT, ROW) if empty else (DEFAULT, END, ROOT):
         if what in lacking:

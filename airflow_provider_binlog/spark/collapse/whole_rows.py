@@ -9,17 +9,20 @@ key may bring its before-image too: the after-image directly follows it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.collapse.key_intervals import as_text
 from airflow_provider_binlog.spark.merge_sql import DELETED, source_column
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.spark.collapse.key_intervals import Interval, KeyColumn
 
 CHANGES = "changes"
 """Column of a collapsed row: how many changes it stands for."""
@@ -61,36 +64,42 @@ class Collapsed:
         changes: Change rows that were read.
         deletes: Keys that are to be deleted.
         upserts: Keys that are to be there.
-        nulls: Keys that are NULL in the column asked for.
-        low, high: Its smallest and largest value, as text; None without any.
+        intervals: What all keys lie in, in the column asked for; none if they lie in none: there
+            are no keys, or NULL is one.
     """
 
     changes: int
     deletes: int
     upserts: int
-    nulls: int
-    low: str | None
-    high: str | None
-
-    def find_bounds(self) -> tuple[str, str] | None:
-        """Return what every key lies between; None if there are no keys, or NULL is one."""
-        if self.nulls or self.low is None or self.high is None:
-            return None
-        return self.low, self.high
+    intervals: tuple[Interval, ...] = ()
 
 
-def count_actions(collapsed: DataFrame, range_of: str | None) -> Collapsed:
-    """Count what `collapse` returned, and find the range of one of its columns."""
-    bounded = F.lit(None) if range_of is None else F.col(range_of)
-    row = collapsed.agg(
+def count_columns(range_of: KeyColumn | None) -> list[Column]:
+    """Return the aggregates of a collapse's rows that `counted` reads."""
+    bounded = F.lit(None) if range_of is None else F.col(range_of.name)
+    low, high = F.min(bounded), F.max(bounded)
+    return [
         F.coalesce(F.sum(CHANGES), F.lit(0)).alias("changes"),
         F.count_if(F.col(DELETED)).alias("deletes"),
         F.count_if(~F.col(DELETED)).alias("upserts"),
         F.count_if(bounded.isNull()).alias("nulls"),
-        F.min(bounded).cast("string").alias("low"),
-        F.max(bounded).cast("string").alias("high"),
-    ).collect()[0]
-    return Collapsed(**row.asDict())
+        as_text(low, range_of).alias("low"),
+        as_text(high, range_of).alias("high"),
+    ]
+
+
+def counted(found: Mapping[str, Any]) -> Collapsed:
+    """Return what the aggregates of `count_columns` say."""
+    bounds = found["low"], found["high"]
+    bounded = not found["nulls"] and None not in bounds
+    return Collapsed(
+        found["changes"], found["deletes"], found["upserts"], (bounds,) if bounded else ()
+    )
+
+
+def count_actions(collapsed: DataFrame, range_of: KeyColumn | None) -> Collapsed:
+    """Count what `collapse` returned, and find the range of one of its columns."""
+    return counted(collapsed.agg(*count_columns(range_of)).collect()[0].asDict())
 
 
 def is_end() -> Column:

@@ -1,23 +1,30 @@
 """Delta tables: the applied mark is a transaction id, which Delta commits and checks."""
 
-# ruff: noqa: SLF001, ARG002  The way to the JVM is `_jvm`; Delta checks without the state.
+# ruff: noqa: SLF001  The way to the JVM is `_jvm`.
 
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
 
-from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
+from airflow_provider_binlog.spark.lake.delta_mark import Note, find_mark, transaction_version
+from airflow_provider_binlog.spark.lake.table_format import (
+    Applied,
+    Commit,
+    TargetState,
+    claim_again,
+)
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
+from airflow_provider_binlog.spark.names import target_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -35,7 +42,6 @@ _NEW_TABLE = {
     # Columns can be dropped and renamed, and have any name.
     "delta.columnMapping.mode": "name",
 }
-_STATEMENT_BITS = 21
 _COLUMN_ID = "delta.columnMapping.id"
 
 
@@ -52,17 +58,15 @@ class DeltaLake:
     def __init__(
         self, source: str, root: str, template: str | None, properties: Mapping[str, str]
     ) -> None:
+        self._source = source
         self._application = f"binlog:{source}"
-        self._root = root.rstrip("/")
+        self._root = root
         self._template = template
         self._properties = dict(properties)
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
-        if self._template is not None:
-            return catalog_name(self._template, database=database, table=table)
-        path = f"{self._root}/{encode_name(database)}/{encode_name(table)}"
-        return f"delta.{quote_identifier(path)}"
+        return target_name("delta", self._root, self._template, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
@@ -70,18 +74,24 @@ class DeltaLake:
         if snapshot is None:
             return None
         schema = StructType.fromJson(json.loads(snapshot.schema().json()))
-        applied = snapshot.transactions().get(self._application)
+        fence = self._find_fence(snapshot)
+        files = int(_known(snapshot.numOfFilesIfKnown(), snapshot.numOfFiles))
+        version = int(snapshot.version())
+        commits = DeltaCommits(session, snapshot)
+        mark = find_mark(commits, version, source=self._source, transaction=fence)
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in schema},
             column_ids={
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
             properties=_to_dict(snapshot.metadata().configuration()),
-            applied=_mark_of(int(applied.get())) if applied.isDefined() else NOTHING,
-            files=int(snapshot.numOfFiles()),
-            bytes=int(snapshot.sizeInBytes()),
-            is_empty=int(snapshot.numOfFiles()) == 0,
-            snapshot=int(snapshot.version()),
+            applied=mark if isinstance(mark, Mark) else NOTHING,
+            files=files,
+            bytes=int(_known(snapshot.sizeInBytesIfKnown(), snapshot.sizeInBytes)),
+            is_empty=files == 0,
+            snapshot=version,
+            unknown=None if isinstance(mark, Mark) else mark,
+            fence=fence,
         )
 
     def create(
@@ -109,11 +119,17 @@ class DeltaLake:
             needed["delta.feature.timestampNtz"] = "supported"
         if evolution.widened:
             needed["delta.enableTypeWidening"] = "true"
+        if evolution.dropped or evolution.renamed:
+            needed |= _NEW_TABLE
         missing = {
             name: value for name, value in needed.items() if state.properties.get(name) != value
         }
         if missing:
             session.sql(merge_sql.set_properties(target, missing))
+        found = self.find_state(session, target) if _NEW_TABLE.keys() & missing.keys() else None
+        if found is not None and (claims := claim_again(found.properties, found.column_ids)):
+            # Its columns had names alone, and have ids now.
+            session.sql(merge_sql.set_properties(target, claims))
         for statement in alter_statements(target, state.columns, evolution):
             session.sql(statement)
 
@@ -126,9 +142,9 @@ class DeltaLake:
         applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        self._set_applied(session, applied)
-        # One row of counts; none if Delta found the transaction done.
-        rows = session.sql(statement).collect()
+        with self._noted(session, state, applied):
+            # One row of counts; none if Delta found the transaction done.
+            rows = session.sql(statement).collect()
         if not rows:
             return None
         counts = rows[0]
@@ -136,23 +152,47 @@ class DeltaLake:
             inserted=counts["num_inserted_rows"],
             updated=counts["num_updated_rows"],
             deleted=counts["num_deleted_rows"],
+            version=self._version(session, target),
         )
 
     def overwrite(
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        self._set_applied(session, applied)
-        session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
-        return Commit()
+        with self._noted(session, state, applied):
+            session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
+        # Delta does not say whether it found the transaction done.
+        after = self.find_state(session, target)
+        if after is None or after.applied != applied.mark:
+            return None
+        return Commit(version=after.snapshot)
 
-    def _set_applied(self, session: SparkSession, applied: Applied) -> None:
-        note = {"source": applied.source, "applied": str(applied.mark), "stop": applied.stop}
+    @contextmanager
+    def _noted(self, session: SparkSession, state: TargetState, applied: Applied) -> Iterator[None]:
+        """Commit the mark with what the session commits meanwhile, and with nothing else."""
+        note = Note(applied.source, applied.mark, -1 if state.snapshot is None else state.snapshot)
         session.conf.set(_MATERIALIZE, "none")
-        session.conf.set(_NOTE, json.dumps(note, ensure_ascii=False))
+        session.conf.set(_NOTE, note.encode(stop=applied.stop))
         session.conf.set(_APPLICATION, self._application)
-        session.conf.set(_VERSION, str(_version_of(applied.mark)))
+        session.conf.set(_VERSION, str(transaction_version(applied.mark, state.fence)))
         session.conf.set(_RESET, "true")
+        try:
+            yield
+        finally:
+            for name in (_NOTE, _APPLICATION, _VERSION):
+                session.conf.unset(name)
+
+    def _find_fence(self, snapshot: Any) -> int | None:
+        """Return the last version of the source's transaction id; None if there is none."""
+        known = _known(snapshot.setTransactionsIfKnown(), snapshot.setTransactions).iterator()
+        while known.hasNext():
+            transaction = known.next()
+            if transaction.appId() == self._application:
+                return int(transaction.version())
+        return None
+
+    def _version(self, session: SparkSession, target: str) -> int:
+        return int(self._maybe_snapshot(session, target).version())
 
     def _maybe_snapshot(self, session: SparkSession, target: str) -> Any:
         """Return Delta's own view of the table as it is now; None if there is none.
@@ -174,13 +214,54 @@ class DeltaLake:
         return snapshot if snapshot.version() >= 0 else None
 
 
-def _version_of(mark: Mark) -> int:
-    """Return a mark as one number, which grows with it."""
-    return mark.sequence << _STATEMENT_BITS | mark.statements
+class DeltaCommits:
+    """What the commits of a table say of themselves; a `CommitLog`."""
+
+    def __init__(self, session: SparkSession, snapshot: Any) -> None:
+        self._jvm: Any = session.sparkContext._jvm
+        self._snapshot = snapshot
+        self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+
+    def read(self, version: int) -> dict[str, Any] | None:
+        """Return what a commit says of itself; see `CommitLog`."""
+        path = self._jvm.org.apache.hadoop.fs.Path(
+            self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
+        )
+        try:
+            stream = path.getFileSystem(self._conf).open(path)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+                return None
+            raise
+        reader = self._jvm.java.io.BufferedReader(
+            self._jvm.java.io.InputStreamReader(stream, "UTF-8")
+        )
+        try:
+            # Delta writes it first, others do not: the rest may be long.
+            action = json.loads(reader.readLine() or "{}")
+            if "commitInfo" not in action:
+                rest = self._jvm.org.apache.commons.io.IOUtils.toString(reader).splitlines()
+                found = (json.loads(line) for line in rest if '"commitInfo"' in line)
+                action = next((each for each in found if "commitInfo" in each), {})
+        finally:
+            reader.close()
+        return dict(action.get("commitInfo", {}))
+
+    def version_at(self, timestamp: str) -> int | None:
+        """Return the version that RESTORE found; see `CommitLog`."""
+        try:
+            at = self._jvm.java.sql.Timestamp.valueOf(timestamp)
+            none: Any = self._jvm.scala.Option.empty()
+            history = self._snapshot.deltaLog().history()
+            commit = history.getActiveCommitAtTime(at, none, True, False, True)  # noqa: FBT003
+        except Py4JJavaError:
+            return None
+        return int(commit.version())
 
 
-def _mark_of(version: int) -> Mark:
-    return Mark(version >> _STATEMENT_BITS, version & ((1 << _STATEMENT_BITS) - 1))
+def _known(option: Any, compute: Callable[[], Any]) -> Any:
+    """Return what the checksum of a version says, else what a Spark job finds out."""
+    return option.get() if option.isDefined() else compute()
 
 
 def _to_dict(scala_map: Any) -> dict[str, str]:

@@ -10,6 +10,7 @@ checked after each commit.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
@@ -18,18 +19,17 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.column_copy import copy_column
+from airflow_provider_binlog.spark.lake.iceberg_mark import APPLIED, Link, find_mark
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
-from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.names import catalog_name, quote_identifier
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.staged.types import widens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-
-APPLIED = "binlog.applied"
-"""Property of a snapshot: the applied mark. As a table property a copy, for when the snapshot
-expired."""
 
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
 _ISOLATION = "write.merge.isolation-level"
@@ -67,13 +67,12 @@ class IcebergLake:
 
     def __init__(self, catalog: str, template: str | None, properties: Mapping[str, str]) -> None:
         self._catalog = catalog
-        self._template = template or "{database}.{table}"
+        self._template = template
         self._properties = dict(properties)
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
-        name = catalog_name(self._template, database=database, table=table)
-        return f"{quote_identifier(self._catalog)}.{name}"
+        return target_name("iceberg", self._catalog, self._template, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
@@ -91,15 +90,18 @@ class IcebergLake:
         snapshot = table.currentSnapshot()
         summary = dict(snapshot.summary()) if snapshot is not None else {}
         fields = session.table(target).schema
+        current = int(snapshot.snapshotId()) if snapshot is not None else None
+        mark = find_mark(current, _Links(session, table).find, properties)
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in fields},
             column_ids={each.name(): str(each.fieldId()) for each in table.schema().columns()},
             properties=properties,
-            applied=_applied_mark(table, properties),
+            applied=mark if isinstance(mark, Mark) else NOTHING,
             files=int(summary.get("total-data-files", 0)),
             bytes=int(summary.get("total-files-size", 0)),
             is_empty=snapshot is None or summary.get("total-data-files") == "0",
-            snapshot=int(snapshot.snapshotId()) if snapshot is not None else None,
+            snapshot=current,
+            unknown=None if isinstance(mark, Mark) else mark,
         )
 
     def create(
@@ -124,8 +126,14 @@ class IcebergLake:
     ) -> None:
         """Change the columns; see `Lake`."""
         _check_names(target, [*evolution.added, *evolution.renamed.values()])
-        for statement in alter_statements(target, state.columns, evolution):
+        before = {name: state.columns[old] for name, old in evolution.columns.items()}
+        wider = evolution.widened
+        in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
+        in_place_alone = replace(evolution, widened=in_place)
+        for statement in alter_statements(target, state.columns, in_place_alone):
             session.sql(statement)
+        for name in (name for name in wider if name not in in_place):
+            copy_column(session, target, name, wider[name])
 
     def merge(
         self,
@@ -138,7 +146,7 @@ class IcebergLake:
         """Run a MERGE; see `Lake`."""
         self._set_applied(session, applied)
         session.sql(statement).collect()
-        return self._finish(session, target, state, applied)
+        return _check_commit(session, target, state)
 
     def overwrite(
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
@@ -149,7 +157,7 @@ class IcebergLake:
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
         writer.overwrite(F.expr("true"))
-        return self._finish(session, target, state, applied)
+        return _check_commit(session, target, state)
 
     def _set_applied(self, session: SparkSession, applied: Applied) -> None:
         prefix = f"{_SNAPSHOT_PROPERTY}.binlog"
@@ -157,23 +165,61 @@ class IcebergLake:
         session.conf.set(f"{prefix}.stop", applied.stop)
         session.conf.set(f"{_SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
 
-    def _finish(
-        self, session: SparkSession, target: str, state: TargetState, applied: Applied
-    ) -> Commit:
-        """Check what the commit was built on, and copy the applied mark to the properties.
 
-        Raises:
-            TargetConflictError: Another merge came between `state` and the commit. The applied
-                mark is that of the last snapshot that has one: a retry repeats what is lost.
-        """
-        since = list(_snapshots(_load(session, target), until=state.snapshot))
-        marked = [summary for summary in map(_summary, since) if APPLIED in summary]
-        if len(marked) != 1:
-            raise TargetConflictError(
-                "another merge committed to the target meanwhile", target=target
-            )
-        session.sql(merge_sql.set_properties(target, {APPLIED: str(applied.mark)}))
-        return Commit(*(_count(marked[0], each) for each in ("inserted", "updated", "deleted")))
+def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
+    """Return what a commit did, if it was built on `state`.
+
+    Raises:
+        TargetConflictError: Another merge came in between. The table's mark is that of the last
+            snapshot that has one, also if that is the smaller one: a retry merges what is missing.
+    """
+    since = list(_snapshots(_load(session, target), until=state.snapshot))
+    marked = [each for each in since if APPLIED in _summary(each)]
+    if len(marked) != 1:
+        raise TargetConflictError("another merge committed to the target meanwhile", target=target)
+    (snapshot,), summary = marked, _summary(marked[0])
+    inserted, updated, deleted = (
+        _count(summary, each) for each in ("inserted", "updated", "deleted")
+    )
+    return Commit(
+        inserted=inserted,
+        updated=updated,
+        deleted=deleted,
+        version=int(snapshot.snapshotId()),
+    )
+
+
+class _Links:
+    """The snapshots of a table, those that expired included as far as its metadata files reach."""
+
+    def __init__(self, session: SparkSession, table: Any) -> None:
+        self._jvm: Any = session.sparkContext._jvm
+        self._table = table
+        self._metadata: Any = None
+        self._previous: list[Any] | None = None
+
+    def find(self, snapshot_id: int) -> Link | None:
+        """Return a snapshot; None if no metadata file has it."""
+        snapshot = self._table.snapshot(snapshot_id)
+        if snapshot is None and self._metadata is not None:
+            snapshot = self._metadata.snapshot(snapshot_id)
+        while snapshot is None and self._read_previous():
+            snapshot = self._metadata.snapshot(snapshot_id)
+        if snapshot is None:
+            return None
+        parent = snapshot.parentId()
+        return Link(None if parent is None else int(parent), _summary(snapshot).get(APPLIED))
+
+    def _read_previous(self) -> bool:
+        """Read the metadata file before the last one that was read; return whether there is one."""
+        operations = self._table.operations()
+        if self._previous is None:
+            self._previous = [each.file() for each in operations.current().previousFiles()]
+        if not self._previous:
+            return False
+        parser = self._jvm.org.apache.iceberg.TableMetadataParser
+        self._metadata = parser.read(operations.io(), self._previous.pop())
+        return True
 
 
 def _check_names(target: str, columns: Iterable[str]) -> None:
@@ -203,18 +249,6 @@ def _snapshots(table: Any, until: int | None) -> Iterator[Any]:
 
 def _summary(snapshot: Any) -> dict[str, str]:
     return dict(snapshot.summary())
-
-
-def _applied_mark(table: Any, properties: Mapping[str, str]) -> Mark:
-    """Return the applied mark: that of the newest snapshot that has one, not the highest one found.
-
-    A compaction's snapshot has none. After a rollback the lower one is right.
-    """
-    for snapshot in _snapshots(table, until=None):
-        summary = _summary(snapshot)
-        if APPLIED in summary:
-            return Mark.parse(summary[APPLIED])
-    return Mark.parse(properties.get(APPLIED, "0"))
 
 
 def _count(summary: Mapping[str, str], action: str) -> int | None:

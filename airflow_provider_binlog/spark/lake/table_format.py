@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.lake.lake_state import LakeState, read_state
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.evolution import Evolution
 
 SOURCE = "binlog.source"
@@ -36,7 +37,7 @@ TABLE_ID = "binlog.table_id"
 FIELDS = "binlog.fields"
 """Table property: a JSON map from the field ids of that table to pairs. The first of a pair is the
 format's own id of the column, or the column's name if it has none, and null for a column that is
-being added. The second is the applied sequence from which on rows from before the column was added
+being added. The second is the applied mark from which on rows from before the column was added
 hold its initial default."""
 
 ENDED = "binlog.ended"
@@ -52,11 +53,13 @@ class TargetState:
         columns: Name and Spark type of each column, in order.
         column_ids: The format's own id of each column, by name; the name where it has none.
         properties: The table's properties.
-        applied: How much of the log it contains.
+        applied: How much of the log it contains; nothing where that is unknown.
+        unknown: Why that cannot be determined; None if it was.
         files: How many data files it has.
         bytes: Their size.
         is_empty: Whether it certainly has no rows.
         snapshot: The format's number of this state; None for a table never written to.
+        fence: The number by which the format orders the merges of a source, if it does.
     """
 
     columns: dict[str, str]
@@ -67,6 +70,15 @@ class TargetState:
     bytes: int
     is_empty: bool
     snapshot: int | None
+    unknown: str | None = None
+    fence: int | None = None
+
+    @property
+    def lake_state(self) -> LakeState:
+        """Whether it is `loading`, `live` or `stale`."""
+        if self.unknown is not None:
+            return LakeState("loading", self.unknown)
+        return read_state(self.properties, self.applied)
 
     @property
     def ended(self) -> bool:
@@ -100,11 +112,11 @@ class TargetState:
     def unfilled(self) -> frozenset[int]:
         """Fields of columns that rows from before do not hold the initial default of yet."""
         pairs = self.claims.items()
-        return frozenset(field for field, (_, since) in pairs if since > self.applied.sequence)
+        return frozenset(field for field, (_, since) in pairs if since > self.applied)
 
-    def filled_since(self, field: int) -> int:
-        """Return from which applied sequence on rows from before a field hold its default."""
-        return self.claims.get(field, (None, 0))[1]
+    def filled_since(self, field: int) -> Mark:
+        """Return from which applied mark on rows from before a field hold its default."""
+        return self.claims.get(field, (None, NOTHING))[1]
 
     @property
     def claims_property(self) -> dict[str, str]:
@@ -112,19 +124,39 @@ class TargetState:
         return {FIELDS: self.properties[FIELDS]} if FIELDS in self.properties else {}
 
     @property
-    def claims(self) -> dict[int, tuple[str | None, int]]:
+    def claims(self) -> dict[int, tuple[str | None, Mark]]:
         """What the property `FIELDS` says."""
         found = json.loads(self.properties.get(FIELDS, "{}"))
-        return {int(field): (column, since) for field, (column, since) in found.items()}
+        pairs = found.items()
+        return {int(field): (column, Mark.parse(since)) for field, (column, since) in pairs}
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What one commit did to the rows of the target; None where the format does not say."""
+    """What one commit did to the target.
+
+    Attributes:
+        inserted, updated, deleted: Rows; None where the format does not say.
+        version: Delta's version, or the id of Iceberg's snapshot, that holds them.
+    """
 
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
+    version: int | None = None
+
+    @property
+    def rows(self) -> dict[str, int | None]:
+        """The rows by what was done to them."""
+        return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
+
+    def __add__(self, other: Commit) -> Commit:
+        """Return what two commits did, one after the other."""
+        pairs = ((count, other.rows[name]) for name, count in self.rows.items())
+        inserted, updated, deleted = (
+            one + more if one is not None and more is not None else None for one, more in pairs
+        )
+        return Commit(inserted, updated, deleted, other.version)
 
 
 @dataclass(frozen=True)
@@ -249,7 +281,9 @@ def new_fields_property(fields: Mapping[int, str]) -> dict[str, str]:
 
     Delta and Iceberg both count columns from 1; it is compared afterwards.
     """
-    return {FIELDS: json.dumps({str(each): [str(n), 0] for n, each in enumerate(fields, 1)})}
+    return {
+        FIELDS: json.dumps({str(each): [str(n), str(NOTHING)] for n, each in enumerate(fields, 1)})
+    }
 
 
 def fields_property(
@@ -262,14 +296,28 @@ def fields_property(
         fields: Their names by field id.
         of_another: Whether the fields are those of another table than the property has now.
     """
+    since = {field: NOTHING if of_another else state.filled_since(field) for field in fields}
     found = {
-        str(field): [state.column_ids[name], 0 if of_another else state.filled_since(field)]
-        for field, name in fields.items()
+        str(field): [state.column_ids[name], str(since[field])] for field, name in fields.items()
     }
     return {FIELDS: json.dumps(found)}
 
 
-def announce_fills(state: TargetState, fields: Collection[int], through: int) -> dict[str, str]:
+def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the property that says which fields a target has, once its columns have other ids.
+
+    Args:
+        properties: Those that the target has.
+        ids: The new id by the old one.
+    """
+    if FIELDS not in properties:
+        return {}
+    pairs = json.loads(properties[FIELDS]).items()
+    found = {field: [column and ids.get(column, column), since] for field, (column, since) in pairs}
+    return {FIELDS: json.dumps(found)}
+
+
+def announce_fills(state: TargetState, fields: Collection[int], through: Mark) -> dict[str, str]:
     """Return the property that says which fields a merge adds and gives their initial default.
 
     Of two merges that do so the one that commits first counts.
@@ -277,11 +325,12 @@ def announce_fills(state: TargetState, fields: Collection[int], through: int) ->
     Args:
         state: The target, before they are added.
         fields: The field ids.
-        through: The applied sequence after the merge.
+        through: The applied mark after the merge.
     """
-    known: dict[int, tuple[str | None, int]] = dict.fromkeys(fields, (None, through))
+    known: dict[int, tuple[str | None, Mark]] = dict.fromkeys(fields, (None, through))
     known |= {
         field: (column, min(since, through) if field in fields else since)
         for field, (column, since) in state.claims.items()
     }
-    return {FIELDS: json.dumps({str(field): pair for field, pair in known.items()})}
+    found = {str(field): [column, str(since)] for field, (column, since) in known.items()}
+    return {FIELDS: json.dumps(found)}

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date, literal
-from airflow_provider_binlog.spark.staged.types import widens
+from airflow_provider_binlog.spark.staged.types import common_type, widens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from airflow_provider_binlog.schema import Field
+
+
+COPY = "_binlog_copy"
+"""A lake table's column that a merge copies another one into, to give that another type. It is no
+column of the source, and what a killed merge left of it is dropped."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +93,19 @@ def evolve_by_id(
         MergeError: It cannot be changed so.
     """
     wanted = list(wanted)
-    held = {each: name for each, name in fields.items() if name in columns}
-    rest = {name.lower(): name for name in columns if name not in held.values()}
-    for each in wanted:
-        if each.field.id not in held and each.name.lower() in rest:
-            held[each.field.id] = rest.pop(each.name.lower())
+    held = match_columns((each.field for each in wanted), columns, fields)
+    copies = [name for name in columns if name == COPY and name not in held.values()]
+    rest = [name for name in columns if name not in (*held.values(), *copies)]
     if rest and not empty:
         raise MergeError(
             "the lake table has columns that the table does not have: drop them there, or rename "
             "them as at the source",
             **context,
-            column=",".join(rest.values()),
+            column=",".join(rest),
         )
     ids = {each.field.id for each in wanted}
     dropped = [name for each, name in held.items() if each not in ids]
-    dropped += rest.values()
+    dropped += [*rest, *copies]
     made = Evolution(columns={}, fields={each.field.id: each.name for each in wanted})
     for each in wanted:
         name = held.get(each.field.id)
@@ -120,6 +123,18 @@ def evolve_by_id(
         if not empty and (name is None or each.field.id in unfilled):
             _fill(made, each.field, context)
     return Evolution(**(vars(made) | {"dropped": tuple(dropped)}))
+
+
+def match_columns(
+    fields: Iterable[Field], columns: Collection[str], by_id: Mapping[int, str]
+) -> dict[int, str]:
+    """Return the lake table's columns by field id: by their own ids, or else by the name."""
+    held = {each: name for each, name in by_id.items() if name in columns}
+    rest = {name.lower(): name for name in columns if name not in held.values()}
+    for each in fields:
+        if each.id not in held and each.name.lower() in rest:
+            held[each.id] = rest.pop(each.name.lower())
+    return held
 
 
 def evolve_by_name(
@@ -177,11 +192,12 @@ def _can_become(found: str, type_: str) -> bool:
 
 
 def _widen(made: Evolution, name: str, found: str, type_: str, context: Mapping[str, str]) -> None:
-    if found == type_:
-        return
-    if not widens(found, type_):
+    """Give a column a type that holds both what it has and what it is to have."""
+    both = common_type(found, type_)
+    if both is None:
         raise other_type(name, found, type_, context)
-    made.widened[name] = type_
+    if both != found:
+        made.widened[name] = both
 
 
 def other_type(

@@ -9,12 +9,13 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import DropTable, RenameTable
-from airflow_provider_binlog.spark.mark import NOTHING
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.range_rows import Cut
+from airflow_provider_binlog.spark.plan.stops import Stop
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName
@@ -51,7 +52,8 @@ class Lifecycle:
         replaces: Whether the rows that the lake has are those of another table.
         ended: What left the name without a table; None if it stands for one.
         waits: Whether the table was renamed, the lake has nothing of it, and its older rows are not
-            staged: refused as soon as rows come.
+            staged: stale as soon as rows come.
+        stop: Why the lake table cannot follow; None if it can.
     """
 
     table: TableId | None
@@ -59,6 +61,7 @@ class Lifecycle:
     replaces: bool = False
     ended: Step | None = None
     waits: bool = False
+    stop: Stop | None = None
 
 
 def find_lifecycle(
@@ -73,8 +76,6 @@ def find_lifecycle(
         followed: What the lake table follows; None if it has no rows of a table.
         in_lake: Whether there is a lake table.
 
-    Raises:
-        MergeError: The name stands for another table now, and not all rows of that are staged.
     """
     holdings = log.holdings(name, since=first)
     if not holdings:
@@ -85,10 +86,8 @@ def find_lifecycle(
     if ended is not None and isinstance(ended.action, DropTable):
         # The rows from before the drop are merged.
         table = ended.action.table
-    if table is None:
-        return Lifecycle(None, first, ended=ended)
-    renamed = _find_rename(name, log, table, first)
-    if _continues(log, table, renamed, first=first, followed=followed):
+    renamed = None if table is None else _find_rename(name, log, table, first)
+    if table is None or _continues(log, table, renamed, first=first, followed=followed):
         return Lifecycle(table, first, ended=ended)
     created = log.created(table)
     if created is not None and _is_staged(log, table, created):
@@ -96,9 +95,22 @@ def find_lifecycle(
     if ended is not None:
         # It is dropped: nobody can load it any more.
         return Lifecycle(None, first, ended=ended)
-    if in_lake or renamed is None or _has_rows(log, table, renamed):
-        raise _unknown_rows(name, log, last, renamed)
-    return Lifecycle(None, first, waits=True)
+    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
+        return Lifecycle(None, first, waits=True)
+    kept = followed.table if followed is not None else None
+    return Lifecycle(kept, first, stop=_unknown_rows(name, log, last, renamed, kept))
+
+
+def find_changelog_lifecycle(name: TableName, log: TableLog, *, first: int) -> Lifecycle | None:
+    """Return what a name stands for whose lake table is a changelog: that is one of the name.
+
+    None if the manifests from `first` on do not mention it.
+    """
+    holdings = log.holdings(name, since=first)
+    if not holdings:
+        return None
+    last = holdings[-1]
+    return Lifecycle(last.table, first, ended=last.step if last.table is None else None)
 
 
 def _continues(
@@ -136,7 +148,7 @@ def _is_staged(log: TableLog, table: TableId, created: int) -> bool:
 
 def _find_rename(name: TableName, log: TableLog, table: TableId, first: int) -> Step | None:
     """Return the RENAME TABLE that gave a table its name; None if it has had no other one."""
-    for step in reversed(log.steps(table, since=first)):
+    for step in reversed(log.steps(table, since=Mark(first - 1))):
         if isinstance(step.action, RenameTable) and step.action.new == name:
             return step
     return None
@@ -151,24 +163,32 @@ def _has_rows(log: TableLog, table: TableId, renamed: Step) -> bool:
 
 
 def _unknown_rows(
-    name: TableName, log: TableLog, last: Holding, renamed: Step | None
-) -> MergeError:
-    context = {"table": ".".join(name)}
+    name: TableName, log: TableLog, last: Holding, renamed: Step | None, kept: TableId | None
+) -> Stop:
+    """Return the stop where a name got a table that has rows which are not staged.
+
+    Args:
+        name: Database and table.
+        log: The manifests.
+        last: Which table it got.
+        renamed: The rename; None if there was none.
+        kept: The table that the lake table follows; its rows from before count.
+    """
+    manifest = log.manifest(last.sequence)
+    lost = [each.step for each in log.holdings(name, since=log.first) if each.table != kept]
     if renamed is None or not isinstance(renamed.action, RenameTable):
-        manifest = next(each for each in log.manifests if each.sequence == last.sequence)
-        return MergeError(
-            "the name stands for another table than the lake has, and not all rows of that table "
-            "are staged: reload the table",
-            **context,
-            position=f"{manifest.start}..{manifest.stop}",
+        reason = (
+            "the name stands for another table than the lake table has the rows of, and not all "
+            "rows of that table are staged"
         )
+        return Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
     table = renamed.action.table
-    lost = log.find_uncaptured_name(table, since=log.first)
-    return MergeError(
-        f"the table was called {'.'.join(lost or renamed.action.old)} before it was renamed, and "
-        "not all rows from then are staged: reload the table; for the next time, capture the table "
-        "of the other name as well, from its CREATE TABLE on (tables=['shop.*'])",
-        **context,
-        position=renamed.position,
-        statement=renamed.statement.text[:200],
+    old = log.find_uncaptured_name(table, since=log.first) or renamed.action.old
+    reason = (
+        f"the table was called {'.'.join(old)} before it was renamed, and not all rows from then "
+        "are staged; for the next time, capture the table of the other name as well, from its "
+        "CREATE TABLE on (tables=['shop.*'])"
     )
+    stop = Stop.at_step(renamed, reason)
+    first = next((each for each in lost if each is not None and kept is not None), renamed)
+    return replace(stop, cut=Cut.at_step(min(first, renamed, key=lambda each: each.mark)))

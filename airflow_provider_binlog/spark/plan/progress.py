@@ -1,32 +1,39 @@
 """How far a lake has got, kept beside the manifests, so that a merge reads only what is new.
 
-Without it, one table that never changes would make every merge read every manifest, to find out
-that there is nothing for it. The file is a note, not the truth: the truth is each table's own
-applied sequence. It is written when every table of a run is done, and what it says stays true, so
-that no race does harm. A table that was dropped from the lake, or put back to an earlier state, is
-noticed by its applied sequence when it changes next, and is merged from there.
+Without it, every merge would read every manifest and every table. The file is a cache that may be
+deleted; the truth is each lake table's own applied mark. For every table that the manifests name it
+says what a merge last saw, whichever tables a merge was for, and whether all of its tables could be
+merged.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_binlog.errors import FormatError, ManifestError
 from airflow_provider_binlog.manifest import End, check_follows
 from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.spark.lake.lake_state import (
+    LIVE,
+    LakeState,
+    state_from_json,
+    state_to_json,
+)
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.staged.files import SourceFiles
+    from airflow_provider_binlog.spark.staged.files import ReadFiles, SourceFiles
 
 FORMAT = "airflow-provider-binlog/merged"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,32 @@ class TableProgress:
     """How far one table has got.
 
     Attributes:
-        applied: The applied sequence of its target; 0 if it has none.
-        settled: Manifests up to this one hold nothing more for it.
+        mark: The applied mark of its lake table when a merge last saw it; `NOTHING` if there was
+            none.
+        first: Number of the first manifest that may hold something more for it; None if none does
+            of those that were read.
+        pending: Whether one of them does, so that the next merge reads the lake table's state.
+        state: What that was.
     """
 
-    applied: int
-    settled: int
+    mark: Mark = NOTHING
+    first: int | None = None
+    pending: bool = False
+    state: LakeState = LIVE
+
+
+class Globs(NamedTuple):
+    """Which tables manifests were captured with, from manifest `since` on."""
+
+    since: int
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+    def capture(self, name: str) -> bool:
+        """Return whether a table is among them; `name` is `database.table`."""
+        return any(fnmatchcase(name, glob) for glob in self.include) and not any(
+            fnmatchcase(name, glob) for glob in self.exclude
+        )
 
 
 @dataclass(frozen=True)
@@ -47,32 +74,51 @@ class Progress:
     """How far all tables of one lake have got.
 
     Attributes:
-        end: Every manifest up to this end is applied; None at first.
+        since: Number of the first manifest that was ever read.
+        end: Where the last one that was read stops; None at first.
         servers: Whose logs these manifests are of, the last one's first: more than one where others
             were promoted.
-        tables: The tables that these manifests name.
+        globs: Which tables they were captured with, in order.
+        tables: The tables that they name.
     """
 
+    since: int = 1
     end: End | None = None
     servers: tuple[SourceIdentity, ...] = ()
+    globs: tuple[Globs, ...] = ()
     tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
 
     @property
     def through(self) -> int:
-        """Number of the last manifest that is applied; 0 at first."""
-        return 0 if self.end is None else self.end.sequence
+        """Number of the last manifest that was read."""
+        return self.since - 1 if self.end is None else self.end.sequence
 
-    def first_needed(self, name: TableName, applied: int) -> int:
-        """Return the number of the first manifest that may hold something for a table."""
+    def first_needed(self, name: TableName, applied: Mark) -> int:
+        """Return the number of the first manifest that may hold something for a lake table."""
         known = self.tables.get(name)
+        following = applied.sequence + 1
         if known is None:
-            return max(applied, self.through) + 1
-        if applied < known.applied:
-            return applied + 1
-        return max(applied, known.settled) + 1
+            older = applied > NOTHING and following < self.since
+            return following if older else max(following, self.through + 1)
+        if applied < known.mark:
+            # It was restored, or a delayed merge of less came in between.
+            return following
+        return max(following, known.first or self.through + 1)
+
+    def pending(self, chosen: Callable[[TableName], bool]) -> list[TableName]:
+        """Return the chosen tables whose state in the lake has to be read, whatever is new."""
+        return sorted(name for name, each in self.tables.items() if each.pending and chosen(name))
+
+    def is_merged(self, through: int, chosen: Callable[[TableName], bool]) -> bool:
+        """Return whether there is nothing to do up to a manifest, as far as is known here.
+
+        Tables that wait for a reload do not count.
+        """
+        live = (self.tables[name].state.is_merged for name in self.pending(chosen))
+        return through <= self.through and not any(live)
 
     def check_follows(self, manifest: Manifest) -> None:
-        """Refuse a manifest that does not follow what was merged.
+        """Refuse a manifest that does not follow what was read.
 
         Raises:
             ManifestError: See `manifest.check_follows`.
@@ -80,7 +126,47 @@ class Progress:
         if self.end is not None:
             check_follows(self.end, manifest)
 
-    def servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
+    def read(self, manifests: Sequence[Manifest]) -> Progress:
+        """Return the progress once further manifests were read, before any table is merged."""
+        if not manifests:
+            return self
+        return replace(
+            self,
+            end=manifests[-1].end,
+            servers=self._servers_through(manifests),
+            globs=self._globs_through(manifests),
+        )
+
+    def find_uncaptured(self, name: TableName, *, since: int) -> int | None:
+        """Return the first manifest from `since` on that a table was not captured in; else None."""
+        last = self.through
+        text = ".".join(name)
+        for globs in reversed(self.globs):
+            first = max(globs.since, since)
+            if first <= last and not globs.capture(text):
+                return first
+            last = globs.since - 1
+        return None
+
+    def combine(self, stored: Progress, *, merged: Collection[TableName]) -> Progress:
+        """Return what is safe to say after two merges that ran side by side.
+
+        Args:
+            stored: What the other one stored.
+            merged: The tables that this one was for.
+        """
+        newer, older = (self, stored) if self.through > stored.through else (stored, self)
+        tables = dict(newer.tables)
+        for name in newer.tables.keys() | older.tables.keys():
+            one, two = (each.tables.get(name, TableProgress()) for each in (newer, older))
+            if one != two and (name in merged or newer is self):
+                first = min(one.first or newer.through + 1, two.first or older.through + 1)
+                tables[name] = TableProgress(
+                    max(one.mark, two.mark), first, pending=True, state=one.state
+                )
+        return replace(newer, tables=tables)
+
+    def _servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
         """Return whose logs lead to the last of the manifests that follow, its own first.
 
         A lake table follows one of them: whichever it was that wrote the table last. Of the older
@@ -89,57 +175,104 @@ class Progress:
         newest_first = (manifest.identity for manifest in reversed(manifests))
         return tuple(dict.fromkeys([*newest_first, *self.servers]))
 
+    def _globs_through(self, manifests: Sequence[Manifest]) -> tuple[Globs, ...]:
+        known = list(self.globs)
+        for each in manifests:
+            globs = Globs(each.captured_since, each.include, each.exclude)
+            if not known:
+                known.append(globs)
+            elif (known[-1].include, known[-1].exclude) != (each.include, each.exclude):
+                known.append(globs._replace(since=each.sequence))
+        return tuple(known)
 
-def progress_path(**target: object) -> str:
+
+def progress_folder(**target: object) -> str:
     """Return where the progress towards one target lies; `target` says what makes it that one."""
     text = json.dumps(target, sort_keys=True, default=list)
-    return f"_merged/{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    return f"_merged/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def load_progress(files: SourceFiles, path: str) -> Progress:
-    """Return what `save_progress` saved; nothing done if it saved nothing.
+def load_progress(files: ReadFiles, folder: str) -> Progress | None:
+    """Return what `save_progress` saved; None if it saved nothing.
 
     Raises:
         ManifestError: The file is not one of ours.
     """
+    path = _path(folder)
     data = files.read(path)
     if data is None:
-        return Progress()
+        return None
     try:
         value = json.loads(data)
         if (value["format"], value["version"]) == (FORMAT, VERSION):
             return _from_json(value)
         cause: Exception | None = None
-    except (FormatError, LookupError, RecursionError, TypeError, ValueError) as error:
-        cause = error
+    except (AttributeError, FormatError, LookupError, RecursionError, TypeError, ValueError) as err:
+        cause = err
     raise ManifestError(
         "this is not how far a lake has got: delete it, and every manifest is read again",
         file=files.locate(path),
     ) from cause
 
 
-def save_progress(files: SourceFiles, path: str, progress: Progress) -> None:
-    """Store how far the lake has got."""
+def save_progress(
+    files: SourceFiles,
+    folder: str,
+    progress: Progress,
+    *,
+    loaded: Progress | None,
+    merged: Collection[TableName],
+) -> None:
+    """Store how far the lake has got.
+
+    Args:
+        files: Where.
+        folder: Of the lake.
+        progress: What to store.
+        loaded: What was stored when the merge began; what another one stored since is kept.
+        merged: The tables that the merge was for.
+    """
+    stored = load_progress(files, folder)
+    if stored is not None and stored != loaded:
+        progress = progress.combine(stored, merged=merged)
     value = {
         "format": FORMAT,
         "version": VERSION,
+        "since": progress.since,
         "through": progress.through,
         "sources": [server.to_json() for server in progress.servers],
         "stop": progress.end.stop.to_json() if progress.end else None,
+        "globs": progress.globs,
         "tables": [
-            [*name, table.applied, table.settled] for name, table in sorted(progress.tables.items())
+            [*name, str(each.mark), each.first, each.pending, state_to_json(each.state)]
+            for name, each in sorted(progress.tables.items())
         ],
     }
-    files.write(path, json.dumps(value, ensure_ascii=False).encode())
+    files.write(_path(folder), json.dumps(value, ensure_ascii=False).encode())
+
+
+def _path(folder: str) -> str:
+    return f"{folder}/progress.json"
 
 
 def _from_json(value: dict[str, Any]) -> Progress:
     servers = tuple(map(SourceIdentity.from_json, value["sources"]))
+    stop = value["stop"]
     return Progress(
-        end=End(int(value["through"]), servers[0], Position.from_json(value["stop"])),
+        since=int(value["since"]),
+        end=stop and End(int(value["through"]), servers[0], Position.from_json(stop)),
         servers=servers,
+        globs=tuple(
+            Globs(int(since), tuple(include), tuple(exclude))
+            for since, include, exclude in value["globs"]
+        ),
         tables={
-            (database, table): TableProgress(int(applied), int(settled))
-            for database, table, applied, settled in value["tables"]
+            (database, table): TableProgress(
+                Mark.parse(mark),
+                None if first is None else int(first),
+                bool(pending),
+                state_from_json(state),
+            )
+            for database, table, mark, first, pending, state in value["tables"]
         },
     )

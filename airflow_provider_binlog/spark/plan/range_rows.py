@@ -1,25 +1,58 @@
-"""What a range says of one table: the rows that count, and the columns it has afterwards."""
+"""What a range says of one table: the rows that count, and the columns that it has afterwards."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
+from airflow_provider_binlog.schema import (
+    CreateTable,
+    DropField,
+    DropTable,
+    RenameField,
+    RenameTable,
+    TruncateTable,
+)
 from airflow_provider_binlog.spark.plan.evolution import Wanted
 from airflow_provider_binlog.spark.staged.parts import StagedPart
-from airflow_provider_binlog.spark.staged.types import spark_type
+from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from airflow_provider_binlog.schema import Field, TableId, TableName
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import Field, Schema, TableId, TableName
+    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
-    from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
+    from airflow_provider_binlog.spark.plan.table_log import Point, Step, TableLog
 
 _DISCARDING = (CreateTable, TruncateTable)
 _REMOVING = (TruncateTable, DropTable, RenameTable)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a segment ends.
+
+    Attributes:
+        mark: What a lake table has that contains everything before it.
+        point: Rows from here on are after it.
+        position: Where it is in the source's log.
+    """
+
+    mark: Mark
+    point: Point
+    position: str
+
+    @classmethod
+    def at_step(cls, step: Step) -> Cut:
+        """Return the cut before an action."""
+        return cls(step.mark, step.point, step.position)
+
+    @classmethod
+    def at_manifest(cls, manifest: Manifest, mark: Mark) -> Cut:
+        """Return the cut before a manifest."""
+        return cls(mark, (manifest.sequence, 0), str(manifest.start))
 
 
 @dataclass(frozen=True)
@@ -31,12 +64,14 @@ class RangeRows:
         steps: The actions since the table was last empty, in order.
         discards: Whether no row from before the range counts.
         removals: The actions that removed all rows, or the name; of a changelog.
+        cut: Where the range ends; None for its whole.
     """
 
     staged: tuple[StagedPart, ...] = ()
     steps: tuple[Step, ...] = ()
     discards: bool = False
     removals: tuple[Step, ...] = ()
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True)
@@ -46,64 +81,62 @@ class NewestSchema:
     Attributes:
         wanted: The columns whose types are known.
         key: Names of the key's columns.
-        key_ids: Their field ids.
-        ids: The field ids of all columns of the table, also of those whose types are not known.
+        fields: All columns of the table, also those whose types are not known.
     """
 
     wanted: tuple[Wanted, ...]
     key: tuple[str, ...]
-    key_ids: tuple[int, ...]
-    ids: frozenset[int]
+    fields: tuple[Field, ...]
 
 
-def read_range(log: TableLog, lifecycle: Lifecycle) -> RangeRows:
-    """Return the rows of the lifecycle's table since it was last empty."""
+def read_range(log: TableLog, lifecycle: Lifecycle, since: Mark, cut: Cut | None) -> RangeRows:
+    """Return the rows of the lifecycle's table before a cut since it was last empty."""
     if lifecycle.table is None:
-        return RangeRows()
-    steps = log.steps(lifecycle.table, since=lifecycle.first)
+        return RangeRows(cut=cut)
+    steps = _before(log.steps(lifecycle.table, since=since), cut)
     discarding = [n for n, each in enumerate(steps) if isinstance(each.action, _DISCARDING)]
-    staged = _parts(log, [lifecycle.table], lifecycle.first)
+    start = log.point(since)
     if discarding:
-        since = steps[discarding[-1]].point
-        staged = [each for each in staged if each.first >= since]
+        start = steps[discarding[-1]].point
         steps = steps[discarding[-1] + 1 :]
+    staged = _parts(log, lifecycle.table, start, None if cut is None else cut.point)
     discards = bool(discarding) or lifecycle.replaces
-    return RangeRows(tuple(staged), tuple(steps), discards)
+    return RangeRows(tuple(staged), tuple(steps), discards, cut=cut)
 
 
-def read_changelog_range(
-    name: TableName, log: TableLog, lifecycle: Lifecycle, rows: RangeRows, *, first: int
-) -> RangeRows:
-    """Return the rows that were logged under a name: a changelog keeps what was removed.
-
-    Raises:
-        MergeError: The name was given to another table, or its table has another name.
-    """
-    tables: dict[TableId, None] = {}
-    for holding in log.holdings(name, since=first):
-        step = holding.step
-        if step is not None:
-            tables[step.action.table] = None
-            if isinstance(step.action, RenameTable) and lifecycle.table is not None:
-                raise MergeError(
-                    "a table without a primary key was renamed: leave it out with --tables, or "
-                    "name its key with --keys",
-                    table=".".join(name),
-                    position=step.position,
-                )
-        elif holding.table is not None:
-            tables[holding.table] = None
-    steps = [step for each in tables for step in log.steps(each, since=first)]
-    removals = [each for each in steps if isinstance(each.action, _REMOVING)]
-    removals.sort(key=lambda each: each.point)
-    staged = [] if lifecycle.table is None else _parts(log, tables, first)
-    return replace(rows, staged=tuple(staged), discards=False, removals=tuple(removals))
+def read_changelog_range(name: TableName, log: TableLog, since: Mark, cut: Cut | None) -> RangeRows:
+    """Return the rows that were logged under a name: a changelog keeps what was removed."""
+    start = log.point(since)
+    staged: list[StagedPart] = []
+    steps: list[Step] = []
+    for span in log.spans(name, since=since.sequence + 1):
+        begin = max(span.start, start)
+        end = None if cut is None else cut.point
+        stops = [each for each in (span.stop, end) if each is not None]
+        staged += _parts(log, span.table, begin, min(stops, default=None))
+        steps += (
+            each
+            for each in _before(log.steps(span.table, since=since), cut)
+            if each.point >= begin and (span.stop is None or each.point <= span.stop)
+        )
+    removals = tuple(
+        each
+        for each in steps
+        if isinstance(each.action, TruncateTable | DropTable)
+        or (isinstance(each.action, RenameTable) and each.action.old == name)
+    )
+    return RangeRows(tuple(staged), tuple(steps), removals=removals, cut=cut)
 
 
 def find_newest_schema(
-    log: TableLog, lifecycle: Lifecycle, rows: RangeRows, *, held: Container[int]
+    log: TableLog,
+    lifecycle: Lifecycle,
+    rows: RangeRows,
+    *,
+    held: Container[int],
+    held_key: tuple[int, ...],
 ) -> NewestSchema | None:
-    """Return the columns after the range; None if the manifests say nothing of them.
+    """Return the columns after the rows; None if the manifests say nothing of them.
 
     A column whose type no row has shown yet is left out, unless the lake table has it.
 
@@ -112,25 +145,49 @@ def find_newest_schema(
         lifecycle: What to read of them.
         rows: The rows that count.
         held: Fields that the lake table has columns of.
+        held_key: The fields of its key, which stays while the table has none.
     """
     if lifecycle.table is None:
         return None
     known = {field.id: field for each in rows.staged for field in each.schema.fields}
-    entries = log.entries(lifecycle.table, since=lifecycle.first)
-    currents = [each.schema(each.current) for _, each in entries if each.current is not None]
-    for schema in (*currents[-1:], *(each.schema for each in rows.staged[-1:])):
-        typed = (_with_type(each, known) for each in schema.fields)
+    current = _current_schema(log, lifecycle.table, lifecycle.first, rows.cut)
+    found = [] if current is None else [current]
+    shown = [(each.first, each.schema) for each in rows.staged[-1:]]
+    if rows.cut is not None and (found or shown):
+        # No manifest says which schema the table has here: actions lead on from the last known one.
+        point, schema = max([*found, *shown], key=lambda each: each[0])
+        found = [(point, _follow(point, schema, rows))]
+    for _, schema in (*found, *shown):
+        typed = tuple(_with_type(each, known) for each in schema.fields)
         wanted = tuple(
-            Wanted(each, spark_type(each.arrow_type) if each.arrow_type else None)
+            Wanted(each, _type_in_lake(each, rows.staged) if each.arrow_type else None)
             for each in typed
             if each.arrow_type or each.id in held
         )
         names = {each.field.id: each.name for each in wanted}
-        if set(schema.key) <= names.keys():
-            key = tuple(names[each] for each in schema.key)
-            ids = frozenset(field.id for each in (*currents[-1:], schema) for field in each.fields)
-            return NewestSchema(wanted, key, schema.key, ids)
+        ids = schema.key or (rows.staged[-1].schema.key if rows.staged else held_key)
+        if set(ids) <= names.keys():
+            key = tuple(names[each] for each in ids)
+            others = (field for _, each in found for field in each.fields)
+            fields = {field.id: field for field in (*others, *typed)}
+            return NewestSchema(wanted, key, tuple(fields.values()))
     return None
+
+
+def find_changelog_schema(rows: RangeRows) -> NewestSchema | None:
+    """Return every column of the rows, by its name: a changelog keeps what is dropped or renamed.
+
+    None without rows.
+    """
+    columns: dict[str, Wanted] = {}
+    for schema in dict.fromkeys(each.schema for each in reversed(rows.staged)):
+        for field in schema.fields:
+            now = spark_type(str(field.arrow_type))
+            known = columns.setdefault(field.name.lower(), Wanted(field, now))
+            both = common_type(str(known.type), now)
+            columns[field.name.lower()] = replace(known, type=both or known.type)
+    fields = tuple(each.field for each in columns.values())
+    return NewestSchema(tuple(columns.values()), (), fields) if columns else None
 
 
 def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
@@ -143,15 +200,45 @@ def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
     return f"{manifests[0].start}..{manifests[-1].stop}"
 
 
-def _parts(log: TableLog, tables: Iterable[TableId], first: int) -> list[StagedPart]:
+def _current_schema(
+    log: TableLog, table: TableId, first: int, cut: Cut | None
+) -> tuple[Point, Schema] | None:
+    """Return the last schema that a manifest before a cut says, and from where on it holds."""
+    found = None
+    for manifest, entry in log.entries(table, since=first):
+        if entry.current is not None and (cut is None or manifest.sequence < cut.point[0]):
+            found = (manifest.sequence + 1, 0), entry.schema(entry.current)
+    return found
+
+
+def _follow(point: Point, schema: Schema, rows: RangeRows) -> Schema:
+    """Return a schema without what was dropped after a point, and with new names."""
+    fields = {field.id: field for field in schema.fields}
+    for step in rows.steps:
+        action = step.action
+        if step.point <= point:
+            continue
+        if isinstance(action, DropField):
+            fields.pop(action.field, None)
+        elif isinstance(action, RenameField) and action.field in fields:
+            fields[action.field] = replace(fields[action.field], name=action.new)
+    return replace(schema, fields=tuple(fields.values()))
+
+
+def _before(steps: list[Step], cut: Cut | None) -> list[Step]:
+    return [each for each in steps if cut is None or each.mark < cut.mark]
+
+
+def _parts(log: TableLog, table: TableId, start: Point, stop: Point | None) -> list[StagedPart]:
+    """Return the parts of a table from a point on, and before another one."""
     found = (
         StagedPart(manifest, entry, part)
-        for table in tables
-        for manifest, entry in log.entries(table, since=first)
+        for manifest, entry in log.entries(table, since=start[0])
         for part in entry.parts
         if part.rows
     )
-    return sorted(found, key=lambda each: each.first)
+    between = (each for each in found if each.first >= start and (not stop or each.first < stop))
+    return sorted(between, key=lambda each: each.first)
 
 
 def _with_type(field: Field, known: dict[int, Field]) -> Field:
@@ -160,3 +247,13 @@ def _with_type(field: Field, known: dict[int, Field]) -> Field:
         return field
     typed = known[field.id]
     return replace(field, mysql_type=typed.mysql_type, arrow_type=typed.arrow_type)
+
+
+def _type_in_lake(field: Field, staged: Iterable[StagedPart]) -> str:
+    """Return a type that holds the values of all rows, if there is one, else that of the field."""
+    found = spark_type(str(field.arrow_type))
+    for schema in dict.fromkeys(each.schema for each in staged):
+        for each in schema.fields:
+            if each.id == field.id:
+                found = common_type(found, spark_type(str(each.arrow_type))) or found
+    return found

@@ -10,6 +10,7 @@ from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.table_log import Step
     from airflow_provider_binlog.spark.staged.parts import StagedRows
@@ -22,6 +23,8 @@ class Segment:
     Attributes:
         table: `database.table`, for messages.
         position: Where in the log its columns were last changed, for messages.
+        mark: What is committed with it: how much of the log the lake table contains then.
+        ends: Whether the table's name stands for no table afterwards.
         columns: Name and Spark type of each column of the source's table in the lake.
         key: Names of the columns that identify a row; empty for a changelog.
         reads: What is to be read, schema by schema.
@@ -34,6 +37,8 @@ class Segment:
 
     table: str
     position: str
+    mark: Mark
+    ends: bool
     columns: dict[str, str]
     key: tuple[str, ...]
     reads: tuple[StagedRows, ...]
@@ -52,6 +57,11 @@ class Segment:
     def rows(self) -> int:
         """Change rows in the parts."""
         return sum(part.rows for part in self.parts)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the parts."""
+        return sum(part.bytes for part in self.parts)
 
     @property
     def changes(self) -> dict[str, int]:

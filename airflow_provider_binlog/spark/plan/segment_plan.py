@@ -1,4 +1,4 @@
-"""How the changes of one table are folded: its key, its reads, and what the lake table becomes."""
+"""The next segment of a table's range: what one collapse folds, and where it has to end."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
-from airflow_provider_binlog.schema import RewriteRows, SetKey
-from airflow_provider_binlog.spark.mark import NOTHING
+from airflow_provider_binlog.schema import SetKey
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.evolution import (
     Evolution,
     evolve_by_id,
     evolve_by_name,
     initial_value,
+    match_columns,
     other_type,
 )
 from airflow_provider_binlog.spark.plan.range_rows import (
+    Cut,
     NewestSchema,
     RangeRows,
+    find_changelog_schema,
     find_newest_schema,
     find_position,
     read_changelog_range,
     read_range,
 )
 from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.plan.stops import Followable, Stop
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     StagedPart,
@@ -33,14 +37,13 @@ from airflow_provider_binlog.spark.staged.parts import (
     read_columns,
     read_rows,
 )
-from airflow_provider_binlog.spark.staged.types import widens
+from airflow_provider_binlog.spark.staged.types import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_binlog.schema import Schema, TableName
     from airflow_provider_binlog.spark.lake.table_format import TargetState
-    from airflow_provider_binlog.spark.plan.evolution import Wanted
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import TableLog
 
@@ -64,42 +67,66 @@ class Tables:
     chosen_key: tuple[str, ...] | None
 
     @property
+    def applied(self) -> Mark:
+        """How much of the log the lake table contains."""
+        return NOTHING if self.state is None else self.state.applied
+
+    @property
     def is_new(self) -> bool:
         """Whether nothing was committed to the lake table yet."""
-        return self.state is None or self.state.applied == NOTHING
+        return self.applied == NOTHING
+
+    def since(self, lifecycle: Lifecycle) -> Mark:
+        """Return the mark from which on the rows of a table are read."""
+        before = Mark(lifecycle.first - 1)
+        within = self.applied.sequence == before.sequence and not lifecycle.replaces
+        return self.applied if within else before
 
 
-def plan_segments(tables: Tables, lifecycle: Lifecycle) -> tuple[Segment, ...]:
-    """Return what to commit: for now one segment, and what no single collapse folds is refused.
+@dataclass(frozen=True)
+class NextSegment:
+    """What is to be committed next.
+
+    Attributes:
+        segment: The segment; None if nothing is to be committed.
+        staged: All parts that this segment and those after it read.
+        stop: What the lake table cannot follow after them; None if it follows the whole range.
+        more: Whether another segment follows.
+    """
+
+    segment: Segment | None = None
+    staged: tuple[StagedPart, ...] = ()
+    stop: Stop | None = None
+    more: bool = False
+
+
+def plan_next(tables: Tables, lifecycle: Lifecycle, *, keyed: bool) -> NextSegment:
+    """Return what to commit next: what is before the first action that no collapse folds.
 
     Raises:
-        MergeError: The range holds what cannot be followed.
+        MergeError: The lake table does not fit, or a column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
-    state, name, log = tables.state, tables.name, tables.log
-    rows = read_range(log, lifecycle)
-    by_name = tables.is_new or lifecycle.replaces
-    held = {} if by_name or state is None else state.fields
-    newest = find_newest_schema(log, lifecycle, rows, held=held)
-    if newest is None:
-        key = None if state is None else state.key
-    else:
-        key = newest.key if tables.chosen_key is None else tables.chosen_key
-    if key == ():
-        rows = read_changelog_range(name, log, lifecycle, rows, first=tables.first)
-    if key is None or (state is None and not rows.staged):
-        return ()
-    position = find_position(log, lifecycle, rows)
-    fold = _Fold(
-        tables, rows, newest, key, by_name, {"table": ".".join(name), "position": position}
-    )
-    fold.refuse_rewrites()
+    stop, more = lifecycle.stop, False
+    fold = _Fold.of(tables, lifecycle, keyed=keyed, cut=None if stop is None else stop.cut)
+    staged = fold.rows.staged
+    while True:
+        found, cut = fold.find_stop(), fold.find_new_key()
+        if found is None and cut is not None and lifecycle.replaces:
+            # Which rows a mark within the table is for would not be known.
+            reason = "its primary key changed between rows of the range in which it got its name"
+            found = Stop(cut, reason)
+        if found is not None:
+            stop, more, fold = found, False, fold.before(found.cut)
+            staged = fold.rows.staged
+        elif cut is not None:
+            more, fold = True, fold.before(cut)
+        else:
+            break
+    if fold.rows.cut is not None and fold.rows.cut.mark <= tables.applied:
+        return NextSegment(stop=stop)
     fold.check_chosen_key()
-    segment = fold.segment()
-    ends = lifecycle.ended is not None and not (state is not None and state.ended)
-    rekeys = state is not None and state.key != key
-    changes = segment.evolution.changes_columns or rekeys
-    return (segment,) if rows.staged or rows.discards or rows.removals or ends or changes else ()
+    return NextSegment(fold.segment(), staged, stop, more)
 
 
 @dataclass(frozen=True)
@@ -108,43 +135,81 @@ class _Fold:
 
     Attributes:
         tables: The table and its lake table.
+        lifecycle: Which table it is.
         rows: Its rows.
         newest: Its columns; None if the range says nothing of them.
-        key: Names of its key's columns.
-        by_name: Whether the lake table's columns are those of another table, or of none.
-        context: For messages.
+        key: Names of its key's columns; None if it is not known.
+        keyed: Whether it is no changelog.
     """
 
     tables: Tables
+    lifecycle: Lifecycle
     rows: RangeRows
     newest: NewestSchema | None
-    key: tuple[str, ...]
-    by_name: bool
-    context: dict[str, str]
+    key: tuple[str, ...] | None
+    keyed: bool
 
-    def refuse_rewrites(self) -> None:
-        """Refuse changes of rows without row events, unless there was no row that they concern."""
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        lifecycle: Lifecycle,
+        *,
+        keyed: bool,
+        cut: Cut | None,
+    ) -> _Fold:
+        """Return the fold of what is before a cut; of the whole range without one."""
+        state, log = tables.state, tables.log
+        since = tables.since(lifecycle)
+        if not keyed:
+            rows = read_changelog_range(tables.name, log, since, cut)
+            return cls(tables, lifecycle, rows, find_changelog_schema(rows), (), keyed)
+        rows = read_range(log, lifecycle, since, cut)
+        held = {} if tables.is_new or lifecycle.replaces or state is None else state.fields
+        key = None if state is None else state.key
+        ids = {name: each for each, name in held.items()}
+        held_key = tuple(ids[name] for name in key or () if name in ids)
+        newest = find_newest_schema(log, lifecycle, rows, held=held, held_key=held_key)
+        wanted = None if newest is None else tables.chosen_key or newest.key
+        key = wanted or key
+        return cls(tables, lifecycle, rows, newest, key, keyed)
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the lake table's columns are those of another table, or of none."""
+        return self.tables.is_new or self.lifecycle.replaces
+
+    @property
+    def context(self) -> dict[str, str]:
+        """What messages say of it."""
+        position = find_position(self.tables.log, self.lifecycle, self.rows)
+        return {"table": ".".join(self.tables.name), "position": position}
+
+    def before(self, cut: Cut) -> _Fold:
+        """Return the fold of what is before a cut."""
+        return _Fold.of(self.tables, self.lifecycle, keyed=self.keyed, cut=cut)
+
+    def find_stop(self) -> Stop | None:
+        """Return the first action that the lake table cannot follow; None if it can."""
         state, newest = self.tables.state, self.newest
-        in_lake = state is not None and not state.is_empty and not self.rows.discards
+        columns = dict[int, str]()
+        if state is not None and newest is not None:
+            ids = {} if self.by_name else state.fields
+            columns = match_columns(newest.fields, state.columns, ids)
+        chosen = self.tables.chosen_key is not None
+        log, rows = self.tables.log, self.rows
+        return Followable(log, rows, newest, state, columns, self.keyed, chosen).find_stop()
+
+    def find_new_key(self) -> Cut | None:
+        """Return where rows get another key: those before are folded by the old one."""
+        if self.tables.chosen_key is not None:
+            return None
         for step in self.rows.steps:
-            action = step.action
-            if not isinstance(action, RewriteRows):
-                continue
-            had_rows = in_lake or any(each.first < step.point for each in self.rows.staged)
-            if action.field is None:
-                # Rows may have come as well, unless the log has all of them.
-                concerned = had_rows or self.tables.log.created(action.table) is None
-            else:
-                # A changelog keeps the values that were logged.
-                kept = newest is None or action.field in newest.ids
-                concerned = had_rows and kept and bool(self.key)
-            if concerned:
-                raise MergeError(
-                    f"the table's rows changed without row events, because the statement "
-                    f"{action.reason}: leave the table out with --tables and reload it",
-                    **self.context | {"position": step.position},
-                    statement=step.statement.text[:200],
-                )
+            earlier = [each for each in self.rows.staged if each.first < step.point]
+            keys = {frozenset(each.schema.key) for each in earlier}
+            if isinstance(step.action, SetKey) and keys - {frozenset(step.action.key)}:
+                return Cut.at_step(step)
+        return None
 
     def check_chosen_key(self) -> None:
         """A key of the user's needs the before-image of every update that changes it."""
@@ -169,21 +234,27 @@ class _Fold:
                     sequence=manifest.sequence,
                 )
 
-    def segment(self) -> Segment:
-        """Return the segment.
+    def segment(self) -> Segment | None:
+        """Return the segment; None if there is nothing to commit.
 
         Raises:
             MergeError: The lake table cannot become what the rows need.
         """
-        evolution, state = self._evolution(), self.tables.state
-        if self.newest is not None and state is None:
-            columns = {each.name: str(each.type) for each in self.newest.wanted}
-        else:
-            held = state.columns if state is not None else {}
-            columns = {name: held[old] for name, old in evolution.columns.items()}
-            columns |= evolution.widened | evolution.added
-        groups = group_parts(self.rows.staged)
-        reads = tuple(self._read(schema, each, columns) for (_, schema), each in groups.items())
+        state, rows, key, cut = self.tables.state, self.rows, self.key, self.rows.cut
+        if key is None or (state is None and not rows.staged):
+            return None
+        evolution = self._evolution(key)
+        ended = self.lifecycle.ended is not None and cut is None
+        ends = ended and not (state is not None and state.ended)
+        rekeys = state is not None and state.key != key
+        changes = evolution.changes_columns or rekeys
+        if not (rows.staged or rows.discards or rows.removals or ends or changes):
+            return None
+        columns = self._columns(evolution)
+        groups = group_parts(rows.staged)
+        reads = tuple(
+            self._read(schema, each, columns, key) for (_, schema), each in groups.items()
+        )
         nullable = {
             name
             for (_, schema), each in zip(groups, reads, strict=True)
@@ -191,66 +262,81 @@ class _Fold:
             if any(field.name == staged and field.nullable for field in schema.fields)
         }
         return Segment(
-            table=self.context["table"],
-            position=self.context["position"],
+            **self.context,
+            mark=Mark(self.tables.log.last) if cut is None else cut.mark,
+            ends=ended,
             columns=columns,
-            key=self.key,
+            key=key,
             reads=reads,
             evolution=evolution,
             fields=evolution.fields,
-            null_safe=bool(nullable.intersection(self.key)),
-            starts_empty=self.rows.discards and state is not None,
-            removals=self.rows.removals,
+            null_safe=bool(nullable.intersection(key)),
+            starts_empty=rows.discards and state is not None,
+            removals=rows.removals,
         )
 
-    def _evolution(self) -> Evolution:
+    def _columns(self, evolution: Evolution) -> dict[str, str]:
+        """Return name and type of the lake table's columns afterwards."""
+        state = self.tables.state
+        if self.newest is not None and state is None:
+            return {each.name: str(each.type) for each in self.newest.wanted}
+        held = state.columns if state is not None else {}
+        columns = {name: held[old] for name, old in evolution.columns.items()}
+        return columns | evolution.widened | evolution.added
+
+    def _evolution(self, key: tuple[str, ...]) -> Evolution:
         """Return how the lake table has to change."""
         state, newest = self.tables.state, self.newest
         if state is None:
             wanted = newest.wanted if newest is not None else ()
             return Evolution(fields={each.field.id: each.name for each in wanted})
         if newest is None:
-            names = [name for name in state.columns if self.key or name not in CHANGELOG_COLUMNS]
+            names = [name for name in state.columns if key or name not in CHANGELOG_COLUMNS]
             fields = {} if self.by_name else state.fields
             return Evolution(columns={name: name for name in names}, fields=fields)
-        if bool(state.key) != bool(self.key):
-            raise _other_key(state.key, self.key, self.context)
-        if not state.key:
+        if not key:
             columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
             return evolve_by_name(newest.wanted, columns=columns, context=self.context)
         evolution = evolve_by_id(
             newest.wanted,
             columns=state.columns,
-            fields=_fields_by_name(newest.wanted, state) if self.by_name else state.fields,
+            fields={} if self.by_name else state.fields,
             unfilled=() if self.by_name else state.unfilled,
             empty=self.rows.discards or state.is_empty,
             context=self.context,
         )
-        self._check_lake_key(state, evolution)
+        self._check_lake_key(state, evolution, key)
         return evolution
 
-    def _check_lake_key(self, state: TargetState, evolution: Evolution) -> None:
+    def _check_lake_key(
+        self, state: TargetState, evolution: Evolution, key: tuple[str, ...]
+    ) -> None:
         """Refuse a lake table whose rows are known by another key than that of the source.
 
-        The same rows may get another primary key, if the range has them under one key alone.
+        The rows of the same table may get another primary key.
         """
         if self.rows.discards or state.is_empty:
             return
         now = {name: each for each, name in evolution.columns.items()}
         rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)
-        follows = rekeyed and self.tables.chosen_key is None
-        if not follows and tuple(now.get(name, name) for name in state.key) != self.key:
+        same = state.table is not None and state.table == self.lifecycle.table
+        follows = (rekeyed or same) and self.tables.chosen_key is None
+        if not follows and tuple(now.get(name, name) for name in state.key) != key:
             raise MergeError(
                 "the lake table's rows have another key: reload the table, or set the property "
                 "if you know that it is the key",
                 **self.context,
                 property="binlog.key",
                 found=",".join(state.key),
-                wanted=",".join(self.key),
+                wanted=",".join(key),
             )
 
     def _read(
-        self, schema: Schema, staged: Sequence[StagedPart], columns: dict[str, str]
+        self,
+        schema: Schema,
+        staged: Sequence[StagedPart],
+        columns: dict[str, str],
+        key: tuple[str, ...],
     ) -> StagedRows:
         """Return how rows in one schema are read as rows of the newest.
 
@@ -259,12 +345,10 @@ class _Fold:
         """
         table, newest = self.context["table"], self.newest
         types = read_columns(table, schema)
-        if not self.key or newest is None:
+        if not key or newest is None:
             by_name = {name.lower(): name for name in columns}
             names = {by_name[name.lower()]: name for name in types}
             return read_rows(table, schema, staged, names=names, key=(), initial={})
-        if self.tables.chosen_key is None and schema.key != newest.key_ids:
-            raise _other_key(schema.key_names, newest.key, self.context)
         by_id = {each.id: each for each in schema.fields}
         names, initial = dict[str, str](), dict[str, str]()
         for each in newest.wanted:
@@ -275,22 +359,6 @@ class _Fold:
                     initial[each.name] = value
                 continue
             names[each.name] = field.name
-            before, now = types[field.name], columns[each.name]
-            if before != now and not widens(before, now):
+            if common_type(types[field.name], columns[each.name]) != columns[each.name]:
                 raise other_type(each.name, field.mysql_type, each.field.mysql_type, self.context)
-        return read_rows(table, schema, staged, names=names, key=self.key, initial=initial)
-
-
-def _fields_by_name(wanted: Sequence[Wanted], state: TargetState) -> dict[int, str]:
-    """Return field ids for the columns of a lake table that does not follow the table yet."""
-    lake = {name.lower(): name for name in state.columns}
-    return {each.field.id: lake[each.name.lower()] for each in wanted if each.name.lower() in lake}
-
-
-def _other_key(before: Sequence[str], now: Sequence[str], context: dict[str, str]) -> MergeError:
-    return MergeError(
-        "the primary key changed: reload the table",
-        **context,
-        before=",".join(before),
-        now=",".join(now),
-    )
+        return read_rows(table, schema, staged, names=names, key=key, initial=initial)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
+from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
+from airflow_provider_binlog.spark.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +23,17 @@ applies before the first row whose point is not less than its own."""
 
 @dataclass(frozen=True)
 class Step:
-    """One action of the log."""
+    """One action of the log.
+
+    Attributes:
+        point: Where it is among the rows.
+        mark: That of a lake table which contains all rows before it.
+        action: What it does.
+        statement: Where it stands.
+    """
 
     point: Point
+    mark: Mark
     action: Action
     statement: Statement
 
@@ -46,6 +55,15 @@ class Holding:
     table: TableId | None
     sequence: int
     step: Step | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A name stands for a table from one point to another; None for the end of the range."""
+
+    table: TableId
+    start: Point
+    stop: Point | None = None
 
 
 class TableLog:
@@ -73,6 +91,17 @@ class TableLog:
         """Number of the last manifest."""
         return self.manifests[-1].sequence
 
+    def manifest(self, sequence: int) -> Manifest:
+        """Return the manifest of this number."""
+        return self.manifests[sequence - self.first]
+
+    def point(self, mark: Mark) -> Point:
+        """Return where the rows and actions start that a lake table with this mark lacks."""
+        sequence = mark.sequence + 1
+        if not mark.statements:
+            return sequence, 0
+        return sequence, self.manifest(sequence).statements[mark.statements - 1].row
+
     def names(self) -> list[TableName]:
         """Return every name that stands for a table, or stood for one."""
         return sorted(self._holdings)
@@ -85,14 +114,44 @@ class TableLog:
         """Return what the manifests from `since` on say of a table."""
         return [each for each in self._entries.get(table, ()) if each[0].sequence >= since]
 
-    def steps(self, table: TableId, *, since: int) -> list[Step]:
-        """Return the actions on a table in the manifests from `since` on."""
-        return [each for each in self._steps.get(table, ()) if each.point[0] >= since]
+    def spans(self, name: TableName, *, since: int) -> list[Span]:
+        """Return for which tables a name stands, as far as the manifests from `since` on say."""
+        spans: list[Span] = []
+        table, start = None, (since, 0)
+        for holding in self.holdings(name, since=since):
+            step = holding.step
+            point = (holding.sequence, 0) if step is None else step.point
+            if table is None and step is not None and holding.table is None:
+                # It stood for this one before.
+                table = step.action.table
+            if holding.table == table:
+                continue
+            if table is not None:
+                spans.append(Span(table, start, point))
+            table, start = holding.table, point
+        return [*spans, Span(table, start)] if table is not None else spans
+
+    def steps(self, table: TableId, *, since: Mark) -> list[Step]:
+        """Return the actions on a table that a lake table with a mark lacks."""
+        return [each for each in self._steps.get(table, ()) if each.mark >= since]
 
     def created(self, table: TableId) -> int | None:
         """Return from which manifest on the log holds every row of a table; None if from none."""
         entries = self._entries.get(table, ())
         return entries[-1][1].created if entries else None
+
+    def find_restart(self, name: TableName) -> int | None:
+        """Return the last manifest from which on the log has every row of a name's table.
+
+        It was created or truncated there. None if the manifests show no such action.
+        """
+        holdings = self._holdings.get(name, ())
+        table = holdings[-1].table if holdings else None
+        steps = self._steps.get(table, ()) if table is not None else ()
+        for step in reversed(steps):
+            if isinstance(step.action, CreateTable | TruncateTable):
+                return step.point[0]
+        return None
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
         """Return a name of a table under which its changes were not captured; None if none was."""
@@ -125,9 +184,10 @@ class TableLog:
     def _read(self, manifest: Manifest) -> None:
         sequence = manifest.sequence
         named = set()
-        for statement in manifest.statements:
+        for number, statement in enumerate(manifest.statements, 1):
             for action in statement.actions:
-                step = Step((sequence, statement.row), action, statement)
+                mark = Mark(sequence - 1, number)
+                step = Step((sequence, statement.row), mark, action, statement)
                 self._steps[action.table].append(step)
                 for name, table in _names_of(action):
                     self._holdings[name].append(Holding(table, sequence, step))

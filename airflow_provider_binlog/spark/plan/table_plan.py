@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.plan.lifecycle import find_lifecycle, followed_by
-from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_segments
+from airflow_provider_binlog.spark.plan.lifecycle import (
+    find_changelog_lifecycle,
+    find_lifecycle,
+    followed_by,
+)
+from airflow_provider_binlog.spark.plan.range_rows import read_range
+from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_next
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +20,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_log import TableLog
+    from airflow_provider_binlog.spark.staged.parts import StagedPart
 
 
 @dataclass(frozen=True)
@@ -25,31 +33,35 @@ class TablePlan:
 
     Attributes:
         name: Database and table.
-        through: Number of the last manifest the plan covers: the applied sequence after the merge.
         table: The table that the lake table follows afterwards; None where it keeps what it has.
-        segments: What to commit, in order.
+        segment: What to commit next; None if there is nothing.
+        staged: The parts that this segment and those after it read.
+        more: Whether the table has to be planned again, once the segment is committed.
+        stop: What the lake table cannot follow after all segments; None if it follows.
         ended: Whether the name stands for no table after the range; the lake keeps the rows.
         waits: Whether the manifests have to be read again when rows come.
     """
 
     name: TableName
-    through: int
     table: TableId | None
-    segments: tuple[Segment, ...] = ()
+    segment: Segment | None = None
+    staged: tuple[StagedPart, ...] = ()
+    more: bool = False
+    stop: Stop | None = None
     ended: bool = False
     waits: bool = False
 
     @property
     def parts(self) -> list[Part]:
         """What is to be read."""
-        return [part for segment in self.segments for part in segment.parts]
+        return [each.part for each in self.staged]
 
     @property
     def changes(self) -> dict[str, int]:
         """Change rows in the parts, by type."""
         total: dict[str, int] = {}
-        for segment in self.segments:
-            for change, count in segment.changes.items():
+        for part in self.parts:
+            for change, count in part.changes.items():
                 total[change] = total.get(change, 0) + count
         return total
 
@@ -72,25 +84,50 @@ def plan_table(
         keys: Key columns by table, where the user chose them.
 
     Raises:
-        MergeError: The range holds a change of the table that the merge cannot follow.
+        MergeError: The lake table does not fit, or a column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
+    tables = Tables(name, log, first, state, keys.get(name))
     lifecycle = find_lifecycle(
         name, log, first=first, followed=followed_by(state), in_lake=state is not None
     )
+    keyed = lifecycle is None or _is_keyed(tables, lifecycle)
+    if not keyed:
+        lifecycle = find_changelog_lifecycle(name, log, first=first)
     if lifecycle is None:
         return None
     ended = lifecycle.ended is not None
-    plan = TablePlan(name, log.last, lifecycle.table, ended=ended, waits=lifecycle.waits)
-    if lifecycle.table is None and (lifecycle.waits or state is None):
+    plan = TablePlan(name, lifecycle.table, stop=lifecycle.stop, ended=ended, waits=lifecycle.waits)
+    if lifecycle.table is None and (lifecycle.waits or state is None) and keyed:
         return plan
-    tables = Tables(name, log, first, state, keys.get(name))
     try:
-        segments = plan_segments(tables, lifecycle)
+        found = plan_next(tables, lifecycle, keyed=keyed)
+        follows = found.stop is None or not ended
     except MergeError:
         if not ended or state is None:
             raise
+        follows = False
+    if not follows:
         # The table does not exist any more: the lake keeps what it has.
         plan = replace(plan, table=None)
-        segments = plan_segments(tables, replace(lifecycle, table=None, replaces=False))
-    return replace(plan, segments=segments)
+        found = plan_next(tables, replace(lifecycle, table=None, replaces=False), keyed=keyed)
+    return replace(
+        plan, segment=found.segment, staged=found.staged, more=found.more, stop=found.stop
+    )
+
+
+def _is_keyed(tables: Tables, lifecycle: Lifecycle) -> bool:
+    """Whether rows are merged by a key: as the lake table says, or else as the log does."""
+    if tables.state is not None:
+        return bool(tables.state.key)
+    if tables.chosen_key is not None:
+        return True
+    log = tables.log
+    rows = read_range(log, lifecycle, tables.since(lifecycle), None)
+    if rows.staged:
+        return bool(rows.staged[0].schema.key)
+    for span in reversed(log.spans(tables.name, since=tables.first)):
+        for _, entry in reversed(log.entries(span.table, since=tables.first)):
+            if entry.current is not None:
+                return bool(entry.schema(entry.current).key)
+    return True

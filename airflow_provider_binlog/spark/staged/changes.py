@@ -111,8 +111,9 @@ def _read_rows(
             return F.col(quote_identifier(STAGED_AS.get(name, name))).cast(type_)
         if name not in rows.names:
             return F.expr(rows.initial.get(name, "NULL")).cast(type_)
-        staged = rows.names[name]
-        return _value(rows, staged, image, in_key=name in segment.key).cast(type_)
+        staged, in_key = rows.names[name], name in segment.key
+        value = _value(rows, staged, image, in_key=in_key).cast(type_)
+        return _required(value) if in_key and not segment.null_safe else value
 
     columns = [
         column(name, type_).alias(source_column(index))
@@ -170,6 +171,12 @@ def _value(rows: StagedRows, name: str, image: Column, *, in_key: bool) -> Colum
     if not in_key:
         return holds
     return holds.otherwise(F.raise_error(F.lit("a staged row image lacks its key")))
+
+
+def _required(value: Column) -> Column:
+    """Return a value of a key that may not be NULL at the source; a row without it fails."""
+    lost = F.raise_error(F.lit("a staged row has NULL in a key column that is NOT NULL"))
+    return F.coalesce(value, lost)
 
 
 def _has_value(rows: StagedRows, name: str, image: Column) -> Column:

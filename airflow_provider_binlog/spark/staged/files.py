@@ -7,42 +7,48 @@ What a session can read as Parquet it can read here too, with the same settings 
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from airflow_provider_binlog.errors import ManifestError, StagingError, StoreUnavailableError
-from airflow_provider_binlog.manifest import Manifest, Part
+from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
 from airflow_provider_binlog.names import encode_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-_MANIFEST_NAME = re.compile(r"(\d{16})\.json", re.ASCII)
+    from airflow_provider_binlog.manifest import Part
+
 _THREADS = 8
 
 
-class SourceFiles(Protocol):
-    """The files staged for one source; paths are relative to the source's folder."""
+class ReadFiles(Protocol):
+    """The files staged for one source, to be read; paths are relative to the source's folder."""
 
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
 
-    def size(self, path: str) -> int | None:
-        """Return a file's size in bytes; None if it does not exist."""
-
     def list(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; none if it does not exist."""
+
+    def locate(self, path: str) -> str:
+        """Return the name of a file in messages, and for Spark."""
+
+
+class SourceFiles(ReadFiles, Protocol):
+    """The files staged for one source, as a merge uses them."""
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size in bytes; None if it does not exist."""
 
     def write(self, path: str, data: bytes) -> None:
         """Store a file, in place of the one that is there."""
 
-    def locate(self, path: str) -> str:
-        """Return the URI under which Spark reads a file."""
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
 
 
 class HadoopFiles:
@@ -68,13 +74,17 @@ class HadoopFiles:
         """Store a file; see `SourceFiles`."""
         self._files.write(self.locate(path), data)
 
+    def delete(self, path: str) -> None:
+        """Delete a file; see `SourceFiles`."""
+        self._files.delete(self.locate(path))
+
     def locate(self, path: str) -> str:
         """Return the URI; see `SourceFiles`."""
         return f"{self._folder}/{path}"
 
 
 class HadoopFileSystem:
-    """Four calls of Hadoop's `FileSystem`, on whole URIs."""
+    """Five calls of Hadoop's `FileSystem`, on whole URIs."""
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
@@ -124,6 +134,14 @@ class HadoopFileSystem:
         except Py4JJavaError as error:
             raise _translated(error, uri) from error
 
+    def delete(self, uri: str) -> None:
+        """Delete a file, if it exists."""
+        try:
+            path = self._path(uri)
+            path.getFileSystem(self._conf).delete(path, False)  # noqa: FBT003  Hadoop has no names.
+        except Py4JJavaError as error:
+            _refuse_all_but_missing(error, uri)
+
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
 
@@ -132,31 +150,21 @@ class HadoopFileSystem:
         return path.getFileSystem(self._conf).open(path)
 
 
-def read_manifests(files: SourceFiles, sequences: Iterable[int]) -> list[Manifest]:
-    """Return the manifests of these numbers, in their order.
-
-    Raises:
-        ManifestError: One is missing, unreadable, or bears another number.
-    """
+def read_sizes(files: SourceFiles, parts: Sequence[Part]) -> dict[str, int | None]:
+    """Return the sizes of parts by path; None of those that are missing."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda sequence: _read_manifest(files, sequence), sequences))
+        sizes = pool.map(lambda part: files.size(part.path), parts)
+        return dict(zip((part.path for part in parts), sizes, strict=True))
 
 
-def newest_sequence(files: SourceFiles) -> int:
-    """Return the number of the newest manifest; 0 if there is none."""
-    matches = map(_MANIFEST_NAME.fullmatch, files.list("manifests"))
-    return max((int(match[1]) for match in matches if match), default=0)
-
-
-def check_sizes(files: SourceFiles, parts: Sequence[Part]) -> None:
+def check_sizes(files: SourceFiles, parts: Sequence[Part], sizes: Mapping[str, int | None]) -> None:
     """Refuse parts that are not there, or not of the size the manifest says.
 
     Raises:
         StagingError: A part is missing or has another size; names the first one.
     """
-    with ThreadPoolExecutor(_THREADS) as pool:
-        sizes = list(pool.map(lambda part: files.size(part.path), parts))
-    for part, found in zip(parts, sizes, strict=True):
+    for part in parts:
+        found = sizes[part.path]
         if found is None:
             raise StagingError("a staged part is missing", part=files.locate(part.path))
         if found != part.bytes:
@@ -166,25 +174,6 @@ def check_sizes(files: SourceFiles, parts: Sequence[Part]) -> None:
                 bytes=found,
                 manifest_says=part.bytes,
             )
-
-
-def _read_manifest(files: SourceFiles, sequence: int) -> Manifest:
-    path = f"manifests/{sequence:016d}.json"
-    data = files.read(path)
-    if data is None:
-        raise ManifestError("a manifest is missing", manifest=files.locate(path))
-    try:
-        manifest = Manifest.decode(data)
-    except ManifestError as error:
-        error.context["manifest"] = files.locate(path)
-        raise
-    if manifest.sequence != sequence:
-        raise ManifestError(
-            "a manifest under another's name",
-            manifest=files.locate(path),
-            holds=manifest.sequence,
-        )
-    return manifest
 
 
 def _refuse_all_but_missing(error: Py4JJavaError, uri: str) -> None:

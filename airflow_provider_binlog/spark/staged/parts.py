@@ -171,8 +171,10 @@ def read_rows(
         initial: What the rows hold in the lake table's other columns.
 
     Raises:
-        MergeError: As `read_columns`; or a row image lacks its key.
+        MergeError: As `read_columns`; or a row image lacks its key, or another value stands in it.
     """
+    in_parts = [names[each] for each in key if each in names]
+    _refuse_replaced_keys(table, staged, in_parts)
     images = find_images(schema, {each.manifest.sequence: each.table.images for each in staged})
     columns, parts = read_columns(table, schema), tuple(each.part for each in staged)
     if images is None:
@@ -182,6 +184,27 @@ def read_rows(
     except MergeError as error:
         error.context["table"] = table
         raise
-    in_parts = [names[each] for each in key if each in names]
     refuse_missing_key(images, in_parts, defaults, table)
     return StagedRows(columns, dict(names), parts, dict(initial), images, defaults)
+
+
+def _refuse_replaced_keys(table: str, staged: Sequence[StagedPart], key: Sequence[str]) -> None:
+    """Refuse rows that are identified by a value which stands for another one.
+
+    Raises:
+        MergeError: A part has such a value in a column of the key.
+    """
+    for each in staged:
+        column = next((name for name in key if each.part.replaced.get(name)), None)
+        if column is None:
+            continue
+        raise MergeError(
+            "rows have a key that no lake type holds, a zero date or an invalid byte sequence: "
+            "correct it at the source and reload the table, or name another key with --keys, or "
+            "stage the source again with zero_dates='text' or invalid_text='binary'",
+            table=table,
+            column=column,
+            values=each.part.replaced[column],
+            position=f"{each.manifest.start}..{each.manifest.stop}",
+            part=each.part.path,
+        )

@@ -15,7 +15,7 @@ from airflow_provider_binlog.operators.merge import (
     maybe_own_spark_submit,
     merge_arguments,
 )
-from airflow_provider_binlog.spark.merge_job import parse_arguments
+from airflow_provider_binlog.spark.merge_options import parse_arguments
 
 
 def test_the_job_understands_its_arguments() -> None:
@@ -26,6 +26,7 @@ def test_the_job_understands_its_arguments() -> None:
         format="delta",
         lake="s3://lake/tables",
         tables=["shop.*", "crm.users"],
+        exclude=["*.tmp"],
         table_name="{database}_{table}",
         keys={"shop.visits": ["day", "id"]},
     )
@@ -35,7 +36,8 @@ def test_the_job_understands_its_arguments() -> None:
     assert report == "file:///r"
     assert (options.source, options.through, options.format) == ("shop", 42, "delta")
     assert (options.staging, options.lake) == ("s3a://lake/staging", "s3a://lake/tables")
-    assert (options.tables, options.table_name) == (("shop.*", "crm.users"), "{database}_{table}")
+    assert (options.tables, options.exclude) == (("shop.*", "crm.users"), ("*.tmp",))
+    assert options.table_name == "{database}_{table}"
     assert options.keys == {("shop", "visits"): ("day", "id")}
 
 
@@ -46,7 +48,7 @@ def test_everything_staged_is_merged_where_no_number_is_given() -> None:
 
     options, _ = parse_arguments(arguments)
 
-    assert (options.through, options.lake, options.tables) == (None, "catalog", ("*",))
+    assert (options.through, options.lake, options.tables) == (None, "catalog", ())
 
 
 def test_another_format_is_refused() -> None:

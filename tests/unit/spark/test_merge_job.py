@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from airflow_provider_binlog.spark.merge_job import parse_arguments
+from airflow_provider_binlog.spark.merge_options import parse_arguments
 from airflow_provider_binlog.spark.package import build_py_files
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.session_conf import (
@@ -33,6 +33,15 @@ def test_arguments() -> None:
     assert options.keys == {("a", "b.c"): ("x", "y"), ("a", "d"): ("z",)}
     assert options.properties == {"a": "b=c"}
     assert report is None
+
+
+def test_a_table_is_one_line() -> None:
+    done = TableReport("shop.t", "`t`", status="merged", seconds=1.25, version=7)
+    done.rows = {"inserted": 1200, "updated": 3, "deleted": None}
+
+    assert done.line() == "shop.t: 1,200 inserted, 3 updated rows in 1.2 s, version 7"
+    assert TableReport("shop.t", "`t`").line() == "shop.t: current in 0.0 s"
+    assert table("no").line() == "shop.t: failed after 0.0 s: no"
 
 
 @pytest.mark.parametrize(

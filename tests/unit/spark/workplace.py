@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.merge_run import MergeOptions, merge_all
-from airflow_provider_binlog.staging.object_store import FsspecStore, open_store
+from airflow_provider_binlog.spark.merge_options import MergeOptions
+from airflow_provider_binlog.spark.merge_run import merge_all
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Workplace:
     spark: SparkSession
     format: str
     root: str
-    store: FsspecStore
+    store: ObjectStore
     catalog: str = "lake"
     source: str = field(default_factory=lambda: f"shop-{next(_NUMBERS)}")
 
@@ -71,6 +73,13 @@ class Workplace:
         """Merge one table, which fails."""
         (failed,) = [each for each in self.try_merge(**options).tables if each.status == "failed"]
         return failed
+
+    def held(self, **options: Any) -> TableReport:
+        """Merge one table that is left alone; no other fails."""
+        report = self.try_merge(**options)
+        assert not report.failed, [each.error for each in report.tables]
+        (held,) = report.held
+        return held
 
     @property
     def lake(self) -> Lake:
@@ -121,8 +130,8 @@ def _plain(value: Any) -> Any:
         return bytes(value)
     if isinstance(value, datetime):
         return value.replace(tzinfo=None)
-    if isinstance(value, Decimal):
-        return f"{value:f}".rstrip("0").rstrip(".")
+    if isinstance(value, int | Decimal):
+        return Decimal(value).normalize()
     return value
 
 

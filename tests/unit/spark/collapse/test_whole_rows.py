@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
 from airflow_provider_binlog.spark.collapse.whole_rows import collapse, count_actions
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.spark
 _HISTORIES = 300
 _CHANGE = f"{CHANGE} string, {ORDER} struct<sequence: bigint, row: bigint>"
 _SCHEMA = f"c0 int, c1 int, c2 string, {_CHANGE}"
+_KEY = KeyColumn("c1", "int")
 
 Row = tuple[int, int, str]
 
@@ -110,29 +112,29 @@ def test_actions_are_counted(spark: SparkSession) -> None:
     ]
     frame = spark.createDataFrame(rows, _SCHEMA)
 
-    counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
+    counted = count_actions(collapse(frame, width=3, key=(1,)), _KEY)
 
     assert (counted.changes, counted.deletes, counted.upserts) == (4, 2, 1)
-    assert counted.find_bounds() == ("7", "9")
+    assert counted.intervals == (("7", "9"),)
 
 
 def test_a_key_that_is_null_lies_in_no_range(spark: SparkSession) -> None:
     rows = [(1, 7, "a", "insert", (1, 10)), (1, None, "a", "delete", (1, 20))]
     frame = spark.createDataFrame(rows, _SCHEMA)
 
-    counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
+    counted = count_actions(collapse(frame, width=3, key=(1,)), _KEY)
 
-    assert (counted.deletes, counted.upserts, counted.nulls) == (1, 1, 1)
-    assert counted.find_bounds() is None
+    assert (counted.deletes, counted.upserts) == (1, 1)
+    assert counted.intervals == ()
 
 
 def test_no_changes_are_no_actions(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], _SCHEMA)
 
-    counted = count_actions(collapse(frame, width=3, key=(1,)), "c1")
+    counted = count_actions(collapse(frame, width=3, key=(1,)), _KEY)
 
     assert (counted.changes, counted.deletes, counted.upserts) == (0, 0, 0)
-    assert counted.find_bounds() is None
+    assert counted.intervals == ()
 
 
 @pytest.mark.parametrize("change", ["truncate", None])

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import End, Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.progress import (
+    Globs,
     Progress,
     TableProgress,
     load_progress,
-    progress_path,
+    progress_folder,
     save_progress,
 )
 from tests.unit.spark.history import IDENTITY, LOG
-from tests.unit.spark.plans import manifest
+from tests.unit.spark.plans import NAME, manifest
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import TableName
 
 
 class Files:
@@ -33,10 +40,13 @@ class Files:
         return len(self.data[path]) if path in self.data else None
 
     def list(self, folder: str) -> list[str]:
-        return [path for path in self.data if path.startswith(folder)]
+        return [path.rpartition("/")[2] for path in self.data if path.startswith(f"{folder}/")]
 
     def write(self, path: str, data: bytes) -> None:
         self.data[path] = data
+
+    def delete(self, path: str) -> None:
+        self.data.pop(path, None)
 
     def locate(self, path: str) -> str:
         return f"memory:/{path}"
@@ -44,25 +54,32 @@ class Files:
 
 BEFORE = replace(IDENTITY, server="before")
 AFTER = replace(IDENTITY, server="after")
+STALE = LakeState("stale", "converted", "log.000001:4", Mark(2, 1))
 PROGRESS = Progress(
     end=End(7, IDENTITY, Position(LOG, 8000, "u:1-8")),
     servers=(IDENTITY, BEFORE),
-    tables={("shop", "ü"): TableProgress(5, 7), ("shop", "waits"): TableProgress(2, 4)},
+    globs=(Globs(1, ("*.*",), ("*.tmp",)), Globs(5, ("shop.*",), ())),
+    tables={
+        ("shop", "ü"): TableProgress(Mark(5)),
+        ("shop", "waits"): TableProgress(Mark(2), 5),
+        ("shop", "failed"): TableProgress(Mark(3, 2), 4, pending=True),
+        ("shop", "stale"): TableProgress(Mark(2, 1), 3, pending=True, state=STALE),
+    },
 )
 
 
 def test_what_was_saved_is_loaded() -> None:
     files = Files()
-    save_progress(files, "x", PROGRESS)
+    save_progress(files, "x", PROGRESS, loaded=None, merged=())
 
     assert load_progress(files, "x") == PROGRESS
-    assert load_progress(files, "y") == Progress()
+    assert load_progress(files, "y") is None
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"format": "x", "version": 1}', b"\xff"])
 def test_another_file_is_refused(data: bytes) -> None:
     files = Files()
-    files.write("x", data)
+    files.write("x/progress.json", data)
 
     with pytest.raises(ManifestError, match="memory:/x"):
         load_progress(files, "x")
@@ -71,23 +88,87 @@ def test_another_file_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "applied", "first"),
     [
-        ("ü", 5, 8),
-        ("ü", 6, 8),
-        ("ü", 9, 10),
-        ("ü", 0, 1),
-        ("ü", 4, 5),
-        ("waits", 2, 5),
-        ("new", 0, 8),
-        ("new", 9, 10),
+        ("ü", Mark(5), 8),
+        ("ü", Mark(6), 8),
+        ("ü", Mark(9), 10),
+        ("ü", NOTHING, 1),
+        ("ü", Mark(4), 5),
+        ("ü", Mark(4, 7), 5),
+        ("waits", Mark(2), 5),
+        ("failed", Mark(3, 2), 4),
+        ("failed", Mark(6), 7),
+        ("new", NOTHING, 8),
+        ("new", Mark(9), 10),
     ],
 )
-def test_the_first_manifest_that_is_needed(name: str, applied: int, first: int) -> None:
+def test_the_first_manifest_that_is_needed(name: str, applied: Mark, first: int) -> None:
     assert PROGRESS.first_needed(("shop", name), applied) == first
 
 
+def test_of_a_table_that_is_not_known_what_was_never_read_is_needed() -> None:
+    since_5 = replace(PROGRESS, since=5)
+
+    assert since_5.first_needed(("shop", "new"), Mark(2)) == 3
+    assert since_5.first_needed(("shop", "new"), Mark(4)) == 8
+    assert since_5.first_needed(("shop", "new"), NOTHING) == 8
+
+
+def test_tables_that_lag_behind_are_read_again_whatever_is_new() -> None:
+    def every(_: TableName) -> bool:
+        return True
+
+    def stale(name: TableName) -> bool:
+        return name == ("shop", "stale")
+
+    assert PROGRESS.pending(every) == [("shop", "failed"), ("shop", "stale")]
+    assert not PROGRESS.is_merged(7, every)
+    assert PROGRESS.is_merged(7, stale)
+    assert not PROGRESS.is_merged(8, stale)
+
+
+def test_a_gap_of_the_capture_is_found() -> None:
+    assert PROGRESS.find_uncaptured(("shop", "t"), since=1) is None
+    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=5) is None
+    assert PROGRESS.find_uncaptured(("a", "tmp"), since=7) == 7
+    assert PROGRESS.find_uncaptured(("a", "tmp"), since=8) is None
+    assert PROGRESS.find_uncaptured(("a", "t"), since=2) == 5
+    assert PROGRESS.find_uncaptured(("a.tmp", "tmp"), since=2) == 5
+    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=2) == 2
+
+
+def test_globs_are_kept_as_they_change() -> None:
+    other = replace(manifest(9), include=("shop.*",), captured_since=9)
+    same = replace(manifest(8), captured_since=3)
+
+    read = Progress(since=8).read([same, other, replace(other, sequence=10)])
+
+    assert read.globs == (Globs(3, ("*.*",), ()), Globs(9, ("shop.*",), ()))
+    assert read.read([]) == read
+
+
+def test_of_merges_side_by_side_the_safe_claims_are_kept() -> None:
+    loaded = Progress(tables={NAME: TableProgress(Mark(3))})
+    other = ("shop", "other")
+    ahead = replace(PROGRESS, tables={NAME: TableProgress(Mark(7)), other: TableProgress(Mark(7))})
+    waiting = TableProgress(Mark(3), 4, pending=True)
+    end = End(5, IDENTITY, Position(LOG, 6000))
+    lagging = Progress(end=end, tables={NAME: waiting, other: waiting})
+    files = Files()
+    save_progress(files, "x", ahead, loaded=None, merged=())
+
+    save_progress(files, "x", lagging, loaded=loaded, merged=[NAME])
+    found = load_progress(files, "x")
+
+    assert found is not None
+    assert found.through == 7
+    assert found.tables[NAME] == TableProgress(Mark(7), 4, pending=True)
+    assert found.first_needed(NAME, Mark(3)) == 4
+    assert found.tables[other] == TableProgress(Mark(7))
+
+
 def test_each_target_has_its_own() -> None:
-    assert progress_path(lake="a", tables=["*"]) != progress_path(lake="b", tables=["*"])
-    assert progress_path(lake="a", tables=["*"]) == progress_path(tables=["*"], lake="a")
+    assert progress_folder(lake="a", format="delta") != progress_folder(lake="b", format="delta")
+    assert progress_folder(lake="a", format="delta") == progress_folder(format="delta", lake="a")
 
 
 def started_by(server: SourceIdentity, start: Position) -> Manifest:
@@ -121,9 +202,9 @@ def test_one_that_does_not_is_refused(following: Manifest, says: str) -> None:
 def test_the_servers_that_lead_to_the_newest_manifest() -> None:
     def through(*servers: SourceIdentity) -> tuple[SourceIdentity, ...]:
         manifests = [replace(manifest(8 + n), identity=each) for n, each in enumerate(servers)]
-        return PROGRESS.servers_through(manifests)
+        return PROGRESS.read(manifests).servers
 
     assert through(IDENTITY, IDENTITY) == (IDENTITY, BEFORE)
     assert through(IDENTITY, AFTER) == (AFTER, IDENTITY, BEFORE)
     assert through(BEFORE) == (BEFORE, IDENTITY)
-    assert Progress().servers_through([manifest(1)]) == (IDENTITY,)
+    assert Progress().read([manifest(1)]).servers == (IDENTITY,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +12,14 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.schema import (
     AddField,
+    AlterField,
     CreateTable,
     Default,
     DropField,
     DropTable,
+    Field,
     RenameField,
+    RenameTable,
     RewriteRows,
     SetKey,
     TruncateTable,
@@ -28,15 +32,17 @@ from airflow_provider_binlog.spark.lake.table_format import (
     TABLE_ID,
     TargetState,
 )
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
+from tests.unit.spark.history import LOG
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement
-    from airflow_provider_binlog.schema import Schema, TableName
+    from airflow_provider_binlog.schema import Action, Schema, TableName
     from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.stops import Stop
 
 ID_N = schema("id", "n")
 NEW = "00000000000000bb"
@@ -54,8 +60,17 @@ def plan(
 
 
 def segment(*manifests: Manifest, **options: Any) -> Segment:
-    (found,) = plan(*manifests, **options).segments
-    return found
+    found = plan(*manifests, **options)
+    assert found.segment is not None
+    assert (found.stop, found.more) == (None, False)
+    return found.segment
+
+
+def stop(*manifests: Manifest, **options: Any) -> tuple[Segment | None, Stop]:
+    """Return what is committed before the stop, and the stop."""
+    found = plan(*manifests, **options)
+    assert found.stop is not None
+    return found.segment, found.stop
 
 
 def lake(of: Schema, *, ended: str = "") -> TargetState:
@@ -67,7 +82,7 @@ def lake(of: Schema, *, ended: str = "") -> TargetState:
         properties={
             TABLE_ID: ORDERS,
             KEY: json.dumps([names[each] for each in of.key]),
-            FIELDS: json.dumps({str(each): (f"c{each}", 0) for each in names}),
+            FIELDS: json.dumps({str(each): (f"c{each}", "0") for each in names}),
             ENDED: ended,
         },
         applied=Mark(3),
@@ -154,19 +169,76 @@ def test_columns_are_read_by_their_field_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "says"),
+    ("later", "action", "says"),
     [
-        (schema("id", "n", key=("id", "n"), id_=2), "primary key changed"),
-        (schema("id", column(2, "n", "string"), id_=2), "type changed.*before=int, now=varchar"),
+        (
+            schema("id", column(2, "n", "string"), id_=2),
+            AlterField(ORDERS, 2, "n", "int", "varchar(9)"),
+            "the column n was int in the lake, and is string now",
+        ),
         (
             schema("id", "n", column(3, "m", initial=UnknownDefault("it is NOW()")), id_=2),
-            r"has a value in rows.*column=m.*not known: it is NOW\(\)",
+            AddField(ORDERS, 3, "m"),
+            "the value that older rows have in the new column m is not known: it is NOW()",
+        ),
+        (
+            schema("id", "n", key=(), id_=2),
+            SetKey(ORDERS, ()),
+            "the table's primary key was dropped, and the lake table's rows are known by it",
         ),
     ],
+    ids=["type", "default", "no key"],
 )
-def test_rows_that_no_collapse_can_fold_are_refused(later: Schema, says: str) -> None:
-    with pytest.raises(MergeError, match=says):
-        segment(altered(later))
+def test_what_no_lake_table_follows_is_a_stop(later: Schema, action: Action, says: str) -> None:
+    altered = statement(30, action)
+    both = manifest(4, table([(10, 20), (40, 50)], ID_N, later), statements=[altered])
+    before, found = stop(both)
+
+    assert before is not None
+    assert [each.first_row for each in before.parts] == [10]
+    assert before.mark == found.cut.mark == Mark(3, 1)
+    assert (found.reason, found.cut.position) == (says, f"{LOG}:30")
+    # The lake has what is before: again it stops there, and nothing is committed.
+    state = replace(lake(ID_N), applied=Mark(3, 1))
+    assert stop(both, state=state) == (None, found)
+
+
+def test_types_that_nothing_altered_stop_before_the_manifest() -> None:
+    text = manifest(5, table([(40, 50)], schema("id", column(2, "n", "string"), id_=2)))
+    before, found = stop(manifest(4, table([(10, 20)])), text)
+
+    assert before is not None
+    assert before.mark == found.cut.mark == Mark(4)
+
+
+def test_rows_before_and_after_a_new_key_are_two_segments() -> None:
+    later, rekeyed = schema("id", "n", key=("n",), id_=2), statement(30, SetKey(ORDERS, (2,)))
+    both = manifest(4, table([(10, 20), (40, 50)], ID_N, later), statements=[rekeyed])
+    first = plan(both)
+
+    assert first.segment is not None
+    assert (first.segment.key, first.segment.mark, first.more) == (("id",), Mark(3, 1), True)
+    assert len(first.parts) == 2
+    second = segment(both, state=replace(lake(ID_N), applied=first.segment.mark))
+    assert [each.first_row for each in second.parts] == [40]
+    assert (second.key, second.mark) == (("n",), Mark(4))
+
+
+def test_a_column_gets_a_type_that_holds_the_values_of_both() -> None:
+    decimal = Field(2, "n", "decimal(5,2)", "decimal128(5, 2)", nullable=True)
+    later = schema("id", decimal, id_=2)
+    found = segment(
+        manifest(
+            4,
+            table([(10, 20), (40, 50)], ID_N, later),
+            statements=[statement(30, AlterField(ORDERS, 2, "n", "int", "decimal(5,2)"))],
+        ),
+        state=lake(ID_N),
+    )
+
+    assert found.columns == {"id": "int", "n": "decimal(12,2)"}
+    assert found.evolution.widened == {"n": "decimal(12,2)"}
+    assert len(found.reads) == 2
 
 
 def test_columns_that_the_same_images_lack_are_one_group() -> None:
@@ -205,6 +277,14 @@ def test_a_chosen_key_that_the_table_lacks_is_refused() -> None:
         plan(manifest(4, table([(10, 20)])), keys={NAME: ("x",)})
 
 
+def test_a_table_without_a_primary_key_is_merged_by_the_chosen_key() -> None:
+    without = table([(10, 20)], schema("id", "n", key=()))
+
+    found = segment(manifest(4, without), keys={NAME: ("n",)})
+
+    assert (found.key, found.null_safe, found.rows) == (("n",), True, 2)
+
+
 def test_a_chosen_key_other_than_the_primary_key_needs_all_before_images() -> None:
     keys: dict[TableName, tuple[str, ...]] = {NAME: ("n",)}
     with pytest.raises(ConfigurationError, match="before_images"):
@@ -239,7 +319,7 @@ def test_a_new_column_waits_for_rows_that_show_its_type() -> None:
     added = statement(15, AddField(ORDERS, 3, "m"))
     wider = schema("id", "n", column(3, "m", None), id_=2)
 
-    assert plan(quiet(wider, added), state=lake(ID_N)).segments == ()
+    assert plan(quiet(wider, added), state=lake(ID_N)).segment is None
 
 
 def test_the_same_rows_may_get_another_key() -> None:
@@ -252,15 +332,54 @@ def test_the_same_rows_may_get_another_key() -> None:
 
 
 def test_a_lake_table_with_another_key_is_refused() -> None:
+    state, rows = lake(schema("id", "n", key=("n",))), manifest(4, table([(10, 20)]))
+    by_hand = replace(state, properties={KEY: state.properties[KEY]}, applied=NOTHING)
+
     with pytest.raises(MergeError, match=r"another key.*found=n, wanted=id"):
-        plan(manifest(4, table([(10, 20)])), state=lake(schema("id", "n", key=("n",))))
+        plan(rows, state=by_hand)
+    assert segment(rows, state=state).key == ("id",)
+
+
+def test_a_key_that_is_dropped_and_added_again_is_kept() -> None:
+    dropped, added = statement(15, SetKey(ORDERS, ())), statement(25, SetKey(ORDERS, (2,)))
+    without = quiet(schema("id", "n", key=(), id_=2), dropped)
+
+    assert plan(without, state=lake(ID_N)).segment is None
+    again = manifest(5, table([(30, 40)], schema("id", "n", key=("n",), id_=3)), statements=[added])
+    assert segment(without, again, state=lake(ID_N)).key == ("n",)
 
 
 def test_a_truncate_alone_is_a_segment() -> None:
     truncated = statement(15, TruncateTable(ORDERS))
 
     assert segment(quiet(ID_N, truncated), state=lake(ID_N)).starts_empty
-    assert plan(quiet(ID_N, truncated)).segments == ()
+    assert plan(quiet(ID_N, truncated)).segment is None
+
+
+def test_a_changelog_has_the_rows_that_were_logged_under_its_name() -> None:
+    no_key, away = schema("n", key=()), ("shop", "away")
+    renamed = [
+        statement(25, RenameTable(ORDERS, NAME, away)),
+        statement(35, RenameTable(NEW, ("shop", "new"), NAME)),
+    ]
+    found = segment(
+        manifest(
+            4,
+            table([(10, 20), (30, 31)], no_key, name=away),
+            table([(5, 6), (40, 50)], no_key, id_=NEW),
+            statements=renamed,
+        )
+    )
+
+    assert [each.first_row for each in found.parts] == [10, 40]
+    assert [each.point for each in found.removals] == [(4, 25)]
+
+
+def test_a_changelog_keeps_columns_of_all_its_rows() -> None:
+    old, new = schema("n", "m", key=()), schema(column(1, "k", "int64"), key=(), id_=2)
+    found = segment(manifest(4, table([(10, 20), (40, 50)], old, new)))
+
+    assert found.columns == {"k": "bigint", "n": "int", "m": "int"}
 
 
 def test_a_drop_alone_is_noted_once() -> None:
@@ -268,8 +387,9 @@ def test_a_drop_alone_is_noted_once() -> None:
 
     found = plan(dropped, state=lake(ID_N))
     assert found.ended
-    assert len(found.segments) == 1
-    assert plan(dropped, state=lake(ID_N, ended="3")).segments == ()
+    assert found.segment is not None
+    assert found.segment.ends
+    assert plan(dropped, state=lake(ID_N, ended="3")).segment is None
 
 
 # ------------------------------------------------------------ rewritten rows
@@ -279,13 +399,18 @@ VALUES = RewriteRows(ORDERS, "shortened the values of n", 2)
 
 
 @pytest.mark.parametrize("action", [WHOLE, VALUES])
-def test_rewritten_rows_are_refused(action: RewriteRows) -> None:
+def test_rewritten_rows_are_a_stop(action: RewriteRows) -> None:
     rewritten = statement(15, action, text="ALTER TABLE orders ... p0")
 
-    with pytest.raises(MergeError, match=rf"the statement {action.reason}.*:15.*orders \.\.\. p0"):
-        plan(manifest(4, table([(10, 14)]), statements=[rewritten]))
-    with pytest.raises(MergeError, match=action.reason):
-        plan(quiet(ID_N, rewritten), state=lake(ID_N))
+    before, found = stop(manifest(4, table([(10, 14), (20, 30)]), statements=[rewritten]))
+    assert before is not None
+    assert [each.first_row for each in before.parts] == [10]
+    assert found.explanation == (
+        f"rows changed without row events, because the statement {action.reason} "
+        "(ALTER TABLE orders ... p0): reload the table"
+    )
+    before, found = stop(quiet(ID_N, rewritten), state=lake(ID_N))
+    assert before is None
 
 
 @pytest.mark.parametrize("action", [WHOLE, VALUES])
@@ -299,8 +424,11 @@ def test_a_rewrite_of_a_table_without_rows_passes(action: RewriteRows) -> None:
 def test_a_rewrite_may_bring_rows_into_a_table_that_is_not_complete() -> None:
     truncated, rewritten = statement(5, TruncateTable(ORDERS)), statement(15, WHOLE)
 
-    with pytest.raises(MergeError, match="dropped a partition"):
-        plan(quiet(ID_N, truncated, rewritten), state=lake(ID_N))
+    before, found = stop(quiet(ID_N, truncated, rewritten), state=lake(ID_N))
+
+    assert before is not None
+    assert before.starts_empty
+    assert "dropped a partition" in found.reason
 
 
 def test_a_rewrite_before_a_truncate_does_not_matter() -> None:
@@ -321,8 +449,9 @@ def test_rewritten_values_of_a_column_that_waits_for_its_type_are_refused() -> N
     added, rewritten = statement(15, AddField(ORDERS, 3, "m")), RewriteRows(ORDERS, "rewrote", 3)
     wider = schema("id", "n", column(3, "m", None), id_=2)
 
-    with pytest.raises(MergeError, match="the statement rewrote"):
-        plan(quiet(wider, added, statement(25, rewritten)), state=lake(ID_N))
+    _, found = stop(quiet(wider, added, statement(25, rewritten)), state=lake(ID_N))
+
+    assert "the statement rewrote" in found.reason
 
 
 def test_a_changelog_keeps_values_as_they_were_logged() -> None:
@@ -338,3 +467,25 @@ def test_a_dropped_table_that_cannot_be_followed_is_left_as_it_is() -> None:
     found = plan(manifest(4, table([(10, 14)], dropped=True), statements=steps), state=lake(ID_N))
 
     assert (found.table, found.ended, found.changes) == (None, True, {})
+
+
+@pytest.mark.parametrize("keys", [{}, {NAME: ("n",)}], ids=["of the table", "chosen"])
+def test_a_key_that_another_value_stands_for_is_refused(keys: dict[TableName, Any]) -> None:
+    entry = table([(10, 20)], schema("id", "n", "m"))
+    (part,) = entry.parts
+    replaced = {"n" if keys else "id": 3}
+    staged = manifest(
+        4,
+        replace(entry, parts=(replace(part, replaced=replaced),)),
+        before_images=BeforeImages.ALL,
+    )
+    other = replace(entry, parts=(replace(part, replaced={"m": 3}),))
+
+    with pytest.raises(MergeError, match="no lake type holds") as refused:
+        plan(staged, keys=keys)
+
+    context = refused.value.context
+    assert context["table"] == "shop.orders"
+    assert {context["column"]: context["values"]} == replaced
+    assert context["position"] == "binlog.000001:4000..binlog.000001:5000"
+    assert plan(manifest(4, other, before_images=BeforeImages.ALL), keys=keys).segment

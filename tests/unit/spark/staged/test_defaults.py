@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import Default, Field, Schema
-from airflow_provider_binlog.spark.staged.defaults import write_defaults
+from airflow_provider_binlog.spark.staged.defaults import literal, write_defaults
 from tests.unit.spark.plans import column
 
 DEFAULTS = [
@@ -16,7 +16,8 @@ DEFAULTS = [
     ("bigint unsigned", "decimal128(20, 0)", "18446744073709551615", "18446744073709551615"),
     ("decimal(5,2)", "decimal128(5, 2)", "1.50", "1.50"),
     ("double", "double", "1e10", "1.0E10"),
-    ("bit(1)", "bool", "1", "true"),
+    ("bit(1)", "bool", "01", "true"),
+    ("bit(1)", "bool", "00", "false"),
     ("varchar(20)", "string", "it's \\n 100%", "it's \\n 100%"),
     ("varbinary(3)", "binary", "00ff", "00FF"),
     ("date", "date32[day]", "1000-01-31", "1000-01-31"),
@@ -27,6 +28,30 @@ DEFAULTS = [
     ("int", "int32", None, None),
     ("bit(3)", "binary", None, None),
 ]
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "sql"),
+    [
+        ("utf8mb4", "é", "unhex('c3a9')"),
+        ("latin1", "ab", "unhex('6162')"),
+        (None, "ab", "unhex('ab')"),
+    ],
+)
+def test_text_that_is_staged_as_bytes_has_those_of_its_character_set(
+    charset: str | None, text: str, sql: str
+) -> None:
+    field = Field(1, "t", "varchar(9)", "binary", nullable=True, charset=charset)
+
+    assert literal(field, Default(text)) == sql
+
+
+@pytest.mark.parametrize(("charset", "text"), [("latin1", "é"), ("utf16", "a")])
+def test_text_whose_bytes_are_not_known_is_refused(charset: str, text: str) -> None:
+    field = Field(1, "t", "varchar(9)", "binary", nullable=True, charset=charset)
+
+    with pytest.raises(MergeError, match=f"charset={charset}"):
+        literal(field, Default(text))
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.staged.types import spark_type, widens
+from airflow_provider_binlog.spark.staged.types import common_type, spark_type, widens
 
 TYPES = [
     (pa.bool_(), "boolean"),
@@ -47,3 +47,28 @@ def test_widening_has_one_direction(narrow: str, wide: str) -> None:
 @pytest.mark.parametrize("wide", ["decimal(9,3)", "bigint", "string"])
 def test_no_other_change_is_a_widening(wide: str) -> None:
     assert not widens("decimal(5,2)", wide)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("int", "int", "int"),
+        ("int", "bigint", "bigint"),
+        ("float", "double", "double"),
+        ("int", "double", "double"),
+        ("int", "decimal(5,2)", "decimal(12,2)"),
+        ("bigint", "decimal(20,0)", "decimal(20,0)"),
+        ("bigint", "decimal(5,4)", "decimal(24,4)"),
+        ("decimal(5,2)", "decimal(6,4)", "decimal(7,4)"),
+        ("decimal(9,2)", "decimal(5,2)", "decimal(9,2)"),
+        ("decimal(38,0)", "decimal(5,2)", None),
+        ("bigint", "double", None),
+        ("int", "float", None),
+        ("int", "string", None),
+        ("timestamp", "timestamp_ntz", None),
+    ],
+)
+def test_the_common_type_holds_the_values_of_both(
+    one: str, other: str, expected: str | None
+) -> None:
+    assert common_type(one, other) == common_type(other, one) == expected

@@ -1,0 +1,41 @@
+"""Another type for a column of an Iceberg table, where Iceberg does not change it in place.
+
+The column is copied into one of the new type, which takes its name in the commit that drops it:
+whoever reads the table finds the values at every moment, and a merge that is killed leaves a copy
+which the next one drops.
+"""
+
+# ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.lake.table_format import claim_again
+from airflow_provider_binlog.spark.plan.evolution import COPY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def copy_column(session: SparkSession, target: str, name: str, type_: str) -> None:
+    """Give a column of an Iceberg table a type that holds all of its values.
+
+    Args:
+        session: The table's session.
+        target: Quoted name of the table.
+        name: The column's name.
+        type_: The new type.
+    """
+    session.sql(merge_sql.add_columns(target, {COPY: type_}))
+    session.sql(merge_sql.set_column(target, COPY, name)).collect()
+    jvm: Any = session.sparkContext._jvm
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, target)
+    ids = {each.name(): str(each.fieldId()) for each in table.schema().columns()}
+    transaction = table.newTransaction()
+    transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
+    found = claim_again(dict(table.properties()), {ids[name]: ids[COPY]})
+    for property_, claims in found.items():
+        transaction.updateProperties().set(property_, claims).commit()
+    transaction.commitTransaction()

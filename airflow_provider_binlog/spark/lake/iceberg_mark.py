@@ -1,0 +1,73 @@
+"""The applied mark of an Iceberg table's current snapshot, from the snapshots that led to it.
+
+Each merge's snapshot has its mark as a property. Compactions and writes of others have none: the
+mark is that of the last ancestor that has one. Ancestors expire; what they said is in the table's
+previous metadata files.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import MALFORMED
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+APPLIED = "binlog.applied"
+"""Property of a snapshot: the applied mark. As a table property, set by hand, `{"applied": "7",
+"snapshot": 123}`: the mark of that snapshot."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One snapshot.
+
+    Attributes:
+        parent: The snapshot that it was built on; None for the first one.
+        applied: The mark that it has, as text; None if it has none.
+    """
+
+    parent: int | None
+    applied: str | None
+
+
+def find_mark(
+    current: int | None,
+    find_link: Callable[[int], Link | None],
+    properties: Mapping[str, str],
+) -> Mark | str:
+    """Return the mark of a snapshot, or why it cannot be determined.
+
+    Args:
+        current: The snapshot; None for a table without any.
+        find_link: Finds a snapshot; None if it expired, and no metadata file has it.
+        properties: The table's.
+    """
+    by_hand = _read_by_hand(properties)
+    at, written = current, False
+    while at is not None:
+        if at in by_hand:
+            return by_hand[at]
+        link = find_link(at)
+        if link is None:
+            return (
+                f"snapshot {at} expired, and with it what was applied: reload the table, or set "
+                f"the table property {APPLIED} to "
+                f'{{"applied": "MANIFEST", "snapshot": {current}}} if you know it'
+            )
+        if link.applied is not None:
+            return Mark.parse(link.applied)
+        at, written = link.parent, True
+    return "no snapshot of the table is that of a merge: it was replaced" if written else NOTHING
+
+
+def _read_by_hand(properties: Mapping[str, str]) -> dict[int, Mark]:
+    try:
+        value = json.loads(properties[APPLIED])
+        return {int(value["snapshot"]): Mark.parse(str(value["applied"]))}
+    except MALFORMED:
+        return {}

@@ -1,0 +1,90 @@
+"""Whether a lake table is `loading`, `live` or `stale`: a property of it.
+
+`live`: it has every row of its table. `loading`: it lacks rows that are not staged. `stale`: a
+change of its table cannot be followed. Of both a reload is the way out; until then merges leave
+the table alone, and it keeps what it has.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from airflow_provider_binlog.errors import MALFORMED, FormatError
+from airflow_provider_binlog.spark.mark import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROPERTY = "binlog.state"
+"""Table property: `LakeState` as JSON. One that holds at a mark is believed only while that is the
+table's: after a restore it says nothing."""
+
+StateName: TypeAlias = Literal["loading", "live", "stale"]
+
+
+@dataclass(frozen=True)
+class LakeState:
+    """The state of a lake table.
+
+    Attributes:
+        name: See the module.
+        reason: Why it is `loading` or `stale`; for people.
+        position: Where in the log that happened; empty if nowhere in particular.
+        mark: The applied mark that it holds at; None if at every one.
+    """
+
+    name: StateName
+    reason: str = ""
+    position: str = ""
+    mark: Mark | None = None
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether merges change the table."""
+        return self.name == "live"
+
+    def at(self, mark: Mark) -> LakeState:
+        """Return the state as one that holds at a mark."""
+        return replace(self, mark=mark)
+
+
+LIVE = LakeState("live")
+
+
+def state_property(state: LakeState) -> dict[str, str]:
+    """Return the property that says so."""
+    return {PROPERTY: json.dumps(state_to_json(state), ensure_ascii=False)}
+
+
+def read_state(properties: Mapping[str, str], mark: Mark) -> LakeState:
+    """Return the state of a table with a mark; `live` where its property holds at another one."""
+    try:
+        state = state_from_json(json.loads(properties[PROPERTY]))
+    except MALFORMED:
+        return LIVE
+    return state if state.mark in (None, mark) else LIVE
+
+
+def state_to_json(state: LakeState) -> dict[str, str | None]:
+    """Return a state as a value of JSON."""
+    return {
+        "state": state.name,
+        "reason": state.reason,
+        "position": state.position,
+        "applied": None if state.mark is None else str(state.mark),
+    }
+
+
+def state_from_json(value: Any) -> LakeState:
+    """Return the state that `state_to_json` returned the value of.
+
+    Raises:
+        FormatError: There is no such state; and what else `MALFORMED` lists.
+    """
+    name, applied = value["state"], value["applied"]
+    if name not in get_args(StateName):
+        raise FormatError("no state of a lake table", state=name)
+    mark = None if applied is None else Mark.parse(applied)
+    return LakeState(name, str(value["reason"]), str(value["position"]), mark)

@@ -1,0 +1,212 @@
+"""One lake table on its way through a merge, and whether what it lacks is staged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.schema import CreateTable
+from airflow_provider_binlog.spark.failures import explain
+from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.progress import TableProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.progress import Progress
+    from airflow_provider_binlog.spark.plan.table_log import TableLog
+    from airflow_provider_binlog.spark.plan.table_plan import TablePlan
+    from airflow_provider_binlog.spark.report import TableReport
+
+
+@dataclass
+class LakeTable:
+    """One table in one merge; one that failed, or is held, is left alone from then on.
+
+    Attributes:
+        name: Database and table at the source.
+        target: Quoted name of the lake table.
+        report: What is reported of it.
+        is_read: Whether its state could be read.
+        state: That state; None if there is no such table.
+        first_needed: Number of the first manifest that it needs.
+        plan: What is to be done; None if nothing.
+        held: Why it is left alone, if it is `loading` or `stale`.
+        is_settled: Whether the lake table has all of that afterwards.
+    """
+
+    name: TableName
+    target: str
+    report: TableReport
+    is_read: bool = False
+    state: TargetState | None = None
+    first_needed: int = 0
+    plan: TablePlan | None = None
+    held: LakeState | None = None
+    is_settled: bool = True
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether it is neither failed nor held."""
+        return self.report.error is None and self.held is None
+
+    @property
+    def applied(self) -> Mark:
+        """How much of the log the lake table contains; nothing if there is none."""
+        return self.state.applied if self.state is not None else NOTHING
+
+    @property
+    def bytes(self) -> int:
+        """Size of the parts to be read."""
+        return sum(part.bytes for part in self.plan.parts) if self.plan is not None else 0
+
+    def fail(self, error: Exception) -> None:
+        """Report an error."""
+        known = explain(error, table=self.report.table, target=self.target)
+        self.report.status = "failed"
+        self.report.error, self.report.retryable = str(known), known.retryable
+
+    def hold(self, state: LakeState) -> None:
+        """Leave the table alone, because it is `loading` or `stale`."""
+        unknown = self.state is None or self.state.unknown is not None
+        self.held = state if unknown else state.at(self.applied)
+        self.report.status, self.report.reason = state.name, state.reason
+        self.report.position = state.position
+
+    def progress(self, known: TableProgress) -> TableProgress:
+        """Return how far it has got; `known` is what was known of it before."""
+        if not self.is_read:
+            return replace(known, pending=True)
+        if self.held is not None:
+            # One that was dropped is still to be noticed by the next merge.
+            mark = known.mark if self.state is None else self.applied
+            return TableProgress(mark, self.first_needed, pending=True, state=self.held)
+        if self.report.error is not None or not self.is_settled:
+            return TableProgress(self.applied, self.first_needed, pending=True)
+        if self.plan is not None and self.plan.waits:
+            return TableProgress(self.applied, self.first_needed)
+        return TableProgress(self.report.applied_after)
+
+
+def check_coverage(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
+    """Hold a table of which changes are not staged that it lacks.
+
+    Args:
+        table: The table; its state is read.
+        log: The manifests that are new.
+        before: How far the lake has got before this merge.
+        now: The same with those manifests.
+    """
+    known = before.tables.get(table.name)
+    table.first_needed = before.first_needed(table.name, table.applied)
+    state = table.state
+    if state is not None and not state.lake_state.is_merged:
+        _check_restart(table, log, known, now)
+    elif state is None and known is not None and known.mark != NOTHING:
+        _check_dropped(table, log, now)
+    elif table.applied != NOTHING:
+        _check_gap(table, log, now)
+    else:
+        _check_new(table, log, before, now)
+
+
+def check_manifests(table: LakeTable, present: Collection[int], *, last: int, folder: str) -> None:
+    """Fail a table that needs a manifest that does not exist any more.
+
+    Args:
+        table: The table.
+        present: Numbers of the manifests that there are.
+        last: Number of the last one that is read because a table lags behind.
+        folder: Where they are, for people.
+    """
+    missing = (each for each in range(table.first_needed, last + 1) if each not in present)
+    first = next(missing, None)
+    if first is not None:
+        table.fail(
+            ManifestError(
+                "a manifest is missing that the lake table needs: put it back, or reload the table",
+                manifest=f"{folder}/{first:016d}.json",
+                applied=table.applied,
+            )
+        )
+
+
+def _check_dropped(table: LakeTable, log: TableLog, now: Progress) -> None:
+    """Hold a table that somebody dropped, unless the log has every row of it."""
+    holdings = log.holdings(table.name, since=0)
+    id_ = holdings[-1].table if holdings else None
+    created = None if id_ is None else log.created(id_)
+    if created is None or now.find_uncaptured(table.name, since=created) is not None:
+        table.hold(
+            LakeState(
+                "loading",
+                "the lake table was dropped, and not all rows of its table are staged: reload it",
+            )
+        )
+    else:
+        table.first_needed = created
+
+
+def _check_restart(
+    table: LakeTable, log: TableLog, known: TableProgress | None, now: Progress
+) -> None:
+    """Hold a table, unless that of its name was created or truncated since."""
+    state, restart = table.state, log.find_restart(table.name)
+    if restart is None and known is not None and known.pending and known.state.is_merged:
+        # It was so in a merge that failed.
+        restart = known.first
+    gap = restart is None or now.find_uncaptured(table.name, since=restart) is not None
+    if restart is not None and not gap and state is not None and state.unknown is None:
+        table.first_needed = restart
+    elif state is not None:
+        table.hold(state.lake_state)
+
+
+def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
+    state = table.state
+    if state is None or state.ended:
+        return
+    gap = now.find_uncaptured(table.name, since=table.applied.sequence + 1)
+    if gap is None:
+        return
+    holdings = log.holdings(table.name, since=gap)
+    if holdings and holdings[-1].table != state.table:
+        # Another table has the name now: if all of its rows are staged, it is merged.
+        return
+    table.hold(_uncaptured(gap))
+
+
+def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
+    holdings = log.holdings(table.name, since=0)
+    if not holdings or holdings[-1].table is None:
+        return
+    creations = [
+        each for each in holdings if each.step and isinstance(each.step.action, CreateTable)
+    ]
+    start = (creations or holdings)[-1 if creations else 0].sequence
+    known = before.tables.get(table.name)
+    if known is not None and known.first is not None and not creations:
+        start = min(start, known.first)
+    gap = now.find_uncaptured(table.name, since=start)
+    if gap is not None:
+        table.hold(_uncaptured(gap))
+    elif before.since > 1 and known is None and not creations:
+        table.hold(
+            LakeState(
+                "loading",
+                f"what was staged of the table before manifest {before.since} is not there any "
+                "more: reload it",
+            )
+        )
+
+
+def _uncaptured(manifest: int) -> LakeState:
+    return LakeState(
+        "loading",
+        f"manifest {manifest} was captured without the table, so that changes of it are not "
+        "staged: reload it",
+    )

@@ -1,0 +1,129 @@
+"""The options of a merge, from its arguments; free of PySpark, because Airflow reads them too."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.schema import TableName
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """What to merge, and where to.
+
+    Attributes:
+        staging: URI of the staging root.
+        source: Name of the source.
+        format: `delta` or `iceberg`.
+        lake: Delta: folder of the tables. Iceberg: name of the catalog.
+        through: Number of the last manifest to merge; None for the newest.
+        table_name: Template of a table's name in the catalog.
+        tables: Globs of `database.table` to merge, and `!globs` that take some back; none for all.
+        exclude: Globs of tables among them to leave out.
+        keys: Key columns of tables without a primary key.
+        properties: Table properties of new tables.
+        threads: How many tables are merged at once.
+        verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
+    """
+
+    staging: str
+    source: str
+    format: str
+    lake: str
+    through: int | None = None
+    table_name: str | None = None
+    tables: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 4
+    verify_parts: bool = False
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
+    """Return the options, and the report's URI; exit with 2 if they cannot be used."""
+    parser = argparse.ArgumentParser(
+        "merge_job.py", description="Merge staged changes into Delta or Iceberg tables."
+    )
+    parser.add_argument("--staging", required=True, help="URI of the staging root")
+    parser.add_argument("--source", required=True, help="name of the source")
+    parser.add_argument(
+        "--through", type=int, help="number of the last manifest to merge; default: the newest"
+    )
+    parser.add_argument("--format", required=True, choices=("delta", "iceberg"))
+    parser.add_argument(
+        "--lake",
+        required=True,
+        help="delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
+    )
+    parser.add_argument(
+        "--table-name",
+        help="a table's name in the catalog, from {database} and {table}; "
+        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
+    )
+    parser.add_argument(
+        "--tables",
+        nargs="+",
+        default=[],
+        help="globs of database.table, and !globs that take some back; default: all",
+    )
+    parser.add_argument(
+        "--exclude", nargs="+", default=[], help="globs of tables among them to leave out"
+    )
+    parser.add_argument(
+        "--keys",
+        action="append",
+        default=[],
+        type=_key,
+        metavar="DATABASE.TABLE=COLUMN,...",
+        help="key columns of a table without a primary key; without them its changes are appended",
+    )
+    parser.add_argument(
+        "--table-property",
+        action="append",
+        default=[],
+        type=_property,
+        metavar="NAME=VALUE",
+        help="a property of new tables",
+    )
+    parser.add_argument("--threads", type=int, default=4, help="tables merged at once")
+    parser.add_argument(
+        "--verify-parts", action="store_true", help="compare the SHA-256 of every part"
+    )
+    parser.add_argument("--report", help="URI of a file that the report is written to")
+    found = parser.parse_args(arguments)
+    options = MergeOptions(
+        staging=found.staging,
+        source=found.source,
+        format=found.format,
+        lake=found.lake,
+        through=found.through,
+        table_name=found.table_name,
+        tables=tuple(found.tables),
+        exclude=tuple(found.exclude),
+        keys=dict(found.keys),
+        properties=dict(found.table_property),
+        threads=found.threads,
+        verify_parts=found.verify_parts,
+    )
+    return options, found.report
+
+
+def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
+    table, _, columns = text.rpartition("=")
+    database, _, name = table.partition(".")
+    if not database or not name or not all(columns.split(",")):
+        raise argparse.ArgumentTypeError(f"not database.table=column,...: {text}")
+    return (database, name), tuple(columns.split(","))
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"not name=value: {text}")
+    return name, value

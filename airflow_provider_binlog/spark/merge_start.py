@@ -1,0 +1,106 @@
+"""What a merge finds when it starts, and whether that is nothing to do: no Spark is needed for it.
+
+A merge is idle if all of this holds for the tables that it is for:
+
+- A merge into this lake has read the newest manifest, or the last one that this one is for.
+- By the progress file no table waits for a merge; those that are `loading` or `stale` wait for a
+  reload, and are reported.
+- There is no note of a merge that runs, or was killed: such a one may still commit.
+
+If the progress file was deleted, a merge is never idle. What somebody changes in the lake by hand
+(a table dropped, restored or rolled back) is noticed by the next merge of a manifest that names the
+table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.plan.progress import Progress, load_progress, progress_folder
+from airflow_provider_binlog.spark.plan.running import read_running
+from airflow_provider_binlog.spark.report import Report, TableReport
+from airflow_provider_binlog.spark.staged.manifests import list_manifests
+from airflow_provider_binlog.spark.table_choice import TableChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.merge_options import MergeOptions
+    from airflow_provider_binlog.spark.plan.running import RunningMerge
+    from airflow_provider_binlog.spark.staged.files import ReadFiles
+
+
+@dataclass(frozen=True)
+class MergeStart:
+    """What a merge finds when it starts.
+
+    Attributes:
+        folder: Where the progress lies.
+        loaded: The progress that is stored; None if there is none.
+        before: How far the lake had got.
+        through: The last manifest to merge.
+        chosen: Which tables the merge is for.
+        running: The merges that run or were killed.
+        present: The manifests that there are.
+    """
+
+    options: MergeOptions
+    folder: str
+    loaded: Progress | None
+    before: Progress
+    through: int
+    chosen: TableChoice
+    running: Sequence[RunningMerge]
+    present: Collection[int]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do; see the module."""
+        return self.before.is_merged(self.through, self.chosen) and not self.noted
+
+    @property
+    def noted(self) -> set[TableName]:
+        """The tables of the merges that run or were killed."""
+        return {name for each in self.running for name in each.tables}
+
+    def idle_report(self, seconds: float) -> Report:
+        """Return the report of a merge that has nothing to do."""
+        held = self.before.pending(self.chosen)
+        return Report(
+            self.options.source, self.through, [self._report_held(each) for each in held], seconds
+        )
+
+    def _report_held(self, name: TableName) -> TableReport:
+        """Report a table that waits for a reload, as far as the progress knows."""
+        known, options = self.before.tables[name], self.options
+        return TableReport(
+            ".".join(name),
+            target_name(options.format, options.lake, options.table_name, *name),
+            status=known.state.name,
+            reason=known.state.reason,
+            position=known.state.position,
+            applied_before=known.mark,
+            applied_after=known.mark,
+        )
+
+
+def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
+    """Return what a merge finds in the staged files.
+
+    Raises:
+        ManifestError: The progress file is not one of ours.
+    """
+    folder = progress_folder(
+        format=options.format, lake=options.lake, table_name=options.table_name
+    )
+    loaded = load_progress(files, folder)
+    present = list_manifests(files)
+    before = loaded or Progress(since=present[0] if present else 1)
+    wanted = options.through if options.through is not None else max(present, default=0)
+    through = max(before.through, wanted)
+    chosen = TableChoice(options.tables, options.exclude)
+    running = read_running(files, folder)
+    return MergeStart(options, folder, loaded, before, through, chosen, running, set(present))

@@ -1,0 +1,210 @@
+"""What in a range a lake table cannot follow: the merge ends before it, and the table is stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.schema import (
+    AddField,
+    AlterField,
+    CreateTable,
+    Default,
+    RewriteRows,
+    SetKey,
+    UnknownDefault,
+)
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.range_rows import Cut
+from airflow_provider_binlog.spark.staged.defaults import is_zero_date
+from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow_provider_binlog.schema import Action, Field
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
+    from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
+    from airflow_provider_binlog.spark.staged.parts import StagedPart
+
+_TEXT_MAX = 200
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The lake table keeps the rows from before this: it cannot follow what comes here.
+
+    Attributes:
+        cut: Where it is.
+        reason: Why, in words.
+        statement: The statement; empty where there is none.
+    """
+
+    cut: Cut
+    reason: str
+    statement: str = ""
+
+    @classmethod
+    def at_step(cls, step: Step, reason: str) -> Stop:
+        """Return the stop at an action."""
+        return cls(Cut.at_step(step), reason, step.statement.text[:_TEXT_MAX])
+
+    @property
+    def explanation(self) -> str:
+        """What it is, and what to do, for people."""
+        ran = f" ({self.statement})" if self.statement else ""
+        return f"{self.reason}{ran}: reload the table"
+
+
+@dataclass(frozen=True)
+class Followable:
+    """A range whose stops are looked for.
+
+    Attributes:
+        log: The manifests.
+        rows: The range.
+        newest: Its columns; None if it says nothing of them.
+        state: The lake table, if its rows count; None if there is none, or if they are replaced.
+        columns: Names of the lake table's columns by field id; of those that count.
+        keyed: Whether rows are merged by a key.
+        chosen: Whether the user chose that key.
+    """
+
+    log: TableLog
+    rows: RangeRows
+    newest: NewestSchema | None
+    state: TargetState | None
+    columns: dict[int, str]
+    keyed: bool
+    chosen: bool
+
+    @property
+    def in_lake(self) -> bool:
+        """Whether the lake table has rows that count."""
+        return self.state is not None and not self.state.is_empty and not self.rows.discards
+
+    def find_stop(self) -> Stop | None:
+        """Return the first action that cannot be followed; None if all can."""
+        found = [*self._kinds(), *self._rewrites(), *self._defaults(), *self._types()]
+        return min(found, key=lambda each: each.cut.mark, default=None)
+
+    def _kinds(self) -> Iterator[Stop]:
+        """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
+        for each in self.rows.staged:
+            if self.chosen or bool(each.schema.key) == self.keyed:
+                continue
+            reason = (
+                "the table's primary key was dropped, and the lake table's rows are known by it"
+                if self.keyed
+                else "the table got a primary key, and the lake table is a changelog"
+            )
+            yield self._at_last(
+                lambda action: isinstance(action, SetKey | CreateTable), each, reason
+            )
+            return
+
+    def _rewrites(self) -> Iterator[Stop]:
+        for step in self.rows.steps:
+            action = step.action
+            if not isinstance(action, RewriteRows):
+                continue
+            had_rows = self.in_lake or self._has_rows_before(step)
+            if action.field is None:
+                # Rows may have come as well, unless the log has all of them.
+                concerned = had_rows or self.log.created(action.table) is None
+            else:
+                # A changelog keeps the values that were logged.
+                fields = self.newest.fields if self.newest is not None else ()
+                kept = self.newest is None or any(each.id == action.field for each in fields)
+                concerned = had_rows and kept and self.keyed
+            if concerned:
+                reason = f"rows changed without row events, because the statement {action.reason}"
+                yield Stop.at_step(step, reason)
+
+    def _defaults(self) -> Iterator[Stop]:
+        """A column was added whose value in older rows the log does not say."""
+        for field in self.newest.fields if self.newest is not None and self.keyed else ():
+            unknown = _unknown_initial(field)
+            if unknown is None or not self._has_rows_without(field):
+                continue
+
+            def adds(action: Action, id_: int = field.id) -> bool:
+                return isinstance(action, AddField) and action.field == id_
+
+            first = next((each for each in self.rows.staged if _has(each, field.id)), None)
+            reason = (
+                f"the value that older rows have in the new column {field.name} is not known: "
+                f"{unknown}"
+            )
+            if first is not None or any(adds(each.action) for each in self.rows.steps):
+                yield self._at_last(adds, first, reason)
+
+    def _types(self) -> Iterator[Stop]:
+        """A column has a type now that no lake type has in common with the one from before."""
+        for wanted in self.newest.wanted if self.newest is not None else ():
+            name = self.columns.get(wanted.field.id)
+            counts = self.state is not None and self.in_lake and name is not None
+            held = self.state.columns[name] if self.state and name and counts else None
+            for part in self.rows.staged:
+                field = self._find(part, wanted.field)
+                if field is None:
+                    continue
+                now = spark_type(str(field.arrow_type))
+                both = now if held is None else common_type(held, now)
+                if both is None:
+                    reason = f"the column {wanted.name} was {held} in the lake, and is {now} now"
+                    yield self._at_last(_retypes(field.id), part, reason)
+                    break
+                held = both
+
+    def _find(self, part: StagedPart, field: Field) -> Field | None:
+        """Return the field of a part that is in the same column of the lake table."""
+        for each in part.schema.fields:
+            same = each.id == field.id if self.keyed else each.name.lower() == field.name.lower()
+            if same:
+                return each
+        return None
+
+    def _has_rows_before(self, step: Step) -> bool:
+        return any(each.first < step.point for each in self.rows.staged)
+
+    def _has_rows_without(self, field: Field) -> bool:
+        if self.in_lake and field.id not in self.columns:
+            return True
+        return any(not _has(each, field.id) for each in self.rows.staged)
+
+    def _at_last(
+        self, matches: Callable[[Action], bool], part: StagedPart | None, reason: str
+    ) -> Stop:
+        """Return the stop at the last such action before a part, or else before its manifest."""
+        steps = [
+            each
+            for each in self.rows.steps
+            if matches(each.action) and (part is None or each.point <= part.first)
+        ]
+        if steps or part is None:
+            return Stop.at_step(steps[-1], reason)
+        manifest = part.manifest
+        return Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
+
+
+def _retypes(field: int) -> Callable[[Action], bool]:
+    return lambda action: (
+        isinstance(action, CreateTable)
+        or (isinstance(action, AlterField | AddField) and action.field == field)
+    )
+
+
+def _has(part: StagedPart, field: int) -> bool:
+    return any(each.id == field for each in part.schema.fields)
+
+
+def _unknown_initial(field: Field) -> str | None:
+    """Return why the value in older rows is not known; None if it is, or if there are none."""
+    initial = field.initial_default
+    if isinstance(initial, UnknownDefault):
+        return initial.reason
+    if isinstance(initial, Default) and field.arrow_type and is_zero_date(field, initial):
+        return "no value of the lake stands for a zero date"
+    return None

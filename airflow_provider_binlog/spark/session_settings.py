@@ -1,0 +1,90 @@
+"""Settings of the merge's own: of the job, and of the session that each table has.
+
+What values depend on is pinned, whatever the cluster's defaults are. What only makes a commit cheap
+gives way to a setting of the user's.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PINNED = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # What is collected on the driver, and sent back, is neither shifted nor rebased.
+    "spark.sql.datetime.java8API.enabled": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    # A missing or damaged file is an error, whatever the cluster's defaults are.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.sources.partitionOverwriteMode": "STATIC",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+}
+_CHEAP = {
+    # Delta sorts the few files of a small table's log into 50 partitions, at each commit.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # The files that are read are known: no job is needed to list them.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+}
+# A plan for a handful of rows runs sooner than it is compiled.
+_FEW = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+}
+_MANY = {"spark.sql.adaptive.enabled": "true"}
+
+_PARTITION_BYTES = 32 << 20
+_PARTITIONS_MAX = 1000
+
+
+def job_settings() -> dict[str, str]:
+    """Return the settings of the job, which has to start with them, where the user has none.
+
+    Delta reads a table's log with the settings of the job's first session, whoever asks for it.
+    """
+    return _CHEAP | {
+        # Small tables do not wait for the tasks of a large one.
+        "spark.scheduler.mode": "FAIR",
+        "spark.log.level": "WARN",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def configure(session: SparkSession) -> None:
+    """Set what holds for every table."""
+    for name, value in _PINNED.items():
+        session.conf.set(name, value)
+    for name, value in _CHEAP.items():
+        if session.conf.get(name, None) is None:
+            session.conf.set(name, value)
+
+
+def configure_table(session: SparkSession, *, few: bool) -> None:
+    """Prepare the session of one table, and the thread that merges it.
+
+    Args:
+        session: The table's own.
+        few: Whether few rows are read, and few are there.
+    """
+    configure(session)
+    for name, value in (_FEW if few else _MANY).items():
+        session.conf.set(name, value)
+    # Each of the threads has its share, whatever the others run.
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", threading.current_thread().name)
+
+
+def set_partitions(session: SparkSession, size: int) -> None:
+    """Prepare shuffles of as many bytes in memory."""
+    partitions = min(max(math.ceil(size / _PARTITION_BYTES), 1), _PARTITIONS_MAX)
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))

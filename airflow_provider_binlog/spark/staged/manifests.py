@@ -1,0 +1,53 @@
+"""The manifests among the staged files, whoever reads the files."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.manifest import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_provider_binlog.spark.staged.files import ReadFiles
+
+_MANIFEST_NAME = re.compile(r"(\d{16})\.json", re.ASCII)
+_THREADS = 8
+
+
+def read_manifests(files: ReadFiles, sequences: Iterable[int]) -> list[Manifest]:
+    """Return the manifests of these numbers, in their order.
+
+    Raises:
+        ManifestError: One is missing, unreadable, or bears another number.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda sequence: _read_manifest(files, sequence), sequences))
+
+
+def list_manifests(files: ReadFiles) -> list[int]:
+    """Return the numbers of the manifests that there are, ascending."""
+    matches = map(_MANIFEST_NAME.fullmatch, files.list("manifests"))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def _read_manifest(files: ReadFiles, sequence: int) -> Manifest:
+    path = f"manifests/{sequence:016d}.json"
+    data = files.read(path)
+    if data is None:
+        raise ManifestError("a manifest is missing", manifest=files.locate(path))
+    try:
+        manifest = Manifest.decode(data)
+    except ManifestError as error:
+        error.context["manifest"] = files.locate(path)
+        raise
+    if manifest.sequence != sequence:
+        raise ManifestError(
+            "a manifest under another's name",
+            manifest=files.locate(path),
+            holds=manifest.sequence,
+        )
+    return manifest

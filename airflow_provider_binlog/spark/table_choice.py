@@ -1,0 +1,43 @@
+"""Which tables a merge is for: globs of `database.table`, and `!globs` that take some back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_provider_binlog.schema import TableName
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """The tables that a list of globs matches, without those that another one matches.
+
+    Attributes:
+        tables: What to merge; every table where only `!globs` are given.
+        exclude: What of it to leave out.
+    """
+
+    tables: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def __call__(self, name: TableName) -> bool:
+        """Return whether a table is chosen."""
+        text = ".".join(name)
+        return _matches(text, self.tables, default=True) and not _matches(
+            text, self.exclude, default=False
+        )
+
+
+def _matches(text: str, globs: Sequence[str], *, default: bool) -> bool:
+    """Return whether a glob matches and no `!glob` does; `default` is for no glob."""
+    positive = [glob for glob in globs if not glob.startswith("!")]
+    negative = (glob[1:] for glob in globs if glob.startswith("!"))
+    return (_any(text, positive) if positive else default) and not _any(text, negative)
+
+
+def _any(text: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(text, glob) for glob in globs)

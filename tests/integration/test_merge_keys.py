@@ -1,0 +1,106 @@
+"""Keys that no lake type holds: from a real server, no row is matched by another value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
+from tests.support.pipeline import Pipeline
+from tests.unit.spark.session import shared_session
+from tests.unit.spark.workplace import local_workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fixtures.mysql import Database
+    from tests.fixtures.spark import SparkEnvironment
+    from tests.services.servers import Server
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+# Two zero dates, which NULL would make one.
+DAYS = "INSERT INTO {} VALUES ('0000-00-00', 1), ('2026-11-00', 2), ('2026-11-21', 3)"
+BEGIN = (
+    "SET SESSION sql_mode = ''",
+    "CREATE TABLE days (day DATE PRIMARY KEY, n INT)",
+    "CREATE TABLE moments (id INT, at TIMESTAMP(3) NOT NULL, n INT, PRIMARY KEY (id, at))",
+    "CREATE TABLE words (w VARCHAR(9) CHARACTER SET ucs2 PRIMARY KEY, n INT)",
+    "CREATE TABLE valid (day DATE PRIMARY KEY, also DATE)",
+    "CREATE TABLE later (day DATE PRIMARY KEY, n INT)",
+    DAYS.format("days"),
+    "INSERT INTO moments VALUES (1, '0000-00-00', 1), (2, '2026-11-21 01:02:03.004', 2)",
+    # Halves of surrogate pairs.
+    "INSERT INTO words VALUES (x'0061D800', 1), (x'0061D801', 2), ('a', 3)",
+    "INSERT INTO valid VALUES ('2026-11-21', '0000-00-00'), ('2026-11-22', NULL)",
+    "INSERT INTO later VALUES ('2026-11-21', 1), ('2026-11-22', 2)",
+)
+AGAIN = (
+    "SET SESSION sql_mode = ''",
+    "UPDATE days SET n = n + 10",
+    "UPDATE moments SET n = n + 10",
+    "UPDATE words SET n = n + 10",
+    "UPDATE valid SET also = '2026-00-00'",
+    "UPDATE later SET day = '0000-00-00' WHERE n = 1",
+    "DELETE FROM later WHERE day = '0000-00-00'",
+)
+
+
+FORMATS = {"mysql97": "delta", "mariadb118": "iceberg"}
+
+
+@pytest.fixture(params=FORMATS)
+def database(
+    request: pytest.FixtureRequest, create_database: Callable[[Server], Database]
+) -> Database:
+    return create_database(request.getfixturevalue(request.param))
+
+
+def test_a_key_that_no_lake_type_holds_is_refused(
+    database: Database, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    format_ = FORMATS[database.server.name]
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    pipeline = Pipeline(database, workplace, Policies(invalid_text=InvalidText.REPLACE))
+    refused = {"days": "day", "moments": "at", "words": "w"}
+    for statements, columns in ((BEGIN, refused), (AGAIN, refused | {"later": "day"})):
+        database.execute(*statements)
+
+        pipeline.capture()
+        errors = pipeline.merge()
+
+        assert errors.keys() == columns.keys(), errors
+        for table, column in columns.items():
+            assert "no lake type holds" in errors[table]
+            assert f"column={column}" in errors[table]
+            assert "position=" in errors[table]
+        assert pipeline.differences(but=columns) == []
+
+
+def test_as_text_and_bytes_they_are_keys_like_others(
+    mysql97: Server,
+    create_database: Callable[[Server], Database],
+    spark_environment: SparkEnvironment,
+    tmp_path: Path,
+) -> None:
+    database = create_database(mysql97)
+    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
+    pipeline = Pipeline(database, workplace, Policies(ZeroDates.TEXT, InvalidText.BINARY))
+    for statements in (BEGIN, AGAIN):
+        database.execute(*statements)
+        pipeline.capture()
+        assert pipeline.merge() == {}
+
+    for table in ("days", "moments", "words", "later"):
+        target = workplace.lake.target(database.name, table)
+        lake = workplace.spark.table(target).toArrow().to_pydict()
+        assert sorted(lake["n"]) == [
+            n for (n,) in database.query(f"SELECT n FROM {table} ORDER BY n")
+        ]

@@ -1,0 +1,263 @@
+"""What a lake table contains is read from the table itself: restored, dropped, or overtaken."""
+
+from __future__ import annotations
+
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.spark.lake.lake_state import LakeState, read_state
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from tests.unit.spark.history import INT, TEXT, Source, Table
+from tests.unit.spark.workplace import Workplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_provider_binlog.spark.lake.table_format import Commit
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def a_table(workplace: Workplace, *, logged: bool = True) -> tuple[Source, Table]:
+    source = workplace.new_source()
+    columns = {"id": INT, "note": TEXT}
+    table = source.create(workplace.database, "t", columns, ("id",), logged=logged)
+    for id_ in range(5):
+        table.insert(id=id_, note="one")
+    source.commit()
+    return source, table
+
+
+def compact(workplace: Workplace, table: Table) -> int:
+    """Rewrite the files of the lake table; return the version that this makes."""
+    target = workplace.target(table)
+    if workplace.format == "delta":
+        workplace.spark.sql(f"OPTIMIZE {target}")
+    else:
+        options = "options => map('rewrite-all', 'true')"
+        workplace.spark.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{_name(table)}', {options})"
+        )
+        workplace.spark.sql(f"CALL lake.system.rewrite_manifests('{_name(table)}')")
+    version = workplace.state(table).snapshot
+    assert version is not None
+    return version
+
+
+def restore(workplace: Workplace, table: Table, version: int) -> None:
+    if workplace.format == "delta":
+        workplace.spark.sql(f"RESTORE {workplace.target(table)} TO VERSION AS OF {version}")
+    else:
+        workplace.spark.sql(f"CALL lake.system.rollback_to_snapshot('{_name(table)}', {version})")
+
+
+def expire(workplace: Workplace, table: Table) -> None:
+    """Delete what is older than the present version."""
+    if workplace.format == "iceberg":
+        workplace.spark.sql(
+            f"CALL lake.system.expire_snapshots(table => '{_name(table)}', "
+            "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+        )
+
+
+def drop(workplace: Workplace, table: Table) -> None:
+    if workplace.format == "iceberg":
+        workplace.spark.sql(f"DROP TABLE {workplace.target(table)}")
+    else:
+        rmtree(workplace.target(table).removeprefix("delta.`file://").removesuffix("`"))
+
+
+def delete_progress(workplace: Workplace) -> None:
+    folder = workplace.store._path(f"{workplace.source}/_merged")
+    workplace.store._fs.rm(folder, recursive=True)
+
+
+def _name(table: Table) -> str:
+    return ".".join(table.name)
+
+
+def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) -> None:
+    source, table = a_table(workplace)
+    workplace.merge()
+    table.update(1, note="two")
+    table.delete(2)
+    source.commit()
+    workplace.merge()
+    compacted = compact(workplace, table)
+    assert workplace.state(table).applied == Mark(2)
+    table.insert(id=20, note="three")
+    table.update(0, note="three")
+    source.commit()
+    workplace.merge()
+
+    restore(workplace, table, compacted)
+    compact(workplace, table)
+    expire(workplace, table)
+
+    assert workplace.state(table).applied == Mark(2)
+    assert workplace.merge().tables == []
+    table.update(3, note="four")
+    source.commit()
+    (report,) = workplace.merge().tables
+    assert (report.applied_before, report.applied_after) == (Mark(2), Mark(4))
+    workplace.check(table)
+    table.update(4, note="five")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+    assert workplace.state(table).applied == Mark(5)
+
+    delete_progress(workplace)
+    (report,) = workplace.merge().tables
+    assert report.status == "current"
+    assert workplace.merge().tables == []
+
+
+def test_a_table_that_was_restored_to_before_its_first_merge(workplace: Workplace) -> None:
+    source, table = a_table(workplace)
+    if workplace.format == "iceberg":
+        pytest.skip("a snapshot without rows does not exist")
+    workplace.merge()
+    restore(workplace, table, 0)
+
+    assert workplace.state(table).applied == NOTHING
+    table.update(1, note="two")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_a_delta_table_restored_by_time(spark_environment: Any, tmp_path: Path) -> None:
+    from tests.unit.spark.session import shared_session
+    from tests.unit.spark.workplace import local_workplace
+
+    workplace = local_workplace(shared_session(spark_environment), "delta", tmp_path)
+    source, table = a_table(workplace)
+    workplace.merge()
+    history = workplace.spark.sql(f"DESCRIBE HISTORY {workplace.target(table)}")
+    time = history.select(history.timestamp.cast("string")).first()
+    assert time is not None
+    table.update(1, note="two")
+    source.commit()
+    workplace.merge()
+    workplace.spark.sql(f"RESTORE {workplace.target(table)} TO TIMESTAMP AS OF '{time[0]}'")
+
+    assert workplace.state(table).applied == Mark(1)
+    table.update(3, note="three")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_delayed_merge_of_less_is_noticed_by_the_next_run(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, *, killed: bool
+) -> None:
+    """A merge that planned manifest 2 commits when manifest 3 has taken back what it inserts."""
+    source, table = a_table(workplace)
+    workplace.merge()
+    table.insert(id=10, note="two")
+    source.commit()
+    lake = type(workplace.lake)
+    merge = lake.merge
+
+    def delayed(*arguments: Any) -> Commit | None:
+        monkeypatch.setattr(lake, "merge", merge)
+        table.delete(10)
+        source.commit()
+        workplace.merge()
+        try:
+            return merge(*arguments)
+        finally:
+            if killed:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(lake, "merge", delayed)
+    if killed:
+        with pytest.raises(KeyboardInterrupt):
+            workplace.try_merge(through=2)
+    else:
+        (report,) = workplace.try_merge(through=2).tables
+        assert report.status == "current" or report.retryable
+
+    workplace.merge(through=2)
+    workplace.check(table)
+    assert workplace.state(table).applied == Mark(3)
+
+
+def test_a_dropped_lake_table_is_not_begun_with_new_rows(workplace: Workplace) -> None:
+    source, table = a_table(workplace, logged=False)
+    other = source.create(workplace.database, "other", {"id": INT}, ("id",))
+    other.insert(id=1)
+    source.commit()
+    workplace.merge()
+    drop(workplace, table)
+    table.insert(id=20, note="two")
+    other.insert(id=2)
+    source.commit()
+
+    for _ in range(2):
+        report = workplace.merge()
+        (held,) = [each for each in report.tables if each.table == _name(table)]
+        assert held.status == "loading"
+        assert "was dropped" in held.reason
+        assert workplace.lake.find_state(workplace.spark, workplace.target(table)) is None
+    workplace.check(other)
+
+
+def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workplace) -> None:
+    source, table = a_table(workplace)
+    fresh = source.create(workplace.database, "fresh", {"id": INT}, ("id",))
+    fresh.insert(id=1)
+    source.commit()
+    workplace.merge(tables=["*.t"])
+    source.exclude = ("*",)
+    source.commit()
+    workplace.merge(tables=["*.t"])
+    source.exclude = ()
+    table.update(1, note="again")
+    fresh.insert(id=2)
+    manifest = source.commit()
+    before = workplace.found(table)
+
+    for _ in range(2):
+        report = workplace.merge()
+        assert {each.table: each.status for each in report.tables} == {
+            _name(table): "loading",
+            _name(fresh): "loading",
+        }
+        assert "manifest 3 was captured without" in report.tables[0].reason
+    assert workplace.found(table) == before
+    state = workplace.state(table)
+    assert state.lake_state == LakeState("loading", report.tables[0].reason, mark=Mark(1)) or (
+        state.lake_state.name == "loading"
+    )
+    assert read_state(state.properties, Mark(manifest.sequence)).name == "live"
+
+
+def test_a_missing_manifest_concerns_only_the_tables_that_need_it(
+    quick_workplace: Workplace,
+) -> None:
+    source, table = a_table(quick_workplace)
+    good = source.create(quick_workplace.database, "good", {"id": INT}, ("id",))
+    good.insert(id=1)
+    source.commit()
+    quick_workplace.merge(exclude=["*.t"])
+    table.update(1, note="two")
+    good.insert(id=2)
+    source.commit()
+    data = quick_workplace.store.read(source.log.key(1))
+    quick_workplace.store._fs.rm(quick_workplace.store._path(source.log.key(1)))
+
+    failed = quick_workplace.failure()
+
+    assert "manifest is missing that the lake table needs" in str(failed.error)
+    assert not failed.retryable
+    quick_workplace.check(good)
+    quick_workplace.store.write(source.log.key(1), data)
+    quick_workplace.merge(tables=["!*.good"])
+    quick_workplace.check(table, good)

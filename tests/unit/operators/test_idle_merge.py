@@ -1,0 +1,128 @@
+"""An idle merge: a task finds nothing to do, and starts no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
+from airflow_provider_binlog.operators.merge import merge_arguments
+from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.progress import (
+    Progress,
+    TableProgress,
+    load_progress,
+    progress_folder,
+    save_progress,
+)
+from airflow_provider_binlog.spark.plan.running import note_start
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from tests.support.stores import open_store
+from tests.unit.spark.history import INT, Source, Table
+
+_FOLDER = progress_folder(format="delta", lake="file:///lake", table_name=None)
+
+
+class _Files(StoredFiles):
+    """What the job writes, too."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store, "shop")
+        self.store = store
+
+    def size(self, path: str) -> int | None:
+        return self.store.size(self.locate(path))
+
+    def write(self, path: str, data: bytes) -> None:
+        self.store.write(self.locate(path), data)
+
+    def delete(self, path: str) -> None:
+        raise NotImplementedError(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> _Files:
+    return _Files(open_store(f"file://{tmp_path}"))
+
+
+@pytest.fixture
+def orders(files: _Files) -> Table:
+    """One merged manifest of one table."""
+    source = Source(files.store, "shop")
+    orders = source.create("shop", "orders", {"id": INT}, ("id",))
+    orders.insert(id=1)
+    manifest = source.commit()
+    tables = {orders.name: TableProgress(Mark(1))}
+    _save(files, replace(Progress().read([manifest]), tables=tables))
+    return orders
+
+
+def _save(files: _Files, progress: Progress) -> None:
+    loaded = load_progress(files, _FOLDER)
+    save_progress(files, _FOLDER, progress, loaded=loaded, merged=progress.tables.keys())
+
+
+def _find(files: _Files, *more: str, through: int | None = None) -> dict[str, Any] | None:
+    arguments = merge_arguments(
+        source="shop",
+        staging_path="file:///staging",
+        through=through,
+        format="delta",
+        lake="file:///lake",
+    )
+    return find_idle_report(files, [*arguments, *more])
+
+
+def test_what_is_merged_is_not_merged_again(files: _Files, orders: Table) -> None:
+    report = _find(files)
+
+    assert report is not None
+    assert (report["status"], report["through"], report["tables"]) == ("merged", 1, [])
+    assert _find(files, through=1) is not None
+
+
+def test_a_new_manifest_is_merged(files: _Files, orders: Table) -> None:
+    orders.insert(id=2)
+    orders.source.commit()
+
+    assert _find(files) is None
+    assert _find(files, through=1) is not None
+
+
+def test_without_progress_the_job_is_submitted(files: _Files, orders: Table) -> None:
+    assert _find(files, "--lake", "file:///other") is None
+    assert _find(files, "--table-name", "{database}.{table}") is None
+
+
+def test_after_a_killed_merge_none_is_idle(files: _Files, orders: Table) -> None:
+    note_start(files, _FOLDER, [orders.name])
+
+    assert _find(files) is None
+
+
+def test_a_table_that_waits_is_merged_by_who_is_for_it(files: _Files, orders: Table) -> None:
+    manifest = orders.source.log.load(1)
+    tables = {orders.name: TableProgress(first=1, pending=True)}
+    _save(files, replace(Progress().read([manifest]), tables=tables))
+
+    assert _find(files) is None
+    assert _find(files, "--exclude", "shop.*") is not None
+
+
+def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
+    manifest = orders.source.log.load(1)
+    state = LakeState("stale", "its key changed", "binlog.000001:4")
+    tables = {orders.name: TableProgress(Mark(1), first=2, pending=True, state=state)}
+    _save(files, replace(Progress().read([manifest]), tables=tables))
+
+    report = _find(files)
+
+    assert report is not None
+    (table,) = report["tables"]
+    assert (table["table"], table["status"]) == ("shop.orders", "stale")
+    assert table["target"] == "delta.`file:///lake/shop/orders`"
+    assert table["reason"] == "its key changed"
