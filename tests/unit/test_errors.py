@@ -20,6 +20,7 @@ RETRYABLE = {
     "StoreUnavailableError",
     "TableLockedError",
     "TargetConflictError",
+    "UnknownMergeError",
 }
 
 
