@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog.errors import BinlogError, ManifestError
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
@@ -287,7 +287,7 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
         plan = plan_table(
             table.name, log, first=table.first_needed, state=table.state, keys=options.keys
         )
-    except BinlogError as error:
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
         return
     table.plan = plan

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MALFORMED
+from airflow_provider_binlog.spark.lake.table_format import TABLE_ID
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def find_mark(
         if link.applied is not None:
             return Mark.parse(link.applied)
         at, written = link.parent, True
-    return "no snapshot of the table is that of a merge: it was replaced" if written else NOTHING
+    # Whoever loads a table by hand sets no table id; the first merge does.
+    replaced = written and TABLE_ID in properties
+    return "no snapshot of the table is that of a merge: it was replaced" if replaced else NOTHING
 
 
 def _read_by_hand(properties: Mapping[str, str]) -> dict[int, Mark]:

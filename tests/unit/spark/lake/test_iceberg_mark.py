@@ -7,6 +7,7 @@ import json
 import pytest
 
 from airflow_provider_binlog.spark.lake.iceberg_mark import APPLIED, Link, find_mark
+from airflow_provider_binlog.spark.lake.table_format import TABLE_ID
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 # 10 and 20 are merges; 15, 25 and 35 compactions; 30 was rolled back; 99 was created by a query.
@@ -39,8 +40,13 @@ def test_the_last_ancestor_counts_that_has_one(current: int | None, mark: Mark) 
 
 @pytest.mark.parametrize(("current", "says"), [(45, "snapshot 40 expired"), (99, "replaced")])
 def test_what_cannot_be_determined_is_said(current: int, says: str) -> None:
-    assert says in str(find_mark(current, LINKS.get, {}))
-    assert says in str(find_mark(current, LINKS.get, {APPLIED: "7"}))
+    merged = {TABLE_ID: "1-1"}
+    assert says in str(find_mark(current, LINKS.get, merged))
+    assert says in str(find_mark(current, LINKS.get, merged | {APPLIED: "7"}))
+
+
+def test_a_table_that_was_loaded_by_hand_has_no_mark() -> None:
+    assert find_mark(99, LINKS.get, {}) == NOTHING
 
 
 def test_a_mark_that_is_set_by_hand_counts_for_its_snapshot() -> None:
