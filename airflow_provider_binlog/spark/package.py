@@ -18,6 +18,7 @@ _SHARED = (
     "names.py",
     "position.py",
     "schema.py",
+    "snapshot_manifest.py",
 )
 # The earliest time a zip can hold: the same sources give the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

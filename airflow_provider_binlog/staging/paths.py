@@ -3,6 +3,9 @@
     <source>/manifests/0000000000000042.json
     <source>/schemas/<database>/<table>/0000000000000041.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
+    <source>/snapshots/...
+
+Those of snapshots are in `snapshot_manifest.py`.
 
 The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
 spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
@@ -20,6 +23,7 @@ import re
 
 from airflow_provider_binlog.errors import StagingError
 from airflow_provider_binlog.names import encode_name, escape_first
+from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
 
 MANIFESTS = "manifests"
 """The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
@@ -79,7 +83,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
         raise StagingError("not the ordinal of a part", ordinal=ordinal)
     stem = manifest_name(sequence).removesuffix(".json")
     folder = encode_name(database)
-    if folder.casefold() in (MANIFESTS, SCHEMAS):
+    if folder.casefold() in (MANIFESTS, SCHEMAS, SNAPSHOTS):
         folder = escape_first(folder)
     return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
 

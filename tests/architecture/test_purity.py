@@ -20,6 +20,7 @@ CORE = [
     "names.py",
     "position.py",
     "schema.py",
+    "snapshot_manifest.py",
 ]
 """Rooms and modules that need nothing but Python."""
 

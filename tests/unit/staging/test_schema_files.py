@@ -158,11 +158,11 @@ def test_names_may_be_anything(store: ObjectStore) -> None:
         assert (found.name, found.state) == (name, replace(STATE, name=name))
 
 
-@pytest.mark.parametrize("database", ["schemas", "Schemas"])
+@pytest.mark.parametrize("database", ["schemas", "Schemas", "snapshots"])
 def test_a_database_named_like_the_folder_lies_beside_it(database: str) -> None:
     path = part_path(database, "t", 1, 0, "0" * 12)
 
-    assert path.partition("/")[0] == f"%{ord(database[0]):02X}chemas"
+    assert path.partition("/")[0] == f"%{ord(database[0]):02X}{database[1:]}"
 
 
 def test_a_file_of_another_name_is_refused(store: ObjectStore) -> None:
