@@ -12,6 +12,9 @@ from hypothesis import settings
 
 from tests.services.processes import RUN_FOLDER
 
+# The cases of a contract assert, too: a failure prints the values.
+pytest.register_assert_rewrite("tests.contract")
+
 pytest_plugins = [
     "tests.fixtures.airflow",
     "tests.fixtures.mysql",

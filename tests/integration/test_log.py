@@ -17,16 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.fixtures.mysql import Database
+    from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
 
 
-@pytest.fixture(params=["mysql97", "mariadb1011", "mariadb118"])
-def logged(request: pytest.FixtureRequest, create_database: Callable[..., Database]) -> Database:
-    """A database with some changes, in a log of more than one file."""
-    database = create_database(request.getfixturevalue(request.param))
+@pytest.fixture(scope="module", params=["mysql97", "mariadb1011", "mariadb118"])
+def flushed(request: pytest.FixtureRequest) -> Server:
+    """A server with a log of more than one file, which grows by what clients write alone."""
+    server: Server = request.getfixturevalue(request.param)
+    mysql.flush_log(server)
+    return server
+
+
+@pytest.fixture
+def logged(flushed: Server, create_database: Callable[..., Database]) -> Database:
+    """A database with some changes."""
+    database = create_database(flushed)
     database.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
-    mysql.execute(database.server, "FLUSH BINARY LOGS")
     database.execute("INSERT INTO t VALUES ()")
     return database
 

@@ -172,7 +172,7 @@ def test_gtids(connection: Connection) -> None:
 def test_any_cursor_class_will_do(connection: Connection, own_server: Server) -> None:
     with closing(connect(own_server, cursorclass=SSDictCursor)) as other:
         assert queries.identify(other) == queries.identify(connection)
-        assert queries.log_end(other) == queries.log_end(connection)
+        assert queries.log_end(other).file == queries.log_end(connection).file
         check_setup(other)
 
 
