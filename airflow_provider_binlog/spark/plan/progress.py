@@ -193,14 +193,17 @@ def progress_folder(**target: object) -> str:
 
 
 def load_progress(files: ReadFiles, folder: str) -> Progress | None:
-    """Return what `save_progress` saved; None if it saved nothing.
+    """Return what `save_progress` saved; None if it saved nothing, or not all of it.
+
+    A store without atomic writes shows a cut file while another merge writes it, and for good if
+    that one is killed. Every manifest is read again then, as if there were no file.
 
     Raises:
         ManifestError: The file is not one of ours.
     """
     path = _path(folder)
     data = files.read(path)
-    if data is None:
+    if data is None or _is_cut(data):
         return None
     try:
         value = json.loads(data)
@@ -249,6 +252,15 @@ def save_progress(
         ],
     }
     files.write(_path(folder), json.dumps(value, ensure_ascii=False).encode())
+
+
+def _is_cut(data: bytes) -> bool:
+    """Whether these are the first bytes of an object in JSON, or none, and not the last ones."""
+    try:
+        json.loads(data)
+    except ValueError:
+        return not data or data.startswith(b"{")
+    return False
 
 
 def _path(folder: str) -> str:

@@ -76,7 +76,17 @@ def test_what_was_saved_is_loaded() -> None:
     assert load_progress(files, "y") is None
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"format": "x", "version": 1}', b"\xff"])
+def test_a_file_that_was_cut_is_as_good_as_none() -> None:
+    files = Files()
+    save_progress(files, "x", PROGRESS, loaded=None, merged=())
+    whole = files.read("x/progress.json") or b""
+
+    for size in range(len(whole)):
+        files.write("x/progress.json", whole[:size])
+        assert load_progress(files, "x") is None
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{}", b'{"format": "x", "version": 1}', b"\xff"])
 def test_another_file_is_refused(data: bytes) -> None:
     files = Files()
     files.write("x/progress.json", data)
