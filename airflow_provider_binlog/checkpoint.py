@@ -17,8 +17,10 @@ from airflow_provider_binlog.errors import (
     CheckpointError,
     CheckpointMissingError,
     CheckpointMovedError,
+    cause_of,
 )
 from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.stored_json import digest_of_values
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -81,6 +83,7 @@ class Checkpoint:
             "saved_at": self.saved_at,
             "saved_by": self.saved_by,
         }
+        value["digest"] = digest_of_values(value)
         return json.dumps(value, ensure_ascii=False, indent=1)
 
     @classmethod
@@ -88,8 +91,8 @@ class Checkpoint:
         """Read what `encode` wrote.
 
         Raises:
-            CheckpointError: The text is no checkpoint, or one of a version that this package does
-                not read.
+            CheckpointError: The text is no checkpoint, one that was edited, or one of a version
+                that this package does not read.
         """
         try:
             value: dict[str, Any] = json.loads(text)
@@ -100,6 +103,11 @@ class Checkpoint:
                     "a checkpoint of another version: read it with the release that wrote it",
                     version=value.get("version"),
                     known=VERSION,
+                )
+            if value.pop("digest") != digest_of_values(value):
+                raise CheckpointError(
+                    "the checkpoint was edited, since its digest is another one: restore it as it "
+                    "was saved, or set it with `airflow binlog checkpoint set`"
                 )
             checkpoint = cls(
                 identity=SourceIdentity.from_json(value["source"]),
@@ -112,7 +120,7 @@ class Checkpoint:
                 raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
             _ = checkpoint.position.coordinates  # raises if the file's name has no number
         except MALFORMED as error:
-            raise CheckpointError("not a checkpoint", cause=repr(error)) from error
+            raise CheckpointError(f"not a checkpoint: {cause_of(error)}") from error
         return checkpoint
 
     def __str__(self) -> str:

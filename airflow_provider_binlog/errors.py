@@ -174,6 +174,12 @@ class TargetConflictError(MergeError):
 MALFORMED = (AttributeError, FormatError, KeyError, RecursionError, TypeError, ValueError)
 """What reading a stored JSON document raises if it does not have the form that was written."""
 
+
+def cause_of(error: Exception) -> str:
+    """Return why a stored document was refused: what our own errors say, or the exception."""
+    return str(error) if isinstance(error, BinlogError) else repr(error)
+
+
 Refuse: TypeAlias = Callable[[BinlogError], None]
 """Takes what is refused: raises it, or takes note of it and returns, and reading continues."""
 

@@ -7,12 +7,12 @@ readers in other languages in `docs/staged-format.md`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
-from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
 from airflow_provider_binlog.json_form import from_json, stored_as, to_json
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import Action, Schema, TableId, TableName, TableState
@@ -250,19 +250,19 @@ class Manifest:
         return End(self.sequence, self.identity, self.stop)
 
     def encode(self) -> bytes:
-        """Return the manifest as it is stored: UTF-8 JSON, keys in a fixed order."""
-        value = {"format": FORMAT, "version": VERSION, **to_json(self)}
-        return json.dumps(value, ensure_ascii=False, indent=1).encode()
+        """Return the manifest as it is stored; see `stored_json`."""
+        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
 
     @classmethod
     def decode(cls, data: bytes | str) -> Manifest:
         """Read what `encode` wrote.
 
         Raises:
-            ManifestError: The bytes are no manifest, or one of another version.
+            ManifestError: The bytes are no manifest, one that was edited or cut, or one of another
+                version.
         """
         try:
-            value = json.loads(data)
+            value = stored_json.decode(data)
             form = value.pop("format", None)
             if form != FORMAT:
                 raise ManifestError("not a manifest", format=form)
@@ -275,7 +275,7 @@ class Manifest:
                 )
             return from_json(cls, value)
         except MALFORMED as error:
-            raise ManifestError("not a manifest", cause=repr(error)) from error
+            raise ManifestError(f"not a manifest: {cause_of(error)}") from error
 
 
 def check_follows(end: End, following: Manifest) -> None:

@@ -21,13 +21,13 @@ merge matches them by their names.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
-from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
 from airflow_provider_binlog.json_form import from_json, stored_as, to_json
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
@@ -113,19 +113,19 @@ class SnapshotManifest:
         return sum(part.rows for part in self.parts)
 
     def encode(self) -> bytes:
-        """Return the manifest as it is stored: UTF-8 JSON, keys in a fixed order."""
-        value = {"format": FORMAT, "version": VERSION, **to_json(self)}
-        return json.dumps(value, ensure_ascii=False, indent=1).encode()
+        """Return the manifest as it is stored; see `stored_json`."""
+        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
 
     @classmethod
     def decode(cls, data: bytes | str) -> SnapshotManifest:
         """Read what `encode` wrote.
 
         Raises:
-            ManifestError: The bytes are no manifest of a snapshot, or one of another version.
+            ManifestError: The bytes are no manifest of a snapshot, one that was edited or cut, or
+                one of another version.
         """
         try:
-            value = json.loads(data)
+            value = stored_json.decode(data)
             found = value.pop("format", None), value.pop("version", None)
             if found != (FORMAT, VERSION):
                 raise ManifestError(
@@ -133,7 +133,7 @@ class SnapshotManifest:
                 )
             manifest = from_json(cls, value)
         except MALFORMED as error:
-            raise ManifestError("not the manifest of a snapshot", cause=repr(error)) from error
+            raise ManifestError(f"not the manifest of a snapshot: {cause_of(error)}") from error
         if table_digest(manifest.name) != digest_in(manifest.id):
             raise ManifestError(
                 "a snapshot has the id of another table's",

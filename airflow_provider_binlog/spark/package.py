@@ -19,6 +19,7 @@ _SHARED = (
     "position.py",
     "schema.py",
     "snapshot_manifest.py",
+    "stored_json.py",
 )
 # The earliest time a zip can hold: the same sources give the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

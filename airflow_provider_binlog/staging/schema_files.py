@@ -10,11 +10,11 @@ same bytes, and no run leaves one of a range that is not committed.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog import stored_json
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
 from airflow_provider_binlog.json_form import from_json, to_json
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TableState
 from airflow_provider_binlog.staging.paths import manifest_name, maybe_sequence, schema_folder
@@ -46,7 +46,7 @@ class SchemaFile(NamedTuple):
     state: TableState | None
 
     def encode(self) -> bytes:
-        """Return the file as it is stored: UTF-8 JSON, keys in a fixed order."""
+        """Return the file as it is stored; see `stored_json`."""
         value = {
             "format": FORMAT,
             "version": VERSION,
@@ -54,17 +54,18 @@ class SchemaFile(NamedTuple):
             "name": list(self.name),
             "state": to_json(self.state),
         }
-        return json.dumps(value, ensure_ascii=False, indent=1).encode()
+        return stored_json.encode(value)
 
     @classmethod
     def decode(cls, data: bytes | str) -> SchemaFile:
         """Read what `encode` wrote.
 
         Raises:
-            ManifestError: The bytes are no schema file, or one of another version.
+            ManifestError: The bytes are no schema file, one that was edited or cut, or one of
+                another version.
         """
         try:
-            value = json.loads(data)
+            value = stored_json.decode(data)
             if (value.get("format"), value.get("version")) != (FORMAT, VERSION):
                 raise ManifestError(
                     "not a schema file, or one of another version",
@@ -75,7 +76,7 @@ class SchemaFile(NamedTuple):
             state = None if value["state"] is None else from_json(TableState, value["state"])
             return cls(int(value["sequence"]), (database, table), state)
         except MALFORMED as error:
-            raise ManifestError("not a schema file", cause=repr(error)) from error
+            raise ManifestError(f"not a schema file: {cause_of(error)}") from error
 
 
 class SchemaFiles:

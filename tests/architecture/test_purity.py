@@ -21,6 +21,7 @@ CORE = [
     "position.py",
     "schema.py",
     "snapshot_manifest.py",
+    "stored_json.py",
 ]
 """Rooms and modules that need nothing but Python."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events import control as control_events
 from airflow_provider_binlog.binlog.events import gtid as gtid_events
@@ -20,14 +23,15 @@ from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import MALFORMED, BinlogError
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import Flavor, split_file_name
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity, split_file_name
 from airflow_provider_binlog.sql.column_types import parse_type
 from airflow_provider_binlog.sql.savepoints import read_savepoint
 from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.statement_types import classify, xid_of
 from airflow_provider_binlog.staging.schema_files import SchemaFile, files_of
+from airflow_provider_binlog.stored_json import digest_of_values
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from tests.fuzz import seeds
@@ -184,23 +188,37 @@ def _sql_type(data: bytes) -> None:
             raise Wrong(f"a type that does not survive being printed: {found}")
 
 
+def _with_digest(data: bytes) -> bytes:
+    """Return a document with the digest of what it holds now, or the bytes as they are."""
+    try:
+        value = json.loads(data)
+        return stored_json.encode({name: value[name] for name in value if name != "sha256"})
+    except MALFORMED:
+        return data
+
+
 def _manifest(data: bytes) -> None:
-    found = Manifest.decode(data)
+    found = Manifest.decode(_with_digest(data))
     if Manifest.decode(found.encode()) != found:
         raise Wrong("a manifest that does not survive being written")
 
 
 def _schema_file(data: bytes) -> None:
-    found = SchemaFile.decode(data)
+    found = SchemaFile.decode(_with_digest(data))
     if SchemaFile.decode(found.encode()) != found:
         raise Wrong("a schema file that does not survive being written")
 
 
 def _checkpoint(data: bytes) -> None:
-    found = Checkpoint.decode(_text(data))
+    text = _text(data)
+    with suppress(*MALFORMED):
+        value = json.loads(text)
+        rest = {name: value[name] for name in value if name != "digest"}
+        text = json.dumps(rest | {"digest": digest_of_values(rest)})
+    found = Checkpoint.decode(text)
     if Checkpoint.decode(found.encode()) != found or not found.says_the_same(found):
         raise Wrong("a checkpoint that does not survive being written")
-    known = Checkpoint.decode(_CHECKPOINTS[0].decode())
+    known = _CHECKPOINT
     for one, other in ((known, found), (found, known)):
         store = _Store()
         advance(store, "key", expected=None, new=one)
@@ -238,17 +256,21 @@ def _server_error(data: bytes) -> None:
 
 _MANIFEST = manifest(42)
 
-_CHECKPOINTS = (
-    b"""{"format": "airflow-provider-binlog/checkpoint", "version": 1,
-"source": {"flavor": "mysql", "server": "u", "log_name": "binlog"},
-"position": {"file": "binlog.000002", "offset": 99,
-"gtid": "4f1e6f83-e4ef-11f0-9d0c-0242ac110002:1-5"},
-"sequence": 7, "saved_at": "2026-01-01T00:00:00Z", "saved_by": "a run"}""",
-    b"""{"format": "airflow-provider-binlog/checkpoint", "version": 1,
-"source": {"flavor": "mariadb", "server": "v", "log_name": "a.b"},
-"position": {"file": "a.b.000009", "offset": 4, "gtid": "0-1-7,3-9-2", "logged": "0-1-7"},
-"sequence": 0, "saved_at": "", "saved_by": "\\u00e9"}""",
+_CHECKPOINT = Checkpoint(
+    SourceIdentity(Flavor.MYSQL, "u", "binlog"),
+    Position("binlog.000002", 99, "4f1e6f83-e4ef-11f0-9d0c-0242ac110002:1-5"),
+    7,
+    "2026-01-01T00:00:00Z",
+    "a run",
 )
+_OTHER_CHECKPOINT = Checkpoint(
+    SourceIdentity(Flavor.MARIADB, "v", "a.b"),
+    Position("a.b.000009", 4, "0-1-7,3-9-2", logged="0-1-7"),
+    0,
+    "",
+    "\u00e9",
+)
+_CHECKPOINTS = _CHECKPOINT.encode().encode(), _OTHER_CHECKPOINT.encode().encode()
 _TAGGED = GtidSet.parse(f"{builder.SERVER_UUID}:1-5:9:tag:1-3:7, {builder.SERVER_UUID[:-1]}f:8")
 _STATEMENTS = (
     b"XA START X'6162',X'',1",

@@ -20,6 +20,7 @@ from airflow_provider_binlog.checkpoint import (
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.stored_json import digest_of_values
 from tests.contract.checkpoint import IDENTITY, KEY, CheckpointStoreCases, checkpoint
 from tests.support.stores import open_store
 from tests.unit.staging.manifests import manifest
@@ -47,7 +48,14 @@ STORED = """\
   "server": "fabf987e-e54b-11f1-bec6-02fc00000001"},
  "position": {"file": "binlog.000001", "offset": 1004,
   "gtid": "fabf987e-e54b-11f1-bec6-02fc00000001:1-2"},
- "sequence": 1, "saved_at": "2026-11-21T00:00:00+00:00", "saved_by": "run"}"""
+ "sequence": 1, "saved_at": "2026-11-21T00:00:00+00:00", "saved_by": "run",
+ "digest": "db2d05856ac8ad282d347b32064f5381a6ab9392a75e10826311844edbe7dd10"}"""
+
+
+def with_digest(value: dict[str, Any]) -> str:
+    """Return a stored checkpoint that has the digest of its values."""
+    rest = {name: each for name, each in value.items() if name != "digest"}
+    return json.dumps(rest | {"digest": digest_of_values(rest)})
 
 
 def test_reads_the_stored_form() -> None:
@@ -69,7 +77,7 @@ def test_reads_the_stored_form() -> None:
     ],
 )
 def test_refuses_an_invalid_checkpoint(change: dict[str, Any], says: str) -> None:
-    store = DictStore({KEY: json.dumps(json.loads(STORED) | change)})
+    store = DictStore({KEY: with_digest(json.loads(STORED) | change)})
 
     with pytest.raises(CheckpointError, match=f"{says}.*key={KEY}"):
         load(store, KEY)
@@ -81,7 +89,16 @@ def test_every_field_is_required(field: str) -> None:
     del value[field]
 
     with pytest.raises(CheckpointError):
+        Checkpoint.decode(json.dumps(value) if field == "digest" else with_digest(value))
+
+
+def test_an_edited_one_is_refused_and_one_that_was_formatted_again_is_not() -> None:
+    value = json.loads(STORED)
+    value["position"]["offset"] += 1
+
+    with pytest.raises(CheckpointError, match=r"edited.*`airflow binlog checkpoint set`"):
         Checkpoint.decode(json.dumps(value))
+    assert Checkpoint.decode(json.dumps(json.loads(STORED), sort_keys=True)) == checkpoint(1)
 
 
 def test_deeply_nested_json_is_refused() -> None:

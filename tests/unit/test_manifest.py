@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import BeforeImages, ChangeType, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import (
@@ -175,6 +176,13 @@ manifests = st.builds(
 )
 
 
+def encoded(value: dict[str, Any]) -> bytes:
+    """Return a manifest as it is stored, with the digest of these values."""
+    if "sha256" not in value:
+        return json.dumps(value).encode()
+    return stored_json.encode({name: each for name, each in value.items() if name != "sha256"})
+
+
 @given(manifests)
 def test_reads_back_what_it_wrote(written: Manifest) -> None:
     data = written.encode()
@@ -193,9 +201,10 @@ def test_the_documented_example_is_a_manifest() -> None:
     example = re.search(r"```json\n(.*?)```", (DOCS / "staged-format.md").read_text(), re.DOTALL)
     assert example
 
-    VALIDATOR.validate(json.loads(example[1]))
-    read = Manifest.decode(example[1])
-    assert json.loads(read.encode()) == json.loads(example[1])
+    value = json.loads(example[1])
+    VALIDATOR.validate(value)
+    read = Manifest.decode(example[1].strip())
+    assert json.loads(read.encode()) | {"sha256": value["sha256"]} == value
     assert read.rows == sum(read.tables[0].changes.values()) == 5
 
 
@@ -204,7 +213,7 @@ def test_every_field_is_needed(field: str) -> None:
     value = {name: each for name, each in STORED.items() if name != field}
 
     with pytest.raises(ManifestError):
-        Manifest.decode(json.dumps(value))
+        Manifest.decode(encoded(value))
     assert not VALIDATOR.is_valid(value)
 
 
@@ -228,7 +237,7 @@ def test_refuses_what_is_no_manifest(change: dict[str, Any], says: str) -> None:
     value = STORED | change
 
     with pytest.raises(ManifestError, match=says):
-        Manifest.decode(json.dumps(value))
+        Manifest.decode(encoded(value))
     assert not VALIDATOR.is_valid(value)
 
 
@@ -238,6 +247,24 @@ def test_cut_anywhere_is_refused() -> None:
     for size in range(len(data)):
         with pytest.raises(ManifestError):
             Manifest.decode(data[:size])
+
+
+def test_an_edit_of_any_byte_is_refused() -> None:
+    data = manifest(1).encode()
+
+    for at in range(len(data)):
+        edited = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with pytest.raises(ManifestError, match="not a manifest: the file"):
+            Manifest.decode(edited)
+
+
+def test_an_edited_stop_is_refused_with_what_to_do() -> None:
+    data = manifest(1).encode().replace(b'"offset": 1004', b'"offset": 1005')
+
+    with pytest.raises(ManifestError, match=r"edited or damaged.*restore it as it was written"):
+        Manifest.decode(data)
+    with pytest.raises(ManifestError, match=r"does not end with its digest.*restore it"):
+        Manifest.decode(json.dumps(json.loads(data)))
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:

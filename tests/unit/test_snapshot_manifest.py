@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
@@ -72,8 +72,8 @@ def test_paths_lie_in_one_folder() -> None:
     [
         b"{}",
         b"[",
-        json.dumps(json.loads(SNAPSHOT.encode()) | {"version": 2}).encode(),
-        json.dumps(json.loads(SNAPSHOT.encode()) | {"more": 1}).encode(),
+        stored_json.encode(stored_json.decode(SNAPSHOT.encode()) | {"version": 2}),
+        stored_json.encode(stored_json.decode(SNAPSHOT.encode()) | {"more": 1}),
         SNAPSHOT.encode().replace(b'"low"', b'"lows"'),
     ],
 )
