@@ -171,7 +171,7 @@ class TargetConflictError(MergeError):
     retryable = True
 
 
-MALFORMED = (AttributeError, FormatError, KeyError, RecursionError, TypeError, ValueError)
+MALFORMED = (AttributeError, FormatError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a stored JSON document raises if it does not have the form that was written."""
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_provider_binlog.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _NAME_BYTES_MAX = 200
 """A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
@@ -40,6 +45,13 @@ def encode_name(name: str) -> str:
 def quote_identifier(name: str) -> str:
     """Return a name as SQL takes any: between backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def matches_globs(name: str, include: Iterable[str], exclude: Iterable[str] = ()) -> bool:
+    """Return whether a glob to include matches a name, and none to exclude does; case counts."""
+    return any(fnmatchcase(name, glob) for glob in include) and not any(
+        fnmatchcase(name, glob) for glob in exclude
+    )
 
 
 def escape_first(encoded: str) -> str:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import matches_globs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +47,7 @@ class TableFilter:
             globs = [each for each in self.include if each.startswith(f"{database}.")]
         else:
             globs = list(self.include)
-        return any(fnmatchcase(name, each) for each in globs) and not any(
-            fnmatchcase(name, each) for each in self.exclude
-        )
+        return matches_globs(name, globs, self.exclude)
 
     def may_match_in(self, database: str) -> bool:
         """Whether a table of this database may be captured; never False for one that is."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from airflow_provider_binlog.cli.row_lines import RowLines
 from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
@@ -65,9 +65,7 @@ def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
     """Return whether a table's rows are printed, by database and name."""
 
     def matches(database: str, table: str) -> bool:
-        return patterns is None or any(
-            fnmatchcase(f"{database}.{table}", each) for each in patterns
-        )
+        return patterns is None or matches_globs(f"{database}.{table}", patterns)
 
     return matches
 

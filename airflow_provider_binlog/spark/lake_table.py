@@ -120,7 +120,7 @@ def check_manifests(table: LakeTable, present: Collection[int], *, last: int, fo
     Args:
         table: The table.
         present: Numbers of the manifests that there are.
-        last: Number of the last one that is read because a table lags behind.
+        last: Number of the last one that is read because a table lags.
         folder: Where they are, for people.
     """
     missing = (each for each in range(table.first_needed, last + 1) if each not in present)
@@ -187,7 +187,7 @@ def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress)
     creations = [
         each for each in holdings if each.step and isinstance(each.step.action, CreateTable)
     ]
-    start = (creations or holdings)[-1 if creations else 0].sequence
+    start = creations[-1].sequence if creations else holdings[0].sequence
     known = before.tables.get(table.name)
     if known is not None and known.first is not None and not creations:
         start = min(start, known.first)

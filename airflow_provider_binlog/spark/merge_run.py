@@ -1,7 +1,7 @@
 """A merge of everything that is new, from manifests to lake tables: the story on one page.
 
 1. Read the manifests after what was read already, and check that they follow each other.
-2. Read how much of the log every table contains that they name, or that lags behind.
+2. Read how much of the log every table contains that they name, or that lags.
 3. Leave alone what is `loading` or `stale`, and plan what the others need.
 4. Merge the tables, several at a time; a failure of one does not keep the others.
 5. Note how far the lake has got, table by table.
@@ -34,7 +34,7 @@ from airflow_provider_binlog.spark.plan.progress import (
 from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
-from airflow_provider_binlog.spark.renamed_table import copy_rows, find_old_table
+from airflow_provider_binlog.spark.renamed_table import copy_rows, find_old_names, find_old_table
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.session_settings import configure
 from airflow_provider_binlog.spark.staged.changes import check_digests
@@ -227,6 +227,8 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
 
 def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> None:
     """Give a table that was renamed the rows of the lake table of its old name."""
+    if not find_old_names(table.name, table.state, newest):
+        return
     session, source = run.spark.newSession(), run.options.source
     configure(session)
     # Should it fail, the next merge finds the rename again.
@@ -244,7 +246,7 @@ def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> None:
 
 
 def _read_log(run: _Run, newest: TableLog, tables: Sequence[LakeTable]) -> TableLog:
-    """Return the log from the first manifest that any table needs: one may lag behind.
+    """Return the log from the first manifest that any table needs: one may lag.
 
     A table that needs one that is missing fails.
     """

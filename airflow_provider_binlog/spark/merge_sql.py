@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.spark.names import quote_identifier, quote_text
+from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.spark.names import quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,14 +5,9 @@ from __future__ import annotations
 from string import Formatter
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.names import encode_name, quote_identifier
 
 _FIELDS = {"database", "table"}
-
-
-def quote_identifier(name: str) -> str:
-    """Return `name` as Spark's SQL takes it whatever it holds: in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def quote_text(text: str) -> str:

@@ -24,8 +24,6 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.position import SourceIdentity
@@ -48,6 +46,24 @@ class OldTable:
     state: TargetState
 
 
+def find_old_names(name: TableName, state: TargetState | None, log: TableLog) -> list[TableName]:
+    """Return the names that the table had which a name stands for now, the last one first.
+
+    Empty if the lake table of the name has rows already.
+
+    Args:
+        name: Database and table.
+        state: Its lake table; None if there is none.
+        log: The manifests that are new.
+    """
+    if state is not None and (state.applied != NOTHING or not state.is_empty):
+        return []
+    holdings = log.holdings(name, since=log.first)
+    table = holdings[-1].table if holdings else None
+    steps = reversed(log.steps(table, since=NOTHING)) if table is not None else ()
+    return [each.action.old for each in steps if isinstance(each.action, RenameTable)]
+
+
 def find_old_table(
     session: SparkSession,
     lake: Lake,
@@ -60,13 +76,11 @@ def find_old_table(
     Args:
         session: To read lake tables with.
         lake: The lake.
-        name: Database and table, which had another name before.
-        state: Its lake table; None if there is none.
+        name: Database and table.
+        state: Its lake table, without rows; None if there is none.
         log: The manifests that are new.
     """
-    if state is not None and (state.applied != NOTHING or not state.is_empty):
-        return None
-    for old in _old_names(name, log):
+    for old in find_old_names(name, state, log):
         target = lake.target(*old)
         found = lake.find_state(session, target)
         if found is None or found.applied == NOTHING or found.ended or found.unfilled:
@@ -119,12 +133,3 @@ def _read(session: SparkSession, lake: Lake, target: str, applied: Mark) -> Targ
     if state is None or state.applied != applied:
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
     return state
-
-
-def _old_names(name: TableName, log: TableLog) -> Iterator[TableName]:
-    """Yield the names that the table had which a name stands for now, the last one first."""
-    holdings = log.holdings(name, since=log.first)
-    table = holdings[-1].table if holdings else None
-    for step in reversed(log.steps(table, since=NOTHING)) if table is not None else ():
-        if isinstance(step.action, RenameTable):
-            yield step.action.old

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import matches_globs
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from airflow_provider_binlog.schema import TableName
 
@@ -36,8 +37,4 @@ def _matches(text: str, globs: Sequence[str], *, default: bool) -> bool:
     """Return whether a glob matches and no `!glob` does; `default` is for no glob."""
     positive = [glob for glob in globs if not glob.startswith("!")]
     negative = (glob[1:] for glob in globs if glob.startswith("!"))
-    return (_any(text, positive) if positive else default) and not _any(text, negative)
-
-
-def _any(text: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(text, glob) for glob in globs)
+    return matches_globs(text, positive or ["*"] * default, negative)

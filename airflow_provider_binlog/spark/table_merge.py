@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import StagingError, TargetConflictError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     as_literals,
@@ -42,7 +43,6 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.names import quote_identifier
 from airflow_provider_binlog.spark.session_settings import configure_table, set_partitions
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.names import encode_name, matches_globs, quote_identifier
 
 NAMES = [
     ("orders", "orders"),
@@ -70,3 +70,14 @@ def test_a_long_name_is_cut_and_stays_unlike_others() -> None:
 def test_a_name_is_needed() -> None:
     with pytest.raises(ConfigurationError):
         encode_name("")
+
+
+def test_a_backtick_stays_inside() -> None:
+    assert quote_identifier("a`b") == "`a``b`"
+
+
+def test_a_name_matches_what_is_included_and_not_excluded() -> None:
+    assert matches_globs("shop.orders", ["blog.*", "shop.*"], ["shop.log"])
+    assert not matches_globs("shop.log", ["shop.*"], ["shop.log"])
+    assert not matches_globs("Shop.orders", ["shop.*"])
+    assert not matches_globs("shop.orders", [])

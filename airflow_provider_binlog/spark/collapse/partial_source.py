@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.key_changes import follow_key_changes
 from airflow_provider_binlog.spark.collapse.partial_rows import (
     DEFAULT,
@@ -26,7 +27,6 @@ from airflow_provider_binlog.spark.collapse.partial_rows import (
     counts_by_lack,
 )
 from airflow_provider_binlog.spark.merge_sql import LACKS, source_column
-from airflow_provider_binlog.spark.names import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

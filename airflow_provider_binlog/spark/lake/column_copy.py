@@ -5,13 +5,12 @@ whoever reads the table finds the values at every moment, and a merge that is ki
 which the next one drops.
 """
 
-# ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
-
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.lake.iceberg_table import column_ids, load_table
 from airflow_provider_binlog.spark.lake.table_format import claim_again
 from airflow_provider_binlog.spark.plan.evolution import COPY
 
@@ -30,9 +29,8 @@ def copy_column(session: SparkSession, target: str, name: str, type_: str) -> No
     """
     session.sql(merge_sql.add_columns(target, {COPY: type_}))
     session.sql(merge_sql.set_column(target, COPY, name)).collect()
-    jvm: Any = session.sparkContext._jvm
-    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, target)
-    ids = {each.name(): str(each.fieldId()) for each in table.schema().columns()}
+    table = load_table(session, target)
+    ids = column_ids(table)
     transaction = table.newTransaction()
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
     found = claim_again(dict(table.properties()), {ids[name]: ids[COPY]})

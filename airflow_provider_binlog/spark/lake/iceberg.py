@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.column_copy import copy_column
 from airflow_provider_binlog.spark.lake.iceberg_mark import APPLIED, Link, find_mark
+from airflow_provider_binlog.spark.lake.iceberg_table import column_ids, load_table
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.names import target_name
@@ -78,7 +79,7 @@ class IcebergLake:
         """Return the state of a table; see `Lake`."""
         if not session.catalog.tableExists(target):
             return None
-        table = _load(session, target)
+        table = load_table(session, target)
         properties = dict(table.properties())
         if properties.get(_ISOLATION, "serializable") != "serializable":
             raise MergeError(
@@ -94,7 +95,7 @@ class IcebergLake:
         mark = find_mark(current, _Links(session, table).find, properties)
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in fields},
-            column_ids={each.name(): str(each.fieldId()) for each in table.schema().columns()},
+            column_ids=column_ids(table),
             properties=properties,
             applied=mark if isinstance(mark, Mark) else NOTHING,
             files=int(summary.get("total-data-files", 0)),
@@ -173,7 +174,7 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
         TargetConflictError: Another merge came in between. The table's mark is that of the last
             snapshot that has one, also if that is the smaller one: a retry merges what is missing.
     """
-    since = list(_snapshots(_load(session, target), until=state.snapshot))
+    since = list(_snapshots(load_table(session, target), until=state.snapshot))
     marked = [each for each in since if APPLIED in _summary(each)]
     if len(marked) != 1:
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
@@ -230,12 +231,6 @@ def _check_names(target: str, columns: Iterable[str]) -> None:
             target=target,
             column=",".join(taken),
         )
-
-
-def _load(session: SparkSession, target: str) -> Any:
-    jvm: Any = session.sparkContext._jvm
-    util = jvm.org.apache.iceberg.spark.Spark3Util
-    return util.loadIcebergTable(session._jsparkSession, target)
 
 
 def _snapshots(table: Any, until: int | None) -> Iterator[Any]:

@@ -175,7 +175,6 @@ def _unknown_rows(
         kept: The table that the lake table follows; its rows from before count.
     """
     manifest = log.manifest(last.sequence)
-    lost = [each.step for each in log.holdings(name, since=log.first) if each.table != kept]
     if renamed is None or not isinstance(renamed.action, RenameTable):
         reason = (
             "the name stands for another table than the lake table has the rows of, and not all "
@@ -190,5 +189,6 @@ def _unknown_rows(
         "CREATE TABLE on (tables=['shop.*'])"
     )
     stop = Stop.at_step(renamed, reason)
+    lost = [each.step for each in log.holdings(name, since=log.first) if each.table != kept]
     first = next((each for each in lost if each is not None and kept is not None), renamed)
     return replace(stop, cut=Cut.at_step(min(first, renamed, key=lambda each: each.mark)))

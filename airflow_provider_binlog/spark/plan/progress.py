@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_binlog.errors import FormatError, ManifestError
+from airflow_provider_binlog.errors import MALFORMED, ManifestError
 from airflow_provider_binlog.manifest import End, check_follows
+from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.lake.lake_state import (
     LIVE,
@@ -64,9 +64,7 @@ class Globs(NamedTuple):
 
     def capture(self, name: str) -> bool:
         """Return whether a table is among them; `name` is `database.table`."""
-        return any(fnmatchcase(name, glob) for glob in self.include) and not any(
-            fnmatchcase(name, glob) for glob in self.exclude
-        )
+        return matches_globs(name, self.include, self.exclude)
 
 
 @dataclass(frozen=True)
@@ -210,8 +208,8 @@ def load_progress(files: ReadFiles, folder: str) -> Progress | None:
         if (value["format"], value["version"]) == (FORMAT, VERSION):
             return _from_json(value)
         cause: Exception | None = None
-    except (AttributeError, FormatError, LookupError, RecursionError, TypeError, ValueError) as err:
-        cause = err
+    except MALFORMED as error:
+        cause = error
     raise ManifestError(
         "this is not how far a lake has got: delete it, and every manifest is read again",
         file=files.locate(path),

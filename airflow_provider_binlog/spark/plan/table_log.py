@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias
 
+from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.mark import Mark
 
@@ -160,7 +160,7 @@ class TableLog:
             if manifest.sequence < since:
                 continue
             for name in next(names):
-                if not _captures(manifest, ".".join(name)):
+                if not matches_globs(".".join(name), manifest.include, manifest.exclude):
                     return name
         return None
 
@@ -208,8 +208,3 @@ def _names_of(action: Action) -> list[tuple[TableName, TableId | None]]:
     if isinstance(action, RenameTable):
         return [(action.old, None), (action.new, action.table)]
     return []
-
-
-def _captures(manifest: Manifest, name: str) -> bool:
-    included = any(fnmatchcase(name, glob) for glob in manifest.include)
-    return included and not any(fnmatchcase(name, glob) for glob in manifest.exclude)

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW, ChangeType
 from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.merge_sql import column_list, held, source_column
-from airflow_provider_binlog.spark.names import quote_identifier, quote_text
+from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.parts import (
     ABSENT,
     CHANGELOG_COLUMNS,

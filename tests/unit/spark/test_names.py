@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.spark.names import (
     catalog_name,
-    quote_identifier,
     quote_text,
 )
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=64)
 
 
-def test_a_backtick_and_a_quote_stay_inside() -> None:
-    assert quote_identifier("a`b") == "`a``b`"
+def test_a_quote_stays_inside() -> None:
     assert quote_text("it's \\") == "'it\\'s \\\\'"
 
 
