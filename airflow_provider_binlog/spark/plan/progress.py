@@ -11,11 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
 from airflow_provider_binlog.manifest import End, check_follows
-from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.lake.lake_state import (
     LIVE,
@@ -24,6 +23,7 @@ from airflow_provider_binlog.spark.lake.lake_state import (
     state_to_json,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.captured import Globs, extend_globs, find_uncaptured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,18 +53,6 @@ class TableProgress:
     first: int | None = None
     pending: bool = False
     state: LakeState = LIVE
-
-
-class Globs(NamedTuple):
-    """Which tables manifests were captured with, from manifest `since` on."""
-
-    since: int
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-
-    def capture(self, name: str) -> bool:
-        """Return whether a table is among them; `name` is `database.table`."""
-        return matches_globs(name, self.include, self.exclude)
 
 
 @dataclass(frozen=True)
@@ -132,19 +120,12 @@ class Progress:
             self,
             end=manifests[-1].end,
             servers=self._servers_through(manifests),
-            globs=self._globs_through(manifests),
+            globs=extend_globs(self.globs, manifests),
         )
 
     def find_uncaptured(self, name: TableName, *, since: int) -> int | None:
-        """Return the first manifest from `since` on that a table was not captured in; else None."""
-        last = self.through
-        text = ".".join(name)
-        for globs in reversed(self.globs):
-            first = max(globs.since, since)
-            if first <= last and not globs.capture(text):
-                return first
-            last = globs.since - 1
-        return None
+        """Return where a table was last not captured from `since` on; see `captured`."""
+        return find_uncaptured(self.globs, name, first=since, last=self.through)
 
     def combine(self, stored: Progress, *, merged: Collection[TableName]) -> Progress:
         """Return what is safe to say after two merges that ran side by side.
@@ -172,16 +153,6 @@ class Progress:
         """
         newest_first = (manifest.identity for manifest in reversed(manifests))
         return tuple(dict.fromkeys([*newest_first, *self.servers]))
-
-    def _globs_through(self, manifests: Sequence[Manifest]) -> tuple[Globs, ...]:
-        known = list(self.globs)
-        for each in manifests:
-            globs = Globs(each.captured_since, each.include, each.exclude)
-            if not known:
-                known.append(globs)
-            elif (known[-1].include, known[-1].exclude) != (each.include, each.exclude):
-                known.append(globs._replace(since=each.sequence))
-        return tuple(known)
 
 
 def progress_folder(**target: object) -> str:

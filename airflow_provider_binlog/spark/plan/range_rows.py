@@ -196,8 +196,8 @@ def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
     changed = [each for each in rows.steps if not isinstance(each.action, other)]
     if changed:
         return changed[-1].position
-    manifests = [each for each in log.manifests if each.sequence >= lifecycle.first]
-    return f"{manifests[0].start}..{manifests[-1].stop}"
+    first = log.manifest(max(lifecycle.first, log.first))
+    return f"{first.start}..{log.manifests[-1].stop}"
 
 
 def _current_schema(

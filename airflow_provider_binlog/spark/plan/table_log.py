@@ -6,12 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.captured import extend_globs, find_uncaptured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
     from airflow_provider_binlog.schema import Action, TableId, TableName
@@ -78,6 +78,7 @@ class TableLog:
         self._entries: dict[TableId, list[tuple[Manifest, TableChanges]]] = defaultdict(list)
         self._steps: dict[TableId, list[Step]] = defaultdict(list)
         self._holdings: dict[TableName, list[Holding]] = defaultdict(list)
+        self._globs = extend_globs((), self.manifests)
         for manifest in manifests:
             self._read(manifest)
 
@@ -155,31 +156,28 @@ class TableLog:
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
         """Return a name of a table under which its changes were not captured; None if none was."""
-        names = self._names(table, since)
-        for manifest in self.manifests:
-            if manifest.sequence < since:
-                continue
-            for name in next(names):
-                if not matches_globs(".".join(name), manifest.include, manifest.exclude):
-                    return name
+        for name, first, last in self._name_intervals(table, since):
+            if find_uncaptured(self._globs, name, first=first, last=last) is not None:
+                return name
         return None
 
-    def _names(self, table: TableId, since: int) -> Iterator[list[TableName]]:
-        """Yield the names that a table has in each manifest from `since` on."""
-        entries = {manifest.sequence: each for manifest, each in self._entries.get(table, ())}
-        current: TableName | None = None
-        for manifest in self.manifests:
-            if manifest.sequence < since:
-                continue
-            found = [] if current is None else [current]
-            for step in self._steps.get(table, ()):
-                if step.point[0] == manifest.sequence and isinstance(step.action, RenameTable):
-                    found += [step.action.old, step.action.new]
-            if manifest.sequence in entries:
-                entry = entries[manifest.sequence]
-                current = entry.database, entry.table
-                found.append(current)
-            yield found
+    def _name_intervals(self, table: TableId, since: int) -> list[tuple[TableName, int, int]]:
+        """Return the names that a table has, with the first and the last manifest of each.
+
+        Where one has an entry of the table, that names it until the next one; a rename names it
+        both ways. In the order of their first manifests.
+        """
+        entries = self.entries(table, since=since)
+        stops = [*(manifest.sequence for manifest, _ in entries[1:]), self.last]
+        found = [
+            ((entry.database, entry.table), manifest.sequence, stop)
+            for (manifest, entry), stop in zip(entries, stops, strict=False)
+        ]
+        for step in self._steps.get(table, ()):
+            sequence, action = step.point[0], step.action
+            if sequence >= since and isinstance(action, RenameTable):
+                found += [(name, sequence, sequence) for name in (action.old, action.new)]
+        return sorted(found, key=lambda each: each[1])
 
     def _read(self, manifest: Manifest) -> None:
         sequence = manifest.sequence

@@ -12,8 +12,8 @@ from airflow_provider_binlog.manifest import End, Manifest
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.captured import Globs
 from airflow_provider_binlog.spark.plan.progress import (
-    Globs,
     Progress,
     TableProgress,
     load_progress,
