@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake.iceberg_table import column_ids, load_table
+from airflow_provider_binlog.spark.lake.iceberg_table import load_table
 from airflow_provider_binlog.spark.lake.table_format import claim_again
 from airflow_provider_binlog.spark.plan.evolution import COPY
 
@@ -30,10 +30,10 @@ def copy_column(session: SparkSession, target: str, name: str, type_: str) -> No
     session.sql(merge_sql.add_columns(target, {COPY: type_}))
     session.sql(merge_sql.set_column(target, COPY, name)).collect()
     table = load_table(session, target)
-    ids = column_ids(table)
-    transaction = table.newTransaction()
+    ids = table.column_ids
+    transaction = table.java.newTransaction()
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
-    found = claim_again(dict(table.properties()), {ids[name]: ids[COPY]})
+    found = claim_again(table.properties, {ids[name]: ids[COPY]})
     for property_, claims in found.items():
         transaction.updateProperties().set(property_, claims).commit()
     transaction.commitTransaction()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -14,6 +15,7 @@ from pyspark.sql.types import StructType
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.delta_mark import Note, find_mark, transaction_version
+from airflow_provider_binlog.spark.lake.jvm import java_class
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
@@ -73,7 +75,8 @@ class DeltaLake:
         snapshot = self._maybe_snapshot(session, target)
         if snapshot is None:
             return None
-        schema = StructType.fromJson(json.loads(snapshot.schema().json()))
+        metadata = json.loads(snapshot.metadata().json())["metaData"]
+        schema = StructType.fromJson(json.loads(metadata["schemaString"]))
         fence = self._find_fence(snapshot)
         files = int(_known(snapshot.numOfFilesIfKnown(), snapshot.numOfFiles))
         version = int(snapshot.version())
@@ -84,7 +87,7 @@ class DeltaLake:
             column_ids={
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
-            properties=_to_dict(snapshot.metadata().configuration()),
+            properties=metadata.get("configuration", {}),
             applied=mark if isinstance(mark, Mark) else NOTHING,
             files=files,
             bytes=int(_known(snapshot.sizeInBytesIfKnown(), snapshot.sizeInBytes)),
@@ -199,9 +202,8 @@ class DeltaLake:
 
         No SQL returns the last version of a transaction id.
         """
-        jvm: Any = session.sparkContext._jvm
         java_session = session._jsparkSession
-        log = jvm.org.apache.spark.sql.delta.DeltaLog
+        log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
         if self._template is None:
             path = target.removeprefix("delta.`").removesuffix("`").replace("``", "`")
             snapshot = log.forTableWithSnapshot(java_session, path)._2()
@@ -218,13 +220,13 @@ class DeltaCommits:
     """What the commits of a table say of themselves; a `CommitLog`."""
 
     def __init__(self, session: SparkSession, snapshot: Any) -> None:
-        self._jvm: Any = session.sparkContext._jvm
+        self._class = partial(java_class, session)
         self._snapshot = snapshot
         self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
 
     def read(self, version: int) -> dict[str, Any] | None:
         """Return what a commit says of itself; see `CommitLog`."""
-        path = self._jvm.org.apache.hadoop.fs.Path(
+        path = self._class("org.apache.hadoop.fs.Path")(
             self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
         )
         try:
@@ -233,14 +235,14 @@ class DeltaCommits:
             if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
                 return None
             raise
-        reader = self._jvm.java.io.BufferedReader(
-            self._jvm.java.io.InputStreamReader(stream, "UTF-8")
+        reader = self._class("java.io.BufferedReader")(
+            self._class("java.io.InputStreamReader")(stream, "UTF-8")
         )
         try:
             # Delta writes it first, others do not: the rest may be long.
             action = json.loads(reader.readLine() or "{}")
             if "commitInfo" not in action:
-                rest = self._jvm.org.apache.commons.io.IOUtils.toString(reader).splitlines()
+                rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
                 found = (json.loads(line) for line in rest if '"commitInfo"' in line)
                 action = next((each for each in found if "commitInfo" in each), {})
         finally:
@@ -250,8 +252,8 @@ class DeltaCommits:
     def version_at(self, timestamp: str) -> int | None:
         """Return the version that RESTORE found; see `CommitLog`."""
         try:
-            at = self._jvm.java.sql.Timestamp.valueOf(timestamp)
-            none: Any = self._jvm.scala.Option.empty()
+            at = self._class("java.sql.Timestamp").valueOf(timestamp)
+            none: Any = self._class("scala.Option").empty()
             history = self._snapshot.deltaLog().history()
             commit = history.getActiveCommitAtTime(at, none, True, False, True)  # noqa: FBT003
         except Py4JJavaError:
@@ -262,12 +264,3 @@ class DeltaCommits:
 def _known(option: Any, compute: Callable[[], Any]) -> Any:
     """Return what the checksum of a version says, else what a Spark job finds out."""
     return option.get() if option.isDefined() else compute()
-
-
-def _to_dict(scala_map: Any) -> dict[str, str]:
-    items = scala_map.iterator()
-    found = {}
-    while items.hasNext():
-        item = items.next()
-        found[str(item._1())] = str(item._2())
-    return found

@@ -6,14 +6,12 @@ committed as an append, without any check); and that a merge did not build on an
 checked after each commit.
 """
 
-# ruff: noqa: SLF001  The way to the JVM is PySpark's `_jvm`.
-
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
@@ -21,14 +19,16 @@ from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.column_copy import copy_column
 from airflow_provider_binlog.spark.lake.iceberg_mark import APPLIED, Link, find_mark
-from airflow_provider_binlog.spark.lake.iceberg_table import column_ids, load_table
+from airflow_provider_binlog.spark.lake.iceberg_table import IcebergTable, find_table, load_table
 from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.types import widens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
 
@@ -77,10 +77,10 @@ class IcebergLake:
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
-        if not session.catalog.tableExists(target):
+        table = find_table(session, target)
+        if table is None:
             return None
-        table = load_table(session, target)
-        properties = dict(table.properties())
+        properties = table.properties
         if properties.get(_ISOLATION, "serializable") != "serializable":
             raise MergeError(
                 "two merges at once would both be committed: set the property to 'serializable'",
@@ -88,14 +88,13 @@ class IcebergLake:
                 property=_ISOLATION,
                 found=properties[_ISOLATION],
             )
-        snapshot = table.currentSnapshot()
-        summary = dict(snapshot.summary()) if snapshot is not None else {}
-        fields = session.table(target).schema
-        current = int(snapshot.snapshotId()) if snapshot is not None else None
-        mark = find_mark(current, _Links(session, table).find, properties)
+        snapshot = table.current
+        current = None if snapshot is None else snapshot.id
+        summary = {} if snapshot is None else snapshot.summary
+        mark = find_mark(current, partial(_find_link, table), properties)
         return TargetState(
-            columns={field.name: field.dataType.simpleString() for field in fields},
-            column_ids=column_ids(table),
+            columns=table.columns,
+            column_ids=table.column_ids,
             properties=properties,
             applied=mark if isinstance(mark, Mark) else NOTHING,
             files=int(summary.get("total-data-files", 0)),
@@ -174,53 +173,27 @@ def _check_commit(session: SparkSession, target: str, state: TargetState) -> Com
         TargetConflictError: Another merge came in between. The table's mark is that of the last
             snapshot that has one, also if that is the smaller one: a retry merges what is missing.
     """
-    since = list(_snapshots(load_table(session, target), until=state.snapshot))
-    marked = [each for each in since if APPLIED in _summary(each)]
+    since = load_table(session, target).snapshots(until=state.snapshot)
+    marked = [each for each in since if APPLIED in each.summary]
     if len(marked) != 1:
         raise TargetConflictError("another merge committed to the target meanwhile", target=target)
-    (snapshot,), summary = marked, _summary(marked[0])
+    (snapshot,) = marked
     inserted, updated, deleted = (
-        _count(summary, each) for each in ("inserted", "updated", "deleted")
+        _count(snapshot.summary, each) for each in ("inserted", "updated", "deleted")
     )
     return Commit(
         inserted=inserted,
         updated=updated,
         deleted=deleted,
-        version=int(snapshot.snapshotId()),
+        version=snapshot.id,
     )
 
 
-class _Links:
-    """The snapshots of a table, those that expired included as far as its metadata files reach."""
-
-    def __init__(self, session: SparkSession, table: Any) -> None:
-        self._jvm: Any = session.sparkContext._jvm
-        self._table = table
-        self._metadata: Any = None
-        self._previous: list[Any] | None = None
-
-    def find(self, snapshot_id: int) -> Link | None:
-        """Return a snapshot; None if no metadata file has it."""
-        snapshot = self._table.snapshot(snapshot_id)
-        if snapshot is None and self._metadata is not None:
-            snapshot = self._metadata.snapshot(snapshot_id)
-        while snapshot is None and self._read_previous():
-            snapshot = self._metadata.snapshot(snapshot_id)
-        if snapshot is None:
-            return None
-        parent = snapshot.parentId()
-        return Link(None if parent is None else int(parent), _summary(snapshot).get(APPLIED))
-
-    def _read_previous(self) -> bool:
-        """Read the metadata file before the last one that was read; return whether there is one."""
-        operations = self._table.operations()
-        if self._previous is None:
-            self._previous = [each.file() for each in operations.current().previousFiles()]
-        if not self._previous:
-            return False
-        parser = self._jvm.org.apache.iceberg.TableMetadataParser
-        self._metadata = parser.read(operations.io(), self._previous.pop())
-        return True
+def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
+    snapshot = table.find_snapshot(snapshot_id)
+    if snapshot is None:
+        return None
+    return Link(snapshot.parent, snapshot.summary.get(APPLIED))
 
 
 def _check_names(target: str, columns: Iterable[str]) -> None:
@@ -231,19 +204,6 @@ def _check_names(target: str, columns: Iterable[str]) -> None:
             target=target,
             column=",".join(taken),
         )
-
-
-def _snapshots(table: Any, until: int | None) -> Iterator[Any]:
-    """Yield the current snapshot and its ancestors, the newest first, down to `until` exclusive."""
-    snapshot = table.currentSnapshot()
-    while snapshot is not None and snapshot.snapshotId() != until:
-        yield snapshot
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.snapshot(parent)
-
-
-def _summary(snapshot: Any) -> dict[str, str]:
-    return dict(snapshot.summary())
 
 
 def _count(summary: Mapping[str, str], action: str) -> int | None:
