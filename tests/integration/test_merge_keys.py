@@ -63,25 +63,34 @@ def database(
     return create_database(request.getfixturevalue(request.param))
 
 
-def test_a_key_that_no_lake_type_holds_is_refused(
+def test_a_key_that_no_lake_type_holds_makes_its_table_stale(
     database: Database, spark_environment: SparkEnvironment, tmp_path: Path
 ) -> None:
     format_ = FORMATS[database.server.name]
     workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
     pipeline = Pipeline(database, workplace, Policies(invalid_text=InvalidText.REPLACE))
-    refused = {"days": "day", "moments": "at", "words": "w"}
-    for statements, columns in ((BEGIN, refused), (AGAIN, refused | {"later": "day"})):
+    stale = {"days": "day", "moments": "at", "words": "w"}
+    for statements, columns in ((BEGIN, stale), (AGAIN, stale | {"later": "day"})):
+        start = pipeline.at
         database.execute(*statements)
 
         pipeline.capture()
-        errors = pipeline.merge()
+        reasons = pipeline.merge()
 
-        assert errors.keys() == columns.keys(), errors
+        assert reasons.keys() == columns.keys(), reasons
         for table, column in columns.items():
-            assert "no lake type holds" in errors[table]
-            assert f"column={column}" in errors[table]
-            assert "position=" in errors[table]
+            assert f"in the key column {column} are zero dates or invalid" in reasons[table]
+            assert "reload the table" in reasons[table]
+        last = columns.keys() - {"days", "moments", "words"} or columns
+        assert all(f"(position={start})" in reasons[table] for table in last)
+        # Nothing failed, and the next merge has nothing to do.
+        report = workplace.merge()
+        assert {each.table.partition(".")[2]: each.status for each in report.tables} == (
+            dict.fromkeys(columns, "stale")
+        )
         assert pipeline.differences(but=columns) == []
+    later = workplace.spark.table(workplace.lake.target(database.name, "later"))
+    assert sorted(later.toArrow().to_pydict()["n"]) == [1, 2]
 
 
 def test_as_text_and_bytes_they_are_keys_like_others(

@@ -22,7 +22,7 @@ DOCUMENTED = {
     "initial default": "the value that older rows have in the new column",
     "type": "in the lake, and is .* now",
     "key": "primary key was dropped|got a primary key|its primary key changed|have another key",
-    "key value": "rows have a key that no lake type holds",
+    "key value": "values in the key column .* are zero dates or invalid",
     "key image": "a row image lacks columns of the key",
     "another table": "the name stands for another table|was called .* before it was renamed",
     "defaults": "does not know what .* leave|defaults of columns",

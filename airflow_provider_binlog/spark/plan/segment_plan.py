@@ -196,8 +196,7 @@ class _Fold:
         if state is not None and newest is not None:
             ids = {} if self.by_name else state.fields
             columns = match_columns(newest.fields, state.columns, ids)
-        chosen = self.tables.chosen_key is not None
-        log, rows = self.tables.log, self.rows
+        log, rows, chosen = self.tables.log, self.rows, self.tables.chosen_key
         return Followable(log, rows, newest, state, columns, self.keyed, chosen).find_stop()
 
     def find_new_key(self) -> Cut | None:

@@ -17,6 +17,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.range_rows import Cut
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date
+from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Followable:
         state: The lake table, if its rows count; None if there is none, or if they are replaced.
         columns: Names of the lake table's columns by field id; of those that count.
         keyed: Whether rows are merged by a key.
-        chosen: Whether the user chose that key.
+        chosen_key: Names of that key's columns, if the user chose them.
     """
 
     log: TableLog
@@ -77,7 +78,7 @@ class Followable:
     state: TargetState | None
     columns: dict[int, str]
     keyed: bool
-    chosen: bool
+    chosen_key: tuple[str, ...] | None
 
     @property
     def in_lake(self) -> bool:
@@ -86,13 +87,14 @@ class Followable:
 
     def find_stop(self) -> Stop | None:
         """Return the first action that cannot be followed; None if all can."""
-        found = [*self._kinds(), *self._rewrites(), *self._defaults(), *self._types()]
+        searches = self._kinds, self._keys, self._rewrites, self._defaults, self._types
+        found = (stop for search in searches for stop in search())
         return min(found, key=lambda each: each.cut.mark, default=None)
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
         for each in self.rows.staged:
-            if self.chosen or bool(each.schema.key) == self.keyed:
+            if self.chosen_key or bool(each.schema.key) == self.keyed:
                 continue
             reason = (
                 "the table's primary key was dropped, and the lake table's rows are known by it"
@@ -103,6 +105,20 @@ class Followable:
                 lambda action: isinstance(action, SetKey | CreateTable), each, reason
             )
             return
+
+    def _keys(self) -> Iterator[Stop]:
+        """Rows are identified by a value that stands for another one."""
+        for each in self.rows.staged if self.keyed else ():
+            column = find_replaced_key(each, self.chosen_key)
+            if column is not None:
+                reason = (
+                    f"{each.part.replaced[column]} values in the key column {column} are zero "
+                    "dates or invalid byte sequences, which no lake type holds; correct them at "
+                    "the source, or stage them with zero_dates='text' or invalid_text='binary', or "
+                    f"name another key with --keys (part {each.part.path})"
+                )
+                yield Stop(Cut.at_manifest(each.manifest, Mark(each.manifest.sequence - 1)), reason)
+                return
 
     def _rewrites(self) -> Iterator[Stop]:
         for step in self.rows.steps:

@@ -171,10 +171,9 @@ def read_rows(
         initial: What the rows hold in the lake table's other columns.
 
     Raises:
-        MergeError: As `read_columns`; or a row image lacks its key, or another value stands in it.
+        MergeError: As `read_columns`; or a row image lacks its key.
     """
     in_parts = [names[each] for each in key if each in names]
-    _refuse_replaced_keys(table, staged, in_parts)
     images = find_images(schema, {each.manifest.sequence: each.table.images for each in staged})
     columns, parts = read_columns(table, schema), tuple(each.part for each in staged)
     if images is None:
@@ -188,23 +187,12 @@ def read_rows(
     return StagedRows(columns, dict(names), parts, dict(initial), images, defaults)
 
 
-def _refuse_replaced_keys(table: str, staged: Sequence[StagedPart], key: Sequence[str]) -> None:
-    """Refuse rows that are identified by a value which stands for another one.
+def find_replaced_key(staged: StagedPart, chosen: Sequence[str] | None) -> str | None:
+    """Return a key column of a part in which a value stands for another one; None if in none.
 
-    Raises:
-        MergeError: A part has such a value in a column of the key.
+    Args:
+        staged: The part.
+        chosen: Names of the key columns, if the user chose them; else the source's count.
     """
-    for each in staged:
-        column = next((name for name in key if each.part.replaced.get(name)), None)
-        if column is None:
-            continue
-        raise MergeError(
-            "rows have a key that no lake type holds, a zero date or an invalid byte sequence: "
-            "correct it at the source and reload the table, or name another key with --keys, or "
-            "stage the source again with zero_dates='text' or invalid_text='binary'",
-            table=table,
-            column=column,
-            values=each.part.replaced[column],
-            position=f"{each.manifest.start}..{each.manifest.stop}",
-            part=each.part.path,
-        )
+    key = chosen or staged.schema.key_names
+    return next((name for name in key if staged.part.replaced.get(name)), None)

@@ -470,22 +470,33 @@ def test_a_dropped_table_that_cannot_be_followed_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("keys", [{}, {NAME: ("n",)}], ids=["of the table", "chosen"])
-def test_a_key_that_another_value_stands_for_is_refused(keys: dict[TableName, Any]) -> None:
-    entry = table([(10, 20)], schema("id", "n", "m"))
-    (part,) = entry.parts
-    replaced = {"n" if keys else "id": 3}
-    staged = manifest(
-        4,
-        replace(entry, parts=(replace(part, replaced=replaced),)),
-        before_images=BeforeImages.ALL,
-    )
-    other = replace(entry, parts=(replace(part, replaced={"m": 3}),))
+def test_a_key_that_another_value_stands_for_is_not_followed(keys: dict[TableName, Any]) -> None:
+    def staged(sequence: int, **replaced: int) -> Manifest:
+        first = 10 * sequence
+        entry = table([(first, first + 9)], schema("id", "n", "m"))
+        parts = (replace(entry.parts[0], replaced=replaced),)
+        return manifest(sequence, replace(entry, parts=parts), before_images=BeforeImages.ALL)
 
-    with pytest.raises(MergeError, match="no lake type holds") as refused:
-        plan(staged, keys=keys)
+    key, no_key = ("n", "id") if keys else ("id", "n")
+    other = staged(4, m=3, **{no_key: 2})
 
-    context = refused.value.context
-    assert context["table"] == "shop.orders"
-    assert {context["column"]: context["values"]} == replaced
-    assert context["position"] == "binlog.000001:4000..binlog.000001:5000"
-    assert plan(manifest(4, other, before_images=BeforeImages.ALL), keys=keys).segment
+    found = plan(other, staged(5, **{key: 3}), keys=keys)
+
+    assert found.segment is not None
+    assert found.segment.mark == Mark(4)
+    assert found.stop is not None
+    assert found.stop.cut.position == "binlog.000001:5000"
+    assert f"3 values in the key column {key} are zero dates" in found.stop.explanation
+    assert plan(other, keys=keys).stop is None
+
+
+def test_a_key_that_another_value_stood_for_before_a_truncation_does_not_count() -> None:
+    entry = table([(10, 14), (20, 24)])
+    first, last = entry.parts
+    parts = replace(first, replaced={"id": 1}), last
+    truncated = statement(17, TruncateTable(ORDERS))
+
+    found = plan(manifest(4, replace(entry, parts=parts), statements=[truncated]))
+
+    assert found.stop is None
+    assert found.changes == {"insert": 2}
