@@ -29,6 +29,10 @@ CHANGES = "changes"
 
 _ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
 _BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
+_IS_END = (
+    f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {_ENDS} THEN true"
+    f" ELSE CAST(raise_error(concat('not a change type: ', {CHANGE})) AS boolean) END"
+)
 
 
 def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
@@ -41,11 +45,11 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
         width: How many columns the table has.
         key: Which of them identify a row.
     """
-    columns = [F.col(source_column(index)) for index in range(width)]
-    last = F.max_by(F.struct(*columns, is_end().alias(DELETED)), F.col(ORDER))
-    grouped = changes.groupBy(*[columns[index].alias(f"k{index}") for index in key]).agg(
-        last.alias("last"), F.count(F.lit(1)).alias(CHANGES)
-    )
+    # As text: each function of PySpark takes several calls to the JVM.
+    columns = ", ".join(map(source_column, range(width)))
+    last = f"max_by(struct({columns}, {_IS_END} AS {DELETED}), {ORDER}) AS last"
+    keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
+    grouped = changes.groupBy(*keys).agg(F.expr(last), F.expr(f"count(1) AS {CHANGES}"))
     return grouped.select("last.*", CHANGES)
 
 
@@ -104,10 +108,4 @@ def count_actions(collapsed: DataFrame, range_of: KeyColumn | None) -> Collapsed
 
 def is_end() -> Column:
     """Whether a change leaves its key without a row; fails if it is no change."""
-    change = F.col(CHANGE)
-    unknown = F.raise_error(F.concat(F.lit("not a change type: "), change)).cast("boolean")
-    return (
-        F.when(change.isin(*_BEGINS), F.expr("false"))
-        .when(change.isin(*_ENDS), F.expr("true"))
-        .otherwise(unknown)
-    )
+    return F.expr(_IS_END)
