@@ -56,6 +56,15 @@ class ChangeType(StrEnum):
     DELETE = "delete"
 
 
+class OnTableError(StrEnum):
+    """What happens where one captured table cannot be decoded or followed."""
+
+    QUARANTINE = "quarantine"
+    """Its changes from there on are left out, and the manifest says so; the others are staged."""
+    FAIL = "fail"
+    """The range is not staged."""
+
+
 class BeforeImages(StrEnum):
     """Which before-images of updates are staged.
 

@@ -15,7 +15,14 @@ from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
 from airflow_provider_binlog.json_form import from_json, stored_as, to_json
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
-from airflow_provider_binlog.schema import Action, Schema, TableId, TableName, TableState
+from airflow_provider_binlog.schema import (
+    Action,
+    QuarantineTable,
+    Schema,
+    TableId,
+    TableName,
+    TableState,
+)
 
 FORMAT = "airflow-provider-binlog/manifest"
 VERSION = 2
@@ -145,6 +152,7 @@ class Statement:
 
     Rows may show a table otherwise than the statements say: one was not logged, or not understood.
     What they show is a statement too, without type and text, at the event of the first such row.
+    So is the quarantine of a table, at the event from which on its rows are left out.
 
     Attributes:
         file, offset: Where its event starts.
@@ -179,6 +187,21 @@ class Prepared:
     file: str
     offset: int
     tables: tuple[tuple[str, str], ...]
+
+
+class QuarantinedTable(NamedTuple):
+    """A table of which a manifest leaves out rows.
+
+    Attributes:
+        database, table: Its name at the stop of the range, or the last one that it had.
+        position: From where on: the offset of an event, as `file:offset`.
+        reason: Why, for people.
+    """
+
+    database: str
+    table: str
+    position: str
+    reason: str
 
 
 class End(NamedTuple):
@@ -243,6 +266,17 @@ class Manifest:
     def rows(self) -> int:
         """Change rows over all tables."""
         return sum(table.rows for table in self.tables)
+
+    @property
+    def quarantined(self) -> tuple[QuarantinedTable, ...]:
+        """Tables whose rows are left out, in log order; one that was truncated may repeat."""
+        names = {table.id: table.name for table in self.tables}
+        return tuple(
+            QuarantinedTable(*names[action.table], f"{each.file}:{each.offset}", action.reason)
+            for each in self.statements
+            for action in each.actions
+            if isinstance(action, QuarantineTable)
+        )
 
     @property
     def end(self) -> End:

@@ -250,6 +250,21 @@ class RewriteRows:
     field: int | None = None
 
 
+@dataclass(frozen=True)
+class QuarantineTable:
+    """Changes of the table are not staged from here on.
+
+    Until it is truncated, or the manifest ends: the next one starts to stage the table again.
+
+    Attributes:
+        reason: Why, for people.
+    """
+
+    type: ClassVar[str] = "quarantine_table"
+    table: TableId
+    reason: str
+
+
 Action: TypeAlias = (
     CreateTable
     | DropTable
@@ -261,4 +276,5 @@ Action: TypeAlias = (
     | AlterField
     | SetKey
     | RewriteRows
+    | QuarantineTable
 )

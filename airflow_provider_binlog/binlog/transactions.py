@@ -39,6 +39,7 @@ from airflow_provider_binlog.binlog.transaction_states import (
     why_impossible,
 )
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def refuse(type_code: int, **context: object) -> NoReturn:
     raise UnsupportedError(hint, event=name, **context)
 
 
-def refuse_statement(query: Query, **context: object) -> NoReturn:
+def refuse_statement(query: Query, flavor: Flavor, **context: object) -> NoReturn:
     """Raise for a statement that changes rows and says so by its text alone.
 
     Raises:
@@ -110,7 +111,7 @@ def refuse_statement(query: Query, **context: object) -> NoReturn:
         _STATEMENT_FORMAT,
         thread_id=query.thread_id,
         database=query.database,
-        statement=query.sql[:200],
+        statement=mask_literals(query.sql, query.session(flavor)),
         **context,
     )
 
@@ -225,8 +226,11 @@ class TransactionScanner:
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
         if statement_type in (StatementType.DML, StatementType.UNKNOWN):
-            refuse_statement(query, log_pos=header.log_pos)
-        end = self._move(step_of_statement(statement_type), header, statement=query.sql[:200])
+            refuse_statement(query, flavor, log_pos=header.log_pos)
+        step, shown = step_of_statement(statement_type), ""
+        if step not in TRANSITIONS[self._state]:
+            shown = mask_literals(query.sql, query.session(flavor))
+        end = self._move(step, header, statement=shown)
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
         return Scanned(end, query=query, statement_type=statement_type, xid=xid)

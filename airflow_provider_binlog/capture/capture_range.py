@@ -5,6 +5,7 @@ source ─blocks─▶ transactions, table maps ─rows events─▶ parts ─�
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -20,11 +21,13 @@ from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import ProgressReporter
-from airflow_provider_binlog.capture.range_facts import read_with_facts
+from airflow_provider_binlog.capture.quarantine import Quarantines
+from airflow_provider_binlog.capture.range_facts import RestartRange, read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
 from airflow_provider_binlog.capture.statements import StatementReader
+from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -38,15 +41,13 @@ from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.log_range import LogRange
     from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.manifest import Prepared, Statement, TableChanges
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema_history.schemas import TableRefusal
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -58,12 +59,15 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
     hold. What the log leaves out of the tables' schemas comes from `read_server_tables` and the
     tables `known` before the range; see `schema_history/schemas.py`.
 
+    What concerns single tables quarantines them: the manifest says from where on their changes are
+    left out. Under `OnTableError.FAIL` it is raised instead.
+
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else
             makes it certain.
-        UnsupportedError: The range holds changes that are not decoded, or commits an XA transaction
-            that was prepared before its start and is not in `prepared`; the text says what to
-            change.
+        UnsupportedError: The range holds changes that are not decoded, and it is not certain of
+            which tables, or commits an XA transaction that was prepared before its start and is
+            not in `prepared`; the text says what to change.
         ForeignPositionError: Its stop is no boundary between transactions of this log, or a
             transaction was executed before its start.
         FormatError: An event is damaged, or not what its header says, or transactions are missing,
@@ -97,24 +101,27 @@ def _stage(
     """
     request, stop = log_range.request, log_range.request.stop
     progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
-    reader = _open(log_range, source, past, facts)
+    fails = request.on_table_error is OnTableError.FAIL
+    quarantines = Quarantines(facts.quarantined, fails=fails)
+    reader = _open(log_range, source, past, facts, quarantines)
     prefixes = reader.transactions.prefixes
-    parts = PartMaker(request, store, files=reader.files, prefixes=prefixes)
-    statements = StatementReader(request.tables)
+    parts = PartMaker(
+        request, store, files=reader.files, prefixes=prefixes, quarantines=quarantines
+    )
+    statements = StatementReader(request.tables, refuse_tables=quarantines.take)
     history = Tables(
         log_range.known,
         captured=request.tables.matches,
         identity=request.identity,
         sequence=request.sequence,
     )
-    segments = SegmentReader(history, request.policies)
+    segments = SegmentReader(history, request.policies, quarantines)
     at = request.start
     for logged in bounded(source.blocks(at, stop), stop):
         at = Position(logged.file, logged.next_offset)
         for captured in reader.read(logged):
             found = statements.read(captured)
-            _check_tables(captured, reader.schemas.refused)
-            columns = segments.read(captured, found)
+            columns = segments.read(captured, found, reader.schemas.refused)
             parts.add(captured.block, columns, segments.segments)
             progress.report(
                 Position(captured.block.file, captured.block.next_offset),
@@ -125,10 +132,19 @@ def _stage(
     _check_end(at, stop, reader.transactions)
     reader.finish()
     tables = parts.finish(history.touched)
+    if quarantines.missing:
+        known = (*facts.quarantined, *quarantines.missing)
+        raise RestartRange(replace(facts, quarantined=known))
     return _manifest(log_range, reader, tables, segments.in_order())
 
 
-def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts) -> RangeReader:
+def _open(
+    log_range: LogRange,
+    source: BlockStream,
+    past: Past,
+    facts: RangeFacts,
+    quarantines: Quarantines,
+) -> RangeReader:
     request, start = log_range.request, log_range.request.start
     flavor, matches = request.identity.flavor, request.tables.matches
     staged: StagedTransactions | None = None
@@ -143,9 +159,11 @@ def _open(log_range: LogRange, source: BlockStream, past: Past, facts: RangeFact
                 lambda begin: expanded(source.blocks(begin)),
                 wanted=matches,
                 in_doubt=log_range.prepared,
+                lose=quarantines.take_lost,
                 held_bytes_max=request.limits.prepared_bytes_max,
             ),
             facts.rolled_back,
+            refuse=quarantines.take,
         ),
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,
@@ -178,15 +196,6 @@ def _manifest(
         created_by=request.created_by,
         prepared=reader.in_doubt,
     )
-
-
-def _check_tables(captured: CapturedBlock, refused: Mapping[int, TableRefusal]) -> None:
-    """Refuse a block with rows of tables that cannot be captured."""
-    if not refused:
-        return
-    found = np.flatnonzero(np.isin(captured.table, list(refused)))
-    if len(found):
-        raise refused[int(captured.table[found[0]])].error
 
 
 def _check_end(at: Position, stop: Position, transactions: TransactionReader) -> None:

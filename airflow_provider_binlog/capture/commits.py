@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.capture.quarantine import raise_table_error
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
-from airflow_provider_binlog.errors import UnsupportedError, raise_error
+from airflow_provider_binlog.capture.transaction_tables import TransactionTables
+from airflow_provider_binlog.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.blocks.read_block import ReadBlock
     from airflow_provider_binlog.capture.prepared import PreparedTransactions
-    from airflow_provider_binlog.errors import Refuse
+    from airflow_provider_binlog.capture.quarantine import RefuseTables
     from airflow_provider_binlog.manifest import Prepared
 
 _IN_DOUBT = {
@@ -40,7 +42,7 @@ class CommitReader:
         prepared: PreparedTransactions,
         rolled_back: Iterable[tuple[int, int]],
         *,
-        refuse: Refuse = raise_error,
+        refuse: RefuseTables = raise_table_error,
     ) -> None:
         """Begin a range.
 
@@ -51,9 +53,9 @@ class CommitReader:
                 Where it returns, they are taken for committed.
         """
         self._prepared = prepared
-        self._rollbacks = RollbackReader(rolled_back, refuse=refuse)
+        self._tables = TransactionTables()
+        self._rollbacks = RollbackReader(rolled_back, tables=self._tables, refuse=refuse)
         self._refuse = refuse
-        self._open_has_rows = False
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
@@ -73,7 +75,7 @@ class CommitReader:
     def resume(self) -> None:
         """Continue after a gap in the log."""
         self._prepared.reset()
-        self._open_has_rows = False
+        self._tables.reset()
 
     def arrange(self, block: ReadBlock) -> Iterator[ReadBlock]:
         """Yield the next block's events, with the changes of prepared transactions at their commit.
@@ -91,20 +93,17 @@ class CommitReader:
                 change.
         """
         self._check_ends(captured)
-        return self._rollbacks.committed(captured)
+        committed = self._rollbacks.committed(captured)
+        self._tables.carry(captured)
+        return committed
 
     def _check_ends(self, captured: CapturedBlock) -> None:
         """Refuse captured changes of transactions that may have been rolled back."""
-        read, transaction = captured.transactions, captured.transaction
-        for event, seen in read.scanned.items():
+        for event, seen in captured.transactions.scanned.items():
             reason = None if seen.end is None else _IN_DOUBT.get(seen.end)
             if reason is None:
                 continue
-            own = int(read.of_event[event])
-            carried = own == 0 and self._open_has_rows
-            if carried or (transaction[captured.events < event] == own).any():
+            tables = self._tables.before(captured, event)
+            if tables:
                 error = UnsupportedError(reason, **captured.block.where(event), xid=seen.xid)
-                self._refuse(error)
-        last = int(read.of_event[-1])
-        has_rows = bool((transaction == last).any()) or (last == 0 and self._open_has_rows)
-        self._open_has_rows = read.ends_open and has_rows
+                self._refuse(error, tables)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
-from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError, Policies
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
 
@@ -40,6 +40,7 @@ class ExtractRequest:
         created_by: Noted in the manifest.
         limits: Bounds of memory and files.
         policies: How zero dates and invalid byte sequences are staged.
+        on_table_error: Whether a table that cannot be captured is quarantined, or fails the range.
         read_server_tables: Queries the server's information_schema, where the log lacks the names
             of a table's columns, or those of their types that only MariaDB has. None: the log
             must have them.
@@ -63,6 +64,7 @@ class ExtractRequest:
     created_by: str
     limits: Limits = field(default_factory=Limits)
     policies: Policies = DEFAULT_POLICIES
+    on_table_error: OnTableError = OnTableError.QUARANTINE
     read_server_tables: ServerTablesReader | None = None
     wants_defaults: bool = False
     issued_by: SourceIdentity | None = None

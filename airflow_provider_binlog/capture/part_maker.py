@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
+from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
 from airflow_provider_binlog.changes import COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part, TableChanges
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import ExtractRequest
+    from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
@@ -68,6 +70,15 @@ class _Waiting:
     pending: PendingEvents = field(default_factory=PendingEvents)
 
 
+class _TableError(Exception):
+    """The rows of a table cannot be decoded from one on."""
+
+    def __init__(self, error: BinlogError, since: TableRows) -> None:
+        super().__init__(error, since)
+        self.error = error
+        self.since = since
+
+
 class PartMaker:
     """Collects rows events and writes parts.
 
@@ -77,7 +88,13 @@ class PartMaker:
     """
 
     def __init__(
-        self, request: ExtractRequest, store: ObjectStore, *, files: list[str], prefixes: list[str]
+        self,
+        request: ExtractRequest,
+        store: ObjectStore,
+        *,
+        files: list[str],
+        prefixes: list[str],
+        quarantines: Quarantines,
     ) -> None:
         """Begin with the first event of a range.
 
@@ -86,11 +103,14 @@ class PartMaker:
             store: Where the parts go.
             files: The range's files in order; more may be added to it meanwhile.
             prefixes: What the prefixes of GTIDs are indexes of; likewise.
+            quarantines: Take the errors of single tables.
         """
         self.parts = 0
         self.rows = 0
         self._request = request
+        self._quarantines = quarantines
         self._range_id = request.range_id
+        self._read_through = -1
         self._limits = request.limits
         self._store = store
         self._files = files
@@ -116,6 +136,7 @@ class PartMaker:
                 waiting = self._wait(int(now.table[chosen[0]]), segments)
                 waiting.pending.append(block, now.choose(chosen))
             self._pending_bytes += int(now.size.sum())
+            self._read_through = int(now.row[-1])
             self._flush_full()
             columns = columns.choose(slice(count, None))
 
@@ -125,6 +146,7 @@ class PartMaker:
         Args:
             touched: The tables that rows or actions concern, in the order in which they did first.
         """
+        self._read_through = self._quarantines.read_through
         for waiting in self._waiting.values():
             self._write(waiting)
         changes = [_changes(each, self._tables.get(table)) for table, each in touched.items()]
@@ -174,13 +196,21 @@ class PartMaker:
         events, columns = waiting.pending.take()
         pieces: list[DecodedRows] = []
         begin = held = 0
-        for last, rows in self._decode(waiting, events, columns):
-            pieces.append(replace(rows, event=rows.event - np.int32(begin)))
-            held += _memory(rows)
-            if held >= self._limits.decoded_bytes_max:
-                self._write_part(waiting, pieces, columns.choose(slice(begin, last)))
-                pieces, begin, held = [], last, 0
-        self._write_part(waiting, pieces, columns.choose(slice(begin, None)))
+        try:
+            for last, rows in self._decode(waiting, events, columns):
+                if self._quarantines.missing:
+                    continue  # The range is read again: here, only its other errors are looked for.
+                pieces.append(replace(rows, event=rows.event - np.int32(begin)))
+                held += _memory(rows)
+                if held >= self._limits.decoded_bytes_max:
+                    self._write_part(waiting, pieces, columns.choose(slice(begin, last)))
+                    pieces, begin, held = [], last, 0
+        except _TableError as refused:
+            self._quarantines.take(refused.error, [refused.since])
+            if not self._quarantines.missing:
+                raise refused.error from refused  # It is left out from there on already.
+        if not self._quarantines.missing:
+            self._write_part(waiting, pieces, columns.choose(slice(begin, None)))
 
     def _decode(
         self, waiting: _Waiting, events: RowsEvents, columns: RowsColumns
@@ -199,12 +229,15 @@ class PartMaker:
                 yield last, rows
         except BinlogError as error:
             event = error.context.pop("event", None)
-            if isinstance(event, int):
-                error.context |= {
-                    "file": self._files[int(columns.file[event])],
-                    "offset": int(columns.position[event]),
-                }
-            raise
+            at = event if isinstance(event, int) else 0
+            file, offset = self._files[int(columns.file[at])], int(columns.position[at])
+            if event is not None:
+                error.context |= {"file": file, "offset": offset}
+            if not concerns_one_table(error):
+                raise
+            name = waiting.layout.database, waiting.layout.table
+            since = TableRows(int(columns.row[at]), name, file, offset)
+            raise _TableError(error, since) from error
 
     def _write_part(
         self, waiting: _Waiting, pieces: list[DecodedRows], columns: RowsColumns
@@ -226,7 +259,7 @@ class PartMaker:
             waiting.layout.table,
             self._request.sequence,
             self.parts,
-            self._range_id,
+            self._quarantines.name_range(self._range_id, self._read_through),
         )
         key = part_key(self._request.source_name, path)
         written = write_part(self._store, key, table, waiting.schema)

@@ -15,7 +15,8 @@ Source: as binlog/transactions.py; mysql-server, sql/xa/sql_cmd_xa.cc; mariadb, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd, Step, step_of_gtid
 from airflow_provider_binlog.blocks.read_block import ReadBlock, joined
 from airflow_provider_binlog.capture.held import HeldChanges, HeldTransaction
-from airflow_provider_binlog.errors import UnsupportedError, raise_error
+from airflow_provider_binlog.capture.quarantine import LostChanges
+from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.sql.statement_types import StatementType
 
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Position
+
+
+def raise_lost(lost: LostChanges) -> NoReturn:
+    """Refuse to leave out the changes of a transaction."""
+    raise lost.error
 
 
 class PreparedTransactions:
@@ -60,6 +67,7 @@ class PreparedTransactions:
         wanted: Callable[[str, str], bool],
         in_doubt: Iterable[Prepared] = (),
         refuse: Refuse = raise_error,
+        lose: Callable[[LostChanges], None] = raise_lost,
         held_bytes_max: int,
     ) -> None:
         """Begin at a transaction boundary.
@@ -70,11 +78,14 @@ class PreparedTransactions:
             in_doubt: What was prepared before the boundary, and is neither committed nor rolled
                 back there.
             refuse: Takes the error of an XA COMMIT of none of them.
+            lose: Takes the changes of a transaction whose log was purged; if it returns, they are
+                left out.
             held_bytes_max: Changes that are kept in memory, of all transactions together.
         """
         self._changes = HeldChanges(read_again, bytes_max=held_bytes_max)
         self._wants = wanted
         self._refuse = refuse
+        self._lose = lose
         self._waiting = {
             each.xid: HeldTransaction(
                 each.file, each.offset, each.gtid, tables=dict.fromkeys(each.tables)
@@ -109,7 +120,8 @@ class PreparedTransactions:
 
         Raises:
             UnsupportedError: XA COMMIT of a transaction that is not known.
-            PositionPurgedError: The log of changes that must be read again was purged.
+            PositionPurgedError: The log of changes that must be read again was purged, and they
+                are not to be left out.
             ForeignPositionError: They are not where they were.
             BinlogError: As the source that they are read from.
         """
@@ -182,7 +194,15 @@ class PreparedTransactions:
             return
         if not self._wanted(held):
             return
-        for piece in self._changes.of(held, xid):
+        pieces = self._changes.of(held, xid)
+        try:
+            first = next(pieces, None)
+        except PositionPurgedError as error:
+            tables = tuple(each for each in held.tables if self._wants(*each))
+            at = expanded_offset + self._gained
+            self._lose(LostChanges(error, tables, block.file, offset, at))
+            return
+        for piece in chain([] if first is None else [first], pieces):
             changes = piece.block
             # Without their checksums: an expanded block has none.
             size = changes.size - changes.format.checksum_size

@@ -159,6 +159,7 @@ class RangeReader:
         """
         if self.needs_restart:
             rolled_back = () if self._commits is None else self._commits.rolled_back
+            # Which rows cannot be decoded is found out again, with these facts.
             raise RestartRange(RangeFacts(tuple(self.schemas.changes), rolled_back))
 
     @property

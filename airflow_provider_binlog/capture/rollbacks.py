@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.errors import UnsupportedError, raise_error
+from airflow_provider_binlog.capture.quarantine import raise_table_error
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
 from airflow_provider_binlog.sql.statement_types import StatementType
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.errors import Refuse
+    from airflow_provider_binlog.capture.quarantine import RefuseTables
+    from airflow_provider_binlog.capture.transaction_tables import TransactionTables
     from airflow_provider_binlog.position import Flavor
 
 _Named: TypeAlias = tuple[SavepointVerb, str]
@@ -85,17 +88,23 @@ class RollbackReader:
     """
 
     def __init__(
-        self, rolled_back: Iterable[tuple[int, int]] = (), *, refuse: Refuse = raise_error
+        self,
+        rolled_back: Iterable[tuple[int, int]] = (),
+        *,
+        tables: TransactionTables,
+        refuse: RefuseTables = raise_table_error,
     ) -> None:
         """Begin a range.
 
         Args:
             rolled_back: What an earlier reading of it found.
+            tables: Those that the open transaction changed in earlier blocks.
             refuse: Takes the error where it is not certain which changes were rolled back. Where it
                 returns, they are taken for committed.
         """
         self.rolled_back = RowIntervals(rolled_back)
         self.needs_restart = False
+        self._tables = tables
         self._refuse = refuse
         self._begin = 0
         # Of the open transaction: name and row number, in log order.
@@ -122,12 +131,12 @@ class RollbackReader:
             elif seen.statement_type is StatementType.ROLLBACK_TO and not self._return(
                 _named(seen.query, flavor), row
             ):
-                here = (rows >= self._begin) & (rows < row)
-                if here.any() or self._let_through >= self._begin:
+                tables = self._tables.before(captured, event)
+                if tables:
+                    shown = mask_literals(seen.query.sql, seen.query.session(flavor))
                     where = captured.block.where(event)
-                    self._refuse(
-                        UnsupportedError(_REFUSED, **where, statement=seen.query.sql[:200])
-                    )
+                    error = UnsupportedError(_REFUSED, **where, statement=shown)
+                    self._refuse(error, tables)
         committed = ~self.rolled_back.contain(rows)
         if committed.any():
             self._let_through = int(rows[np.flatnonzero(committed)[-1]])

@@ -1,7 +1,7 @@
 """Which rows of a range belong together: those of one table in one schema, between two actions.
 
 Statements and rows are followed in the order of the log, and rows are cut wherever an action
-concerns their table.
+concerns their table. The rows of a quarantined table are left out.
 """
 
 from __future__ import annotations
@@ -13,24 +13,32 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from airflow_provider_binlog.capture.pending import RowsColumns
-from airflow_provider_binlog.changes import CHANGE_COLUMNS
-from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
+from airflow_provider_binlog.capture.quarantine import Quarantine, TableRows, concerns_one_table
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ServerSetupError,
+    UnsupportedError,
+    error_context,
+)
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+    from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.changes import Policies
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Action, Field, Schema, TableId, TableName
+    from airflow_provider_binlog.schema_history.schemas import TableRefusal
 
-_UNKNOWN = -1
+_UNKNOWN, _LEFT_OUT = -1, -2
 
 
 class Segment(NamedTuple):
@@ -48,9 +56,9 @@ class Segment(NamedTuple):
 
 
 class _Logged(NamedTuple):
-    """A TABLE_MAP, compiled."""
+    """A TABLE_MAP, compiled; `first` are the first rows by it."""
 
-    name: TableName
+    first: TableRows
     layout: RowLayout
     fields: tuple[Field, ...]
     key: tuple[int, ...]
@@ -64,47 +72,97 @@ class SegmentReader:
         statements: Those that act on captured tables, and what rows alone say.
     """
 
-    def __init__(self, tables: Tables, policies: Policies) -> None:
+    def __init__(self, tables: Tables, policies: Policies, quarantines: Quarantines) -> None:
         self.segments: list[Segment] = []
         self.statements: list[Statement] = []
         self._tables = tables
         self._policies = policies
-        # By index of a TABLE_MAP: how it reads, and the segment of its rows from here on.
-        self._logged: list[_Logged | None] = []
+        self._quarantines = quarantines
+        # By index of a TABLE_MAP: how it reads, or why it does not, and the segment of its rows
+        # from here on.
+        self._logged: list[_Logged | BinlogError | None] = []
         self._current = np.empty(0, dtype=np.int64)
         self._cuts: dict[TableId, int] = {}
         self._indexes: dict[tuple[int, TableId, int, int], int] = {}
 
-    def read(self, captured: CapturedBlock, statements: Sequence[LoggedStatement]) -> RowsColumns:
+    def read(
+        self,
+        captured: CapturedBlock,
+        statements: Sequence[LoggedStatement],
+        refused: Mapping[int, TableRefusal],
+    ) -> RowsColumns:
         """Return the rows events of the next block, with the segment of each as its `table`.
+
+        Those of quarantined tables are left out.
 
         Args:
             captured: The block.
             statements: Those in it that act on captured tables, in log order.
+            refused: By index of a TABLE_MAP: why rows by it cannot be captured.
 
         Raises:
-            ServerSetupError: The log does not name a table's columns.
-            UnsupportedError: A column's type is not decoded, or its name is one of ours.
+            BinlogError: A table cannot be captured, and that is to fail the range.
         """
         columns, table_maps = RowsColumns.of(captured), captured.table_maps
         new = len(table_maps) - len(self._logged)
         self._logged += [None] * new
         self._current = np.append(self._current, np.full(new, _UNKNOWN, dtype=np.int64))
+        self._refuse_earlier(refused)
         segment = np.empty(len(columns), dtype=np.int64)
-        cuts = np.searchsorted(columns.row, [each.row for each in statements]).tolist()
+        steps = self._steps(captured, statements)
+        cuts = np.searchsorted(columns.row, [row for row, _ in steps]).tolist()
         for number, (start, stop) in enumerate(pairwise([0, *cuts, len(columns)])):
             if start < stop:
                 rows = columns.choose(slice(start, stop))
-                segment[start:stop] = self._read_rows(captured.block.file, rows, table_maps)
-            if number < len(statements):
-                self._follow(statements[number])
-        return replace(columns, table=segment)
+                segment[start:stop] = self._read_rows(captured, rows, refused)
+            if number < len(steps):
+                self._follow(steps[number][1])
+        self._quarantines.read_through = captured.row_of(len(captured.block) - 1)
+        staged = np.flatnonzero(segment != _LEFT_OUT)
+        if len(staged) == len(segment):
+            return replace(columns, table=segment)
+        return replace(columns.choose(staged), table=segment[staged])
 
     def in_order(self) -> tuple[Statement, ...]:
         """Return the statements in the order of the log."""
         return tuple(sorted(self.statements, key=lambda each: each.row))
 
-    def _follow(self, statement: LoggedStatement) -> None:
+    def _steps(
+        self, captured: CapturedBlock, statements: Sequence[LoggedStatement]
+    ) -> list[tuple[int, LoggedStatement | Quarantine]]:
+        """Return what comes between the rows of a block, by row number."""
+        first = captured.file_index << ROW_FILE_SHIFT
+        last = captured.row_of(len(captured.block) - 1)
+        due = self._quarantines.due(captured.block.file, first, last)
+        steps: list[tuple[int, LoggedStatement | Quarantine]] = [
+            *((each.row, each) for each in statements),
+            *((each.since.row, each) for each in due),
+        ]
+        return sorted(steps, key=lambda step: step[0])
+
+    def _refuse_earlier(self, refused: Mapping[int, TableRefusal]) -> None:
+        """Quarantine tables of which it is known only now that their rows cannot be captured."""
+        for index, refusal in refused.items():
+            logged = self._logged[index]
+            if isinstance(logged, _Logged):
+                self._quarantines.take(refusal.error, [logged.first])
+                self._logged[index] = refusal.error
+
+    def _quarantine(self, quarantine: Quarantine) -> None:
+        since = quarantine.since
+        at = EventOffset(since.file, since.offset)
+        actions = tuple(self._tables.quarantine(since.name, at, quarantine.reason))
+        if actions:
+            self.statements.append(Statement(*at, since.row, "", "", actions))
+            self._quarantines.note(quarantine)
+            self._cut(actions)
+            self._current[:] = _UNKNOWN
+
+    def _follow(self, step: LoggedStatement | Quarantine) -> None:
+        if isinstance(step, Quarantine):
+            self._quarantine(step)
+            return
+        statement = step
         at, ddl = EventOffset(statement.file, statement.offset), statement.ddl
         if ddl is None:
             return
@@ -115,37 +173,47 @@ class SegmentReader:
         self._current[:] = _UNKNOWN
 
     def _read_rows(
-        self, file: str, columns: RowsColumns, table_maps: Sequence[TableMap]
+        self,
+        captured: CapturedBlock,
+        columns: RowsColumns,
+        refused: Mapping[int, TableRefusal],
     ) -> npt.NDArray[np.int64]:
         """Return the segments of events between which there is no statement."""
         found: npt.NDArray[np.int64] = self._current[columns.table]
         if (found != _UNKNOWN).all():
             return found
+        table_maps = captured.table_maps
         indexes, first = np.unique(columns.table, return_index=True)
         by_name: dict[TableName, list[int]] = {}
         for each in np.argsort(first).tolist():
             index = int(indexes[each])
-            logged = self._compiled(index, table_maps)
-            by_name.setdefault(logged.name, []).append(index)
-        for own in by_name.values():
-            alike = {self._compiled(index, table_maps)[2:] for index in own}
-            for events in _runs(columns.table, own, apart=len(alike) > 1):
+            name = table_maps[index].database, table_maps[index].table
+            row, offset = int(columns.row[first[each]]), int(columns.position[first[each]])
+            since = TableRows(row, name, captured.block.file, offset)
+            self._compile(index, table_maps[index], refused, since)
+            by_name.setdefault(name, []).append(index)
+        for name, own in by_name.items():
+            for events in _runs(columns.table, own, apart=self._differ(own)):
                 index, event = int(columns.table[events[0]]), int(events[0])
-                found[events] = self._segment(index, file, columns.choose(slice(event, event + 1)))
+                row, offset = int(columns.row[event]), int(columns.position[event])
+                since = TableRows(row, name, captured.block.file, offset)
+                found[events] = self._segment(index, since)
         return found
 
-    def _segment(self, index: int, file: str, first: RowsColumns) -> int:
-        """Return the segment of rows of a TABLE_MAP, of which this is the first event."""
+    def _segment(self, index: int, since: TableRows) -> int:
+        """Return the segment of rows of a TABLE_MAP; `_LEFT_OUT` if its table is quarantined."""
         known, logged = int(self._current[index]), self._logged[index]
         if known != _UNKNOWN or logged is None:
             return known
-        offset = int(first.position[0])
-        table, schema, actions = self._tables.confirm(
-            logged.name, EventOffset(file, offset), logged.fields, logged.key
-        )
+        if isinstance(logged, BinlogError) and not self._tables.is_quarantined(since.name):
+            self._quarantine(self._quarantines.begin(logged, since))
+        if not isinstance(logged, _Logged) or self._tables.is_quarantined(since.name):
+            self._current[index] = _LEFT_OUT
+            return _LEFT_OUT
+        at = EventOffset(since.file, since.offset)
+        table, schema, actions = self._tables.confirm(since.name, at, logged.fields, logged.key)
         if actions:
-            row = int(first.row[0])
-            self.statements.append(Statement(file, offset, row, "", "", actions))
+            self.statements.append(Statement(*at, since.row, "", "", actions))
             self._cut(actions)
         cut = index, table, schema.id, self._cuts.get(table, 0)
         segment = self._indexes.get(cut)
@@ -154,7 +222,7 @@ class SegmentReader:
             self.segments.append(Segment(table, schema, logged.layout))
             # Rows by another TABLE_MAP of the table have to confirm it first.
             for other, each in enumerate(self._logged):
-                if each is not None and each.name == logged.name:
+                if isinstance(each, _Logged) and each.first.name == since.name:
                     self._current[other] = _UNKNOWN
         self._current[index] = segment
         return segment
@@ -163,15 +231,36 @@ class SegmentReader:
         for table in {action.table for action in actions}:
             self._cuts[table] = self._cuts.get(table, 0) + 1
 
-    def _compiled(self, index: int, table_maps: Sequence[TableMap]) -> _Logged:
-        logged = self._logged[index]
-        if logged is None:
-            layout = compile_layout(table_maps[index], policies=self._policies)
-            check_names(layout)
+    def _differ(self, indexes: Sequence[int]) -> bool:
+        """Whether some of the TABLE_MAPs of a table read otherwise than others."""
+        found = [self._logged[index] for index in indexes]
+        return len({each[2:] if isinstance(each, _Logged) else each for each in found}) > 1
+
+    def _compile(
+        self,
+        index: int,
+        table_map: TableMap,
+        refused: Mapping[int, TableRefusal],
+        first: TableRows,
+    ) -> None:
+        """Find out how the rows by a TABLE_MAP are read, or why they cannot be."""
+        if self._logged[index] is not None:
+            return
+        if index in refused:
+            self._logged[index] = refused[index].error
+            return
+        where = {"table": ".".join(first.name), "file": first.file, "offset": first.offset}
+        try:
+            with error_context(**where):
+                layout = compile_layout(table_map, policies=self._policies)
+                check_names(layout)
+        except BinlogError as error:
+            if not concerns_one_table(error):
+                raise
+            self._logged[index] = error
+        else:
             key = tuple(each + 1 for each in layout.key)
-            logged = _Logged((layout.database, layout.table), layout, layout.fields(), key)
-            self._logged[index] = logged
-        return logged
+            self._logged[index] = _Logged(first, layout, layout.fields(), key)
 
 
 def _runs(

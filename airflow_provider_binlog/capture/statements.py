@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.capture.quarantine import TableRows, raise_table_error
 from airflow_provider_binlog.errors import UnsupportedError, error_context, raise_error
-from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+    from airflow_provider_binlog.capture.quarantine import RefuseTables
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.schema import TableName
@@ -17,10 +18,23 @@ if TYPE_CHECKING:
 class StatementReader:
     """Finds the statements of a log that act on captured tables as a whole."""
 
-    def __init__(self, tables: TableFilter, *, refuse: Refuse = raise_error) -> None:
-        """Begin a range; `refuse` takes the error of a statement that is not understood."""
+    def __init__(
+        self,
+        tables: TableFilter,
+        *,
+        refuse: Refuse = raise_error,
+        refuse_tables: RefuseTables = raise_table_error,
+    ) -> None:
+        """Begin a range.
+
+        Args:
+            tables: Which tables are captured.
+            refuse: Takes the error of a statement that is not understood.
+            refuse_tables: Takes the error of one that failed half-way.
+        """
         self._tables = tables
         self._refuse = refuse
+        self._refuse_tables = refuse_tables
 
     def read(self, captured: CapturedBlock) -> list[LoggedStatement]:
         """Return those of the next block, in log order.
@@ -33,25 +47,32 @@ class StatementReader:
         for logged in captured.statements:
             try:
                 with error_context(file=logged.file, offset=logged.offset):
-                    if self._is_captured(logged):
-                        found.append(logged)
+                    names = self._captured(logged)
             except UnsupportedError as error:
                 self._refuse(error)
+                continue
+            if names and logged.query.error:
+                self._refuse_failed(logged, names)
+            elif names:
+                found.append(logged)
         return found
 
-    def _is_captured(self, logged: LoggedStatement) -> bool:
-        ddl, query = logged.ddl, logged.query
-        if ddl is None or not any(map(self._concerns, ddl.tables)):
-            return False
-        if query.error:
-            # What it did before it failed is not in the log.
-            raise UnsupportedError(
-                "a statement on a captured table failed half-way on the server: take a new "
-                "snapshot of it",
-                error=query.error,
-                statement=query.sql[:STATEMENT_SHOWN],
-            )
-        return True
+    def _captured(self, logged: LoggedStatement) -> list[TableName]:
+        """Return the tables of a statement that are captured."""
+        ddl = logged.ddl
+        return [] if ddl is None else [each for each in ddl.tables if self._concerns(each)]
+
+    def _refuse_failed(self, logged: LoggedStatement, names: list[TableName]) -> None:
+        """Refuse a statement of which the log does not say what it did before it failed."""
+        error = UnsupportedError(
+            "a statement on captured tables failed half-way on the server: reload them",
+            error=logged.query.error,
+            statement=logged.ddl.type if logged.ddl is not None else "",
+            file=logged.file,
+            offset=logged.offset,
+        )
+        rows = (TableRows(logged.row, each, logged.file, logged.offset) for each in names)
+        self._refuse_tables(error, rows)
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name

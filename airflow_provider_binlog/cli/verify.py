@@ -140,12 +140,14 @@ class Verifier:
                     held_bytes_max=Limits().prepared_bytes_max,
                 ),
                 facts.rolled_back,
-                refuse=refuse,
+                refuse=lambda error, _: refuse(error),
             ),
             gtids=ExecutedGtids(chosen.log.flavor(), None),
             refuse=refuse,
         )
-        self._statements = StatementReader(tables, refuse=refuse)
+        self._statements = StatementReader(
+            tables, refuse=refuse, refuse_tables=lambda error, _: refuse(error)
+        )
         self._rows = RowCounts(self.refusals)
         self._span = _Span()
         self._flavor: Flavor | None = None

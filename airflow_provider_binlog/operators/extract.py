@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
+from airflow_provider_binlog.changes import (
+    BeforeImages,
+    InvalidText,
+    OnTableError,
+    Policies,
+    ZeroDates,
+)
 from airflow_provider_binlog.checkpoint import Checkpoint, StagedCheckpoints, advance, load
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
@@ -22,7 +28,11 @@ from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkp
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import BeforeImagesChoice, check_choice
+from airflow_provider_binlog.sources.choices import (
+    BeforeImagesChoice,
+    OnTableErrorChoice,
+    check_choice,
+)
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 
@@ -50,9 +60,10 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     first run saves one, at its start.
 
     Returns ``{"source", "staging_path", "first_sequence", "last_sequence", "start", "stop",
-    "manifests", "rows", "changes", "tables", "identity", "checkpoint"}``: positions, counts and
-    names, never data. The asset event of every outlet carries the same. Skips if there is nothing
-    to stage.
+    "manifests", "rows", "changes", "tables", "quarantined", "identity", "checkpoint"}``: positions,
+    counts and names, never data. ``quarantined`` has the position and the reason of each table that
+    is left out from there on. The asset event of every outlet carries the same. Skips if there is
+    nothing to stage.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to read. (templated)
     :param staging_path: Where the files are written, ``s3://conn_id@bucket/prefix`` or
@@ -65,6 +76,9 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         of the log. (templated)
     :param before_images: ``"key_changes"`` stages an update's before-image if the key changed,
         which is all a merge needs; ``"all"`` stages every one.
+    :param on_table_error: What concerns one table only, such as a value or a type that cannot be
+        decoded: ``"quarantine"`` leaves its changes out from there on, which the manifest, the
+        task's log and the merge report, and stages the others; ``"fail"`` fails the task.
     :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     """
 
@@ -89,6 +103,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         start: Start | XComArg | None = None,
         stop: str | None = None,
         before_images: BeforeImagesChoice = "key_changes",
+        on_table_error: OnTableErrorChoice = "quarantine",
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
@@ -100,6 +115,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         self.start: Any = start
         self.stop = stop
         self.before_images = before_images
+        self.on_table_error = on_table_error
         self.limits = limits
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -131,6 +147,14 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             # After the staging, which a server that is slow to answer must not hold up.
             self._warn_of_foreign_keys(log, request, extracted)
         self._warn_of_prepared(extracted, source.name)
+        for table, found in staged["quarantined"].items():
+            self.log.warning(
+                "%s: %s is quarantined from %s on, and has to be reloaded: %s",
+                source.name,
+                table,
+                found["position"],
+                found["reason"],
+            )
         return staged
 
     def _check(self) -> None:
@@ -138,6 +162,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         read_globs(self.tables, "tables")
         read_globs(self.exclude, "exclude")
         check_choice(BeforeImagesChoice, self.before_images, "before_images")
+        check_choice(OnTableErrorChoice, self.on_table_error, "on_table_error")
         if not isinstance(self.limits, Limits | None):
             raise ConfigurationError("limits are given as Limits(...)", given=self.limits)
         (self.limits or Limits()).check()
@@ -176,6 +201,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             ),
             source_name=source.name,
             before_images=BeforeImages(self.before_images),
+            on_table_error=OnTableError(self.on_table_error),
             created_by=run,
             limits=self.limits or Limits(),
             policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
@@ -226,6 +252,10 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         folder = f"{self.staging_path.rstrip('/')}/{manifest_folder(name)}"
         changes: Counter[str] = Counter()
         tables: Counter[str] = Counter()
+        quarantined: dict[str, dict[str, str]] = {}
+        for each in (each for manifest in manifests for each in manifest.quarantined):
+            found = {"position": each.position, "reason": each.reason}
+            quarantined.setdefault(f"{each.database}.{each.table}", found)
         for table in (table for manifest in manifests for table in manifest.tables):
             changes.update(table.changes)
             tables[f"{table.database}.{table.table}"] += table.rows
@@ -240,6 +270,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             "rows": changes.total(),
             "changes": dict(changes),
             "tables": dict(tables),
+            "quarantined": quarantined,
             "identity": manifests[-1].identity.to_json(),
             "checkpoint": json.loads(checkpoint.encode()),
         }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
+    QuarantineTable,
     RenameTable,
     RewriteRows,
     TableState,
@@ -121,6 +122,7 @@ class Tables:
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
         self._dropped_databases: set[str] = set()
+        self._quarantined: set[TableId] = set()
 
     # ------------------------------------------------------------------- rows
 
@@ -138,6 +140,33 @@ class Tables:
         state, schema, actions = confirm(self._ensure(name, at), fields, key, self._identity.flavor)
         self._set(state)
         return state.id, schema, actions
+
+    # ------------------------------------------------------------------- quarantine
+
+    def is_quarantined(self, name: TableName) -> bool:
+        """Whether rows of a name are left out now."""
+        state = self._find(name)
+        return isinstance(state, TableState) and state.id in self._quarantined
+
+    def quarantine(
+        self, name: TableName, at: EventOffset, reason: str
+    ) -> Iterator[QuarantineTable]:
+        """Leave out the rows of a table, or of all of a database, and yield what says so.
+
+        No row confirms its schema any more, and the log does not hold every row of it.
+
+        Args:
+            name: Of a captured table; of all tables of a database, (database, "").
+            at: From which event on.
+            reason: Why.
+        """
+        for each in (name,) if name[1] else self._tables_in(name[0]):
+            if self.is_quarantined(each):
+                continue
+            state = replace(self._ensure(each, at), created=None, logged=None)
+            self._set(state)
+            self._quarantined.add(state.id)
+            yield QuarantineTable(state.id, reason)
 
     # ------------------------------------------------------------------- statements
 
@@ -198,6 +227,7 @@ class Tables:
     def _truncate(self, name: TableName, at: EventOffset) -> Iterator[Action]:
         state = self._ensure(name, at)
         self._set(state)
+        self._quarantined.discard(state.id)
         yield TruncateTable(state.id)
 
     def _drop(self, name: TableName, at: EventOffset) -> Iterator[Action]:
@@ -211,9 +241,7 @@ class Tables:
         yield from self._end(known)
 
     def _drop_database(self, database: str) -> Iterator[Action]:
-        found = {state.name for state in self._known.find_all(database)}
-        found |= {name for name in self._names if name[0] == database}
-        for name in sorted(name for name in found if self._captured(*name)):
+        for name in self._names_in(database):
             known = self._find(name)
             if isinstance(known, TableState):
                 yield from self._end(known)
@@ -245,6 +273,17 @@ class Tables:
         yield RenameTable(state.id, old, new)
 
     # ------------------------------------------------------------------- names
+
+    def _names_in(self, database: str) -> list[TableName]:
+        """Return the names of captured tables that were ever known in a database."""
+        found = {state.name for state in self._known.find_all(database)}
+        found |= {name for name in self._names if name[0] == database}
+        return sorted(name for name in found if self._captured(*name))
+
+    def _tables_in(self, database: str) -> list[TableName]:
+        """Return those of them that tables have now."""
+        names = self._names_in(database)
+        return [each for each in names if isinstance(self._find(each), TableState)]
 
     def _ensure(self, name: TableName, at: EventOffset) -> TableState:
         known = self._find(name)

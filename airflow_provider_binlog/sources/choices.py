@@ -12,6 +12,9 @@ Failover = Literal["refuse", "follow"]
 BeforeImagesChoice = Literal["key_changes", "all"]
 ZeroDatesChoice = Literal["null", "fail", "text"]
 InvalidTextChoice = Literal["fail", "replace", "binary"]
+OnTableErrorChoice = Literal["quarantine", "fail"]
+OnStale = Literal["warn", "fail"]
+"""What to do about lake tables that wait for a reload."""
 WhenNothingNew = Literal["wait", "skip"]
 LakeFormat = Literal["delta", "iceberg"]
 

@@ -24,11 +24,11 @@ from airflow_provider_binlog.sql.alterations import (
     RewriteRows,
 )
 from airflow_provider_binlog.sql.lexer import (
-    STATEMENT_SHOWN,
     Reader,
     Word,
     brackets,
     keyword,
+    mask_literals,
     split_words,
 )
 from airflow_provider_binlog.sql.table_options import foreign_rows
@@ -151,12 +151,12 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
             return None
         changes = {tuple(_changes(head, Reader(words), session)) for words in readings}
     except UnsupportedError as error:
-        error.context["statement"] = sql[:STATEMENT_SHOWN]
+        error.context["statement"] = mask_literals(sql, session)
         raise
     if len(changes) == 1:
         return DdlStatement(*head, changes.pop())
     # The tables are the same in each reading; what it does to them is not.
-    unclear = Opaque(sql[:_OPAQUE_SHOWN])
+    unclear = Opaque(mask_literals(sql, session, _OPAQUE_SHOWN))
     return DdlStatement(*head, tuple(Altered(table, (unclear,)) for table in head.tables))
 
 

@@ -133,6 +133,24 @@ def scan(sql: str, dialect: Dialect) -> Iterator[Word | None]:
     yield None
 
 
+def mask_literals(sql: str, session: Session, size: int = STATEMENT_SHOWN) -> str:
+    """Return the beginning of a statement for messages: `?` for literals, and no comments.
+
+    Nothing from a quote that does not end on is shown.
+    """
+    dialect = dialects(sql, session)[0]
+    lexeme, at, shown = _LEXEMES[dialect], 0, ""
+    while at < len(sql) and len(shown) < size and (match := lexeme.match(sql, at)):
+        at, text = match.end(), match[0]
+        if match.lastgroup == "gap":
+            shown = f"{shown.rstrip()} "
+        elif match.lastgroup == "quoted":
+            shown += text if text[0] == "`" or (text[0] == '"' and dialect.ansi) else "?"
+        else:
+            shown += "?" if text[0].isdigit() else text
+    return shown[:size].strip()
+
+
 def _quoted(text: str, dialect: Dialect) -> Word:
     quote, inside = text[0], text[1:-1]
     if dialect.escapes and (quote == "'" or (quote == '"' and not dialect.ansi)):

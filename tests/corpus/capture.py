@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
+from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages, OnTableError
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.paths import part_key
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
@@ -63,6 +63,7 @@ def stage(
             source_name=SOURCE,
             before_images=BeforeImages.ALL,
             created_by="test",
+            on_table_error=OnTableError.FAIL,
             read_server_tables=read_server_tables,
         ),
         source,

@@ -20,7 +20,7 @@ from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, Chang
 from airflow_provider_binlog.sql.column_types import SqlType, parse_type
 from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
 from airflow_provider_binlog.sql.defaults import read_default
-from airflow_provider_binlog.sql.lexer import STATEMENT_SHOWN
+from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.sql.session import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Session
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
@@ -70,7 +70,8 @@ def _read(sql: str, flavor: Flavor, mode: int | None) -> tuple[TableChange, ...]
         return tuple(each.change for each in changes_of(logged))
     except UnsupportedError as error:
         check_text(error)
-        if error.context.get("statement") != sql[:STATEMENT_SHOWN]:
+        session = Session(flavor, _DATABASE, sql_mode=mode)
+        if error.context.get("statement") != mask_literals(sql, session):
             raise Wrong(f"an error that does not say its statement: {error}") from error
     return ()
 

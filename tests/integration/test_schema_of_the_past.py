@@ -19,7 +19,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import RenameTable
@@ -140,6 +140,7 @@ class Staging:
                     source_name="past",
                     before_images=BeforeImages.ALL,
                     created_by="a test",
+                    on_table_error=OnTableError.FAIL,
                     read_server_tables=read_tables,
                     wants_defaults=True,
                 ),

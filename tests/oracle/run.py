@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -135,6 +135,7 @@ def _write_and_capture(
                             source_name=_SOURCE,
                             before_images=before_images,
                             created_by="oracle",
+                            on_table_error=OnTableError.FAIL,
                             limits=_LIMITS,
                             read_server_tables=partial(_read_catalog, server),
                             wants_defaults=settings.image != "FULL",

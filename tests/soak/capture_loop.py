@@ -18,7 +18,7 @@ from typing import Any
 import pymysql
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
@@ -80,6 +80,7 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
                 source_name=SOURCE,
                 before_images=BeforeImages.KEY_CHANGES,
                 created_by="soak",
+                on_table_error=OnTableError.FAIL,
                 limits=_LIMITS,
             ),
             source,

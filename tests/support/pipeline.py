@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages, OnTableError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
@@ -59,6 +59,7 @@ class Pipeline:
                 before_images=BeforeImages.KEY_CHANGES,
                 policies=self.policies,
                 created_by="a test",
+                on_table_error=OnTableError.FAIL,
                 read_server_tables=self._read_server_tables,
                 wants_defaults=True,
             ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
+from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages, OnTableError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import DropTable, TruncateTable
@@ -99,6 +99,7 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
+        "on_table_error": OnTableError.FAIL,
     }
     (manifest,) = extract(ExtractRequest(**defaults | arguments), source, store).manifests
     return Staged(replace(manifest, created_at=""), store)
@@ -107,17 +108,19 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
 # ------------------------------------------------------------------- the same as SELECT
 
 
-def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
+def apply(*ranges: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
     """Return the tables after all changes, one after another; actions in their order."""
-    changes: list[tuple[int, int, TableChanges | None, Any]] = [
-        (int(row["_row"]), 1, table, row)
-        for table in staged.manifest.tables
-        for row in staged.rows(table)
-    ]
-    # A statement applies after the rows with a smaller number.
-    changes += [(each.row, 0, None, each) for each in staged.manifest.statements]
+    changes: list[tuple[tuple[int, int, int], TableChanges | None, Any]] = []
+    for number, staged in enumerate(ranges):
+        changes += [
+            ((number, int(row["_row"]), 1), table, row)
+            for table in staged.manifest.tables
+            for row in staged.rows(table)
+        ]
+        # A statement applies after the rows with a smaller number.
+        changes += [((number, each.row, 0), None, each) for each in staged.manifest.statements]
     tables: dict[str, dict[Any, Counter[tuple[Any, ...]]]] = {}
-    for _, _, table, change in sorted(changes, key=lambda each: each[:2]):
+    for _, table, change in sorted(changes, key=lambda each: each[0]):
         if table is None:
             for action in change.actions:
                 if isinstance(action, TruncateTable | DropTable):
@@ -138,7 +141,7 @@ def apply(staged: Staged) -> dict[str, Counter[tuple[Any, ...]]]:
         else:
             assert content[row_key][values] > 0
             content[row_key] = content[row_key] - row
-    names = {table.id: table.table for table in staged.manifest.tables}
+    names = {table.id: table.table for staged in ranges for table in staged.manifest.tables}
     return {
         names[table]: sum(content.values(), start=Counter())
         for table, content in tables.items()

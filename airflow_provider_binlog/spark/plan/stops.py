@@ -10,6 +10,7 @@ from airflow_provider_binlog.schema import (
     AlterField,
     CreateTable,
     Default,
+    QuarantineTable,
     RewriteRows,
     SetKey,
     UnknownDefault,
@@ -87,9 +88,22 @@ class Followable:
 
     def find_stop(self) -> Stop | None:
         """Return the first action that cannot be followed; None if all can."""
-        searches = self._kinds, self._keys, self._rewrites, self._defaults, self._types
+        searches = (
+            self._quarantines,
+            self._kinds,
+            self._keys,
+            self._rewrites,
+            self._defaults,
+            self._types,
+        )
         found = (stop for search in searches for stop in search())
         return min(found, key=lambda each: each.cut.mark, default=None)
+
+    def _quarantines(self) -> Iterator[Stop]:
+        """Rows are missing from here on, up to the next time that the table is empty."""
+        for step in self.rows.steps:
+            if isinstance(step.action, QuarantineTable):
+                yield Stop.at_step(step, f"the table was quarantined: {step.action.reason}")
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""

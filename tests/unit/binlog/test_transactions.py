@@ -226,7 +226,7 @@ def test_a_statement_that_changes_rows_is_refused_with_session_and_text() -> Non
 
     assert caught.value.context["thread_id"] == 7
     assert caught.value.context["database"] == "shop"
-    assert caught.value.context["statement"] == "/* hi */ insert INTO t VALUES (1)"
+    assert caught.value.context["statement"] == "insert INTO t VALUES (?)"
 
 
 def test_unknown_events_are_skipped_only_as_their_flag_allows() -> None:

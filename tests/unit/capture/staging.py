@@ -10,7 +10,7 @@ from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.capture.capture_range import capture_range
 from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema_history.tables import Known
 from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -125,5 +125,6 @@ def a_request(
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
+        "on_table_error": OnTableError.FAIL,
     }
     return ExtractRequest(start, stop, **(defaults | arguments))

@@ -13,7 +13,13 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
+from airflow_provider_binlog.changes import (
+    BeforeImages,
+    InvalidText,
+    OnTableError,
+    Policies,
+    ZeroDates,
+)
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
@@ -157,6 +163,7 @@ def test_what_was_staged_under_another_policy_is_not_reused() -> None:
                 source_name="shop",
                 before_images=BeforeImages.KEY_CHANGES,
                 created_by="a test",
+                on_table_error=OnTableError.FAIL,
                 policies=policies,
             ),
             file_source(files),

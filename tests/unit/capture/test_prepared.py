@@ -16,7 +16,7 @@ from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
 from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.capture_range import prepared_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import ROW, BeforeImages
+from airflow_provider_binlog.changes import ROW, BeforeImages, OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -380,6 +380,7 @@ def stage(
             source_name="shop",
             before_images=BeforeImages.KEY_CHANGES,
             created_by="a test",
+            on_table_error=OnTableError.FAIL,
         ),
         file_source(files),
         store,

@@ -14,7 +14,7 @@ from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.capture import ExtractRequest, extract
 from airflow_provider_binlog.capture.staged_transactions import is_logged, position_with_gtids
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from tests.support import builder
@@ -175,6 +175,7 @@ def follow(
         "source_name": "shop",
         "before_images": BeforeImages.KEY_CHANGES,
         "created_by": "a test",
+        "on_table_error": OnTableError.FAIL,
         "find_gtids": lambda _: at,
     }
     return extract(ExtractRequest(**defaults | arguments), file_source(files), store).manifests

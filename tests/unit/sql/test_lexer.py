@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.lexer import Reader, Word
+from airflow_provider_binlog.sql.lexer import Reader, Word, mask_literals
 from airflow_provider_binlog.sql.lexer import split_words as split
-from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.sql.session import ANSI_QUOTES, Session
 
 
 def split_words(sql: str, flavor: Flavor, sql_mode: int | None = None) -> list[list[Word]]:
@@ -129,3 +129,29 @@ def test_what_is_no_table_is_refused(sql: str) -> None:
 
 def test_quoted_names_are_no_keywords() -> None:
     assert reader("`DROP` t").take("DROP") is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        (
+            "INSERT INTO `t 1` VALUES (7, -1.5e3, 'o''hara', \"x\")",
+            "INSERT INTO `t 1` VALUES (?, -?.?, ?, ?)",
+        ),
+        (
+            "UPDATE t SET a = x'4142', b = 0x41, c1 = _utf8mb4'é'",
+            "UPDATE t SET a = x?, b = ?, c1 = _utf8mb4?",
+        ),
+        ("/* token=7 */ DELETE FROM t -- more\nWHERE id=1", "DELETE FROM t WHERE id=?"),
+        ("UPDATE t SET a = 'does not end", "UPDATE t SET a ="),
+        ("DELETE FROM t WHERE a IN (" + "1," * 999, "DELETE FROM t WHERE a IN (" + "?," * 87),
+    ],
+)
+def test_messages_show_no_literals(sql: str, shown: str) -> None:
+    assert mask_literals(sql, Session(Flavor.MYSQL, sql_mode=0)) == shown
+
+
+def test_double_quotes_enclose_names_where_the_session_says_so() -> None:
+    session = Session(Flavor.MYSQL, sql_mode=ANSI_QUOTES)
+
+    assert mask_literals("SELECT 'a' FROM \"b\"", session) == 'SELECT ? FROM "b"'

@@ -18,6 +18,7 @@ from airflow_provider_binlog.schema import (
     DropField,
     DropTable,
     Field,
+    QuarantineTable,
     RenameField,
     RenameTable,
     RewriteRows,
@@ -390,6 +391,54 @@ def test_a_drop_alone_is_noted_once() -> None:
     assert found.segment is not None
     assert found.segment.ends
     assert plan(dropped, state=lake(ID_N, ended="3")).segment is None
+
+
+# ------------------------------------------------------------ quarantined tables
+
+QUARANTINED = QuarantineTable(ORDERS, "a column of this type is not decoded (type=DECIMAL)")
+
+
+def test_a_quarantine_is_a_stop() -> None:
+    begins = statement(15, QUARANTINED, text="")
+
+    before, found = stop(manifest(4, table([(10, 14)]), statements=[begins]))
+    assert before is not None
+    assert [each.first_row for each in before.parts] == [10]
+    assert found.explanation == (
+        "the table was quarantined: a column of this type is not decoded (type=DECIMAL): "
+        "reload the table"
+    )
+    assert found.cut.position == "binlog.000001:15"
+
+
+def test_a_quarantined_table_without_rows_or_lake_table_is_not_created() -> None:
+    found = plan(manifest(4, table(), statements=[statement(15, QUARANTINED)]))
+
+    assert found.segment is None
+    assert found.stop is not None
+
+
+@pytest.mark.parametrize("key", ["id", ""])
+def test_a_quarantine_stops_a_table_that_the_log_has_from_its_creation(key: str) -> None:
+    columns = schema("id", "n", key=tuple(key.split()))
+    steps = statement(5, CreateTable(ORDERS, NAME)), statement(15, QUARANTINED)
+
+    before, found = stop(manifest(4, table([(10, 14)], columns), statements=steps))
+
+    assert before is not None
+    assert before.is_changelog != bool(key)
+    assert found.cut.mark == Mark(3, 2)
+
+
+def test_a_quarantine_before_a_truncate_does_not_matter_and_one_after_it_does() -> None:
+    begins, truncated = statement(15, QUARANTINED), statement(25, TruncateTable(ORDERS))
+    again = statement(35, QUARANTINED)
+
+    assert segment(quiet(ID_N, begins, truncated), state=lake(ID_N)).starts_empty
+    before, found = stop(quiet(ID_N, begins, truncated, again), state=lake(ID_N))
+    assert before is not None
+    assert before.starts_empty
+    assert found.cut.point == (4, 35)
 
 
 # ------------------------------------------------------------ rewritten rows
