@@ -14,12 +14,16 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.runs import name_run
+from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.operators.checkpoint import read_staged
 from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
-from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
+from airflow_provider_binlog.sources.choices import LakeFormat, OnStale, check_choice
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.paths import source_folder
 
@@ -46,8 +50,8 @@ class BinlogMergeOperator(SparkSubmitOperator):
     twice, late, or for many manifests at once.
 
     A table that is ``loading`` or ``stale``, because what it lacks is not staged or cannot be
-    followed, is left alone until it is reloaded: the report and a warning in the log say why, and
-    the task does not fail for it.
+    followed, is left alone until it is reloaded: the report and a warning in the log say why. The
+    others are merged, whether or not the task then fails for it, as ``on_stale`` says.
 
     Where nothing is new, no Spark is started: no manifest that is not merged, no table that waits
     for one, and no merge that was killed. That is known from files beside the manifests; if they
@@ -69,6 +73,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
         (templated)
     :param keys: Key columns of tables whose key the log does not contain,
         ``{"shop.visits": ["id"]}``. (templated)
+    :param on_stale: What to do about tables that wait for a reload, once the others are merged:
+        ``"warn"`` in the task's log, or ``"fail"`` the task without a retry, in every run until
+        they are reloaded. Such a task moves the checkpoint itself, which no later task can do, and
+        pushes its report to XCom.
     """
 
     template_fields: Sequence[str] = (
@@ -100,6 +108,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         exclude: Sequence[str] = (),
         table_name: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        on_stale: OnStale = "warn",
         conn_id: str = "spark_default",
         name: str = "binlog-merge",
         **kwargs: Any,
@@ -112,11 +121,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.exclude = exclude
         self.table_name = table_name
         self.keys = keys
+        self.on_stale = on_stale
 
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
         with fail_unless_retryable():
             source, staging_path = _read_staged(self.staged)
+            check_choice(OnStale, self.on_stale, "on_stale")
             self._prepare_spark()
             store, report = open_store(staging_path), _report_key(source, context)
             arguments = merge_arguments(
@@ -182,15 +193,34 @@ class BinlogMergeOperator(SparkSubmitOperator):
         return self._finish(context, json.loads(store.read(report)))
 
     def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """Log a report, and pass it on with the outlets' events."""
+        """Log a report, and pass it on with the outlets' events.
+
+        Raises:
+            MergeError: Tables wait for a reload, and the task is to fail for it.
+        """
         for line in _lines(result):
             self.log.info("%s", line)
-        for line in _held(result):
+        held = list(_held(result))
+        for line in held:
             self.log.warning("%s", line)
+        if held and self.on_stale == "fail":
+            self._move_checkpoint(context)
+            context["ti"].xcom_push(key="return_value", value=result)
+            raise MergeError(f"the other tables are merged, but {'; '.join(held)}")
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = result
         return result
+
+    def _move_checkpoint(self, context: Context) -> None:
+        """Move the checkpoint past what was staged: the task that should do it does not run.
+
+        Raises:
+            CheckpointMovedError: It is not where the extract found it.
+        """
+        if "checkpoint" in self.staged:
+            source, expected, new = read_staged(self.staged, saved_by=name_run(context))
+            advance(AirflowVariableStore(), checkpoint_key(source), expected=expected, new=new)
 
 
 def merge_arguments(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseHook, Connection
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     maybe_own_spark_submit,
     merge_arguments,
 )
+from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.merge_options import parse_arguments
 
 
@@ -100,3 +105,101 @@ def test_spark_submit_of_this_environment_is_found(monkeypatch: pytest.MonkeyPat
     assert found is not None
     assert Path(found).name == "spark-submit"
     assert maybe_own_spark_submit() is None
+
+
+# ------------------------------------------------------------------- tables that wait for a reload
+
+AT = {"file": "binlog.000001", "offset": 4, "gtid": None}
+STAGED: dict[str, Any] = {
+    "source": "shop",
+    "staging_path": "memory://stale",
+    "last_sequence": 5,
+    "identity": {"flavor": "mysql", "server": "a", "log_name": "binlog"},
+    "stop": AT | {"offset": 900},
+}
+
+
+class Instance:
+    """A task instance that keeps what is pushed."""
+
+    dag_id, run_id, task_id, map_index, try_number = "d", "r", "merge", -1, 1
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, *, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def a_context(instance: Instance) -> Any:
+    return {"ti": instance}
+
+
+class Variables:
+    """A store of variables in memory."""
+
+    found: ClassVar[dict[str, str]] = {}
+
+    def get(self, key: str) -> str | None:
+        return self.found.get(key)
+
+    def set(self, key: str, value: str) -> None:
+        self.found[key] = value
+
+
+@pytest.fixture
+def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+    """That of the source, saved; a merge finds one table that waits, and one that does not."""
+    report = {
+        "source": "shop",
+        "through": 5,
+        "tables": [
+            {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""},
+            {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
+        ],
+    }
+    saved = Checkpoint(
+        identity=SourceIdentity.from_json(STAGED["identity"]),
+        position=Position.from_json(AT),
+        sequence=4,
+        saved_at="2026-01-01T00:00:00+00:00",
+        saved_by="a test",
+    )
+    Variables.found = {"binlog_checkpoint_shop": saved.encode()}
+    monkeypatch.setattr(module, "AirflowVariableStore", Variables)
+    monkeypatch.setattr(module, "find_idle_report", lambda *_: report)
+    connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+    return saved
+
+
+def test_a_task_that_fails_for_stale_tables_has_moved_the_checkpoint(
+    checkpoint: Checkpoint,
+) -> None:
+    staged = STAGED | {"checkpoint": json.loads(checkpoint.encode())}
+    instance = Instance()
+
+    with pytest.raises(AirflowFailException, match=r"merged, but shop.b is stale.*: why"):
+        merge(staged=staged, on_stale="fail").execute(a_context(instance))
+
+    (found,) = map(Checkpoint.decode, Variables.found.values())
+    assert (found.sequence, found.position.offset) == (5, 900)
+    assert instance.pushed["return_value"]["through"] == 5
+
+
+@pytest.mark.parametrize("on_stale", ["fail", "warn"])
+def test_a_task_that_only_merges_moves_no_checkpoint(
+    checkpoint: Checkpoint, on_stale: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    staged = {"source": "shop", "staging_path": "memory://stale"}
+    operator = merge(staged=staged, on_stale=on_stale)
+
+    with pytest.raises(AirflowFailException) if on_stale == "fail" else nullcontext():
+        operator.execute(a_context(Instance()))
+
+    assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
+
+
+def test_another_word_is_refused(checkpoint: Checkpoint) -> None:
+    with pytest.raises(AirflowFailException, match="on_stale is one of warn, fail"):
+        merge(on_stale="perhaps").execute(a_context(Instance()))
