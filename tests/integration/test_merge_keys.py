@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from tests.support.pipeline import Pipeline
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import local_workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from tests.fixtures.mysql import Database
-    from tests.fixtures.spark import SparkEnvironment
-    from tests.services.servers import Server
-
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+    from tests.support.pipeline import Pipeline
 
 # Two zero dates, which NULL would make one.
 DAYS = "INSERT INTO {} VALUES ('0000-00-00', 1), ('2026-11-00', 2), ('2026-11-21', 3)"
@@ -53,22 +40,13 @@ AGAIN = (
 )
 
 
-FORMATS = {"mysql97": "delta", "mariadb118": "iceberg"}
-
-
-@pytest.fixture(params=FORMATS)
-def database(
-    request: pytest.FixtureRequest, create_database: Callable[[Server], Database]
-) -> Database:
-    return create_database(request.getfixturevalue(request.param))
-
-
+@pytest.mark.parametrize(("kind", "format_"), [("mysql97", "delta"), ("mariadb118", "iceberg")])
 def test_a_key_that_no_lake_type_holds_makes_its_table_stale(
-    database: Database, spark_environment: SparkEnvironment, tmp_path: Path
+    create_pipeline: Callable[..., Pipeline], kind: str, format_: str
 ) -> None:
-    format_ = FORMATS[database.server.name]
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, workplace, Policies(invalid_text=InvalidText.REPLACE))
+    policies = Policies(invalid_text=InvalidText.REPLACE)
+    pipeline = create_pipeline(kind, format_, policies=policies)
+    database, workplace = pipeline.database, pipeline.workplace
     stale = {"days": "day", "moments": "at", "words": "w"}
     for statements, columns in ((BEGIN, stale), (AGAIN, stale | {"later": "day"})):
         start = pipeline.at
@@ -94,14 +72,11 @@ def test_a_key_that_no_lake_type_holds_makes_its_table_stale(
 
 
 def test_as_text_and_bytes_they_are_keys_like_others(
-    mysql97: Server,
-    create_database: Callable[[Server], Database],
-    spark_environment: SparkEnvironment,
-    tmp_path: Path,
+    create_pipeline: Callable[..., Pipeline],
 ) -> None:
-    database = create_database(mysql97)
-    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    pipeline = Pipeline(database, workplace, Policies(ZeroDates.TEXT, InvalidText.BINARY))
+    policies = Policies(ZeroDates.TEXT, InvalidText.BINARY)
+    pipeline = create_pipeline("mysql97", "iceberg", policies=policies)
+    database, workplace = pipeline.database, pipeline.workplace
     for statements in (BEGIN, AGAIN):
         database.execute(*statements)
         pipeline.capture()

@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fixtures.mysql import Database
 from tests.integration.test_column_defaults import KNOWN
-from tests.support.pipeline import Pipeline
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import local_workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from tests.fixtures.spark import SparkEnvironment
-    from tests.services.servers import Server
-
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+    from tests.fixtures.mysql import Database
+    from tests.support.pipeline import Pipeline
 
 SHOP = """
     CREATE TABLE orders (
@@ -108,12 +96,17 @@ class Clerk:
             )
 
 
-def test_random_orders(
-    database: Database, spark_environment: SparkEnvironment, tmp_path: Path
-) -> None:
-    format_ = "delta" if database.server.name == "mysql97" else "iceberg"
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, workplace)
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [
+        ("mysql97", "delta"),
+        ("mariadb118", "iceberg"),
+        pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow),
+    ],
+)
+def test_random_orders(create_pipeline: Callable[..., Pipeline], kind: str, format_: str) -> None:
+    pipeline = create_pipeline(kind, format_)
+    database = pipeline.database
     database.execute(SHOP)
     clerk = Clerk(database, random.Random(20261121))
     for steps in (150, 100):
@@ -152,31 +145,19 @@ CHANGE = """
 """
 
 
-def test_an_online_schema_change(
-    mysql97: Server,
-    create_database: Callable[[Server], Database],
-    spark_environment: SparkEnvironment,
-    tmp_path: Path,
-) -> None:
+def test_an_online_schema_change(create_pipeline: Callable[..., Pipeline]) -> None:
     """As pt-online-schema-change does it; gh-ost ends in the same way."""
-    database = create_database(mysql97)
-    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    pipeline = Pipeline(database, workplace)
+    pipeline = create_pipeline("mysql97", "iceberg")
+    database = pipeline.database
     for part in CHANGE.format(database.name).split("--"):
         database.execute(*filter(str.strip, part.split(";")))
 
         pipeline.run(f"{database.name}.[!_]*")
 
 
-def test_inserts_that_name_few_columns(
-    mariadb118: Server,
-    create_database: Callable[[Server], Database],
-    spark_environment: SparkEnvironment,
-    tmp_path: Path,
-) -> None:
-    database = create_database(mariadb118)
-    workplace = local_workplace(shared_session(spark_environment), "iceberg", tmp_path)
-    pipeline = Pipeline(database, workplace)
+def test_inserts_that_name_few_columns(create_pipeline: Callable[..., Pipeline]) -> None:
+    pipeline = create_pipeline("mariadb118", "iceberg")
+    database = pipeline.database
     database.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {KNOWN}) CHARACTER SET utf8mb4")
     minimal = "SET SESSION binlog_row_image = MINIMAL"
     database.execute(minimal, "INSERT INTO t (id) VALUES (1), (2)")

@@ -9,27 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.demo.compare import ABSENT
-from tests.support.pipeline import Pipeline
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import local_workplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.fixtures.mysql import Database
-    from tests.fixtures.spark import SparkEnvironment
-    from tests.services.servers import Server
-
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+    from tests.support.pipeline import Pipeline
 
 REWRITES = "changed without row events"
 UNKNOWN = "the value that older rows have in the new column"
@@ -160,25 +143,13 @@ QUIET = {
     ),
 }
 CASES = VALUES | ROWS | HIDDEN | ADDED | QUIET
-# The plan is the same in both formats, a table costs more in Delta; and MariaDB has no BLACKHOLE.
-SOME = {name: VALUES[name] for name in ("char_key", "null_to_not_null")} | HIDDEN | ADDED | QUIET
-FORMATS = {"mysql97": "iceberg", "mariadb118": "delta"}
+# What is refused is so in both formats, a table costs more in Delta; and MariaDB has no BLACKHOLE.
+SOME = {"null_to_not_null": VALUES["null_to_not_null"]} | QUIET
 
 
-@pytest.fixture(params=FORMATS)
-def database(
-    request: pytest.FixtureRequest, create_database: Callable[[Server], Database]
-) -> Database:
-    return create_database(request.getfixturevalue(request.param))
-
-
-def test_each_table_is_right_or_refused(
-    database: Database, spark_environment: SparkEnvironment, tmp_path: Path
-) -> None:
-    format_ = FORMATS[database.server.name]
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, workplace)
-    cases = SOME if format_ == "delta" else CASES
+def test_each_table_is_right_or_refused(pipeline: Pipeline) -> None:
+    database = pipeline.database
+    cases = SOME if pipeline.workplace.format == "delta" else CASES
     for name, case in cases.items():
         database.execute(
             f"CREATE TABLE {name} ({case.columns})", f"INSERT INTO {name} VALUES {case.before}"

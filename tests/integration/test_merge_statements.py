@@ -7,22 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pipeline import Pipeline
-from tests.unit.spark.session import shared_session
-from tests.unit.spark.workplace import local_workplace
-
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.fixtures.mysql import Database
-    from tests.fixtures.spark import SparkEnvironment
-
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-    ),
-]
+    from tests.support.pipeline import Pipeline
 
 FOLLOWED = ""
 PARTITIONED = (
@@ -288,31 +277,41 @@ def check(pipeline: Pipeline, cases: dict[str, Case]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("merged", "format_"),
-    [(True, "delta"), (True, "iceberg"), (False, "iceberg")],
-    ids=["delta", "iceberg", "rows in the range"],
+    ("kind", "format_", "merged"),
+    [
+        ("mysql97", "iceberg", True),
+        ("mariadb118", "iceberg", True),
+        ("mysql97", "delta", True),
+        # Nothing of it depends on the server.
+        ("mysql97", "iceberg", False),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [
+                ("mariadb1011", "iceberg", True),
+                ("mariadb1011", "delta", True),
+                ("mariadb118", "delta", True),
+                ("mariadb1011", "iceberg", False),
+                ("mariadb118", "iceberg", False),
+            ]
+        ),
+    ],
 )
 def test_each_statement_is_right_or_refused(
-    merged: bool,
-    format_: str,
-    database: Database,
-    spark_environment: SparkEnvironment,
-    tmp_path: Path,
+    create_pipeline: Callable[..., Pipeline], kind: str, format_: str, merged: bool
 ) -> None:
-    is_mysql = database.server.name == "mysql97"
-    cases = CASES if is_mysql else dict(MARIADB)
+    """With the rows from before in the lake, or in the range of the statement."""
+    cases = CASES if kind == "mysql97" else dict(MARIADB)
     if format_ == "delta":
         # Where it differs from the other format: in how columns change.
         cases = {name: case for name, case in EVERYWHERE.items() if not case.refused}
-    if database.server.name == "mariadb1011":
+    if kind == "mariadb1011":
         # It refuses the statement.
         cases.pop("inet", None)
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
-    pipeline = Pipeline(database, workplace)
-    begin(database, cases)
+    pipeline = create_pipeline(kind, format_)
+    begin(pipeline.database, cases)
     if merged:
         pipeline.run()
 
-    go_on(database, cases)
+    go_on(pipeline.database, cases)
 
     check(pipeline, cases)

@@ -20,6 +20,7 @@ from tests.fixtures.spark import find_environment
 from tests.random_ddl.run import Outcome, run
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
+from tests.support.pipeline import Pipeline
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import local_workplace
 
@@ -68,9 +69,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         with closing(connect(server)) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
             try:
-                outcome = run(
-                    database, workplace, str(seed), ranges=chosen.ranges, tables=chosen.tables
-                )
+                pipeline = Pipeline(database, workplace)
+                outcome = run(pipeline, str(seed), ranges=chosen.ranges, tables=chosen.tables)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1
                 traceback.print_exc()

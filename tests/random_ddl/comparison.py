@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.demo.compare import ABSENT, compare, read_tables, select
+from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -22,8 +23,7 @@ _REMOVES = ("delete", "update_preimage")
 
 def find_differences(pipeline: Pipeline, *, but: Collection[str]) -> Iterator[str]:
     """Yield what is not equal, table by table; names that begin with `_` are left out."""
-    session = pipeline.workplace.spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session = reading_session(pipeline.workplace.spark)
     with closing(pipeline.database.connect()) as connection:
         for table in read_tables(connection, pipeline.database.name):
             if table.name.startswith("_") or table.name in but:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from tests.random_ddl.comparison import find_differences
 from tests.random_ddl.writer import Writer
-from tests.support.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from tests.fixtures.mysql import Database
-    from tests.unit.spark.workplace import Workplace
+    from tests.support.pipeline import Pipeline
 
 DOCUMENTED = {
     "rewritten": "rows changed without row events",
@@ -51,16 +49,14 @@ class Outcome:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def run(
-    database: Database, workplace: Workplace, seed: str, *, ranges: int, tables: int
-) -> Outcome:
+def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int) -> Outcome:
     """Write, capture, merge and compare.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
     """
     random, outcome = Random(seed), Outcome()
-    pipeline = Pipeline(database, workplace)
+    database, workplace = pipeline.database, pipeline.workplace
     with closing(Writer(database, random, tables=tables)) as writer:
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")

@@ -13,6 +13,7 @@ from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
+from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -81,8 +82,7 @@ class Pipeline:
 
     def differences(self, *, but: Collection[str] = ()) -> list[tuple[str, Difference]]:
         """Compare every table whose name does not begin with `_` with its lake table."""
-        session = self.workplace.spark.newSession()
-        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session = reading_session(self.workplace.spark)
         found = []
         with closing(self.database.connect()) as connection:
             for table in read_tables(connection, self.database.name):

@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from tests.fixtures.spark import SparkEnvironment
 
 _SESSIONS: list[SparkSession] = []
+_READERS: list[SparkSession] = []
 
 _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "ERROR",
+    # As the merge runs few rows itself; here also what reads, and Delta where it reads its log.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
 }
 
 
@@ -45,3 +53,11 @@ def shared_session(environment: SparkEnvironment) -> SparkSession:
         builder = builder.config(name, value)
     _SESSIONS.append(builder.getOrCreate())
     return _SESSIONS[0]
+
+
+def reading_session(spark: SparkSession) -> SparkSession:
+    """Return the session in which tests read lake tables: instants are shown in UTC."""
+    if not _READERS:
+        _READERS.append(spark.newSession())
+        _READERS[0].conf.set("spark.sql.session.timeZone", "UTC")
+    return _READERS[0]

@@ -9,6 +9,8 @@ from decimal import Decimal
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
 from airflow_provider_binlog.spark.merge_options import MergeOptions
@@ -16,6 +18,7 @@ from airflow_provider_binlog.spark.merge_run import merge_all
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
+from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.spark.lake.table_format import Lake, TargetState
     from airflow_provider_binlog.spark.report import Report, TableReport
+
+in_either_format = pytest.mark.parametrize(
+    "workplace", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
+"""For what both formats do in the same way: on the quicker one, and with -m slow on the other."""
 
 _NUMBERS = count(1)
 
@@ -97,9 +105,7 @@ class Workplace:
 
     def found(self, table: Table) -> list[dict[str, Any]]:
         """The rows of the lake table, by column name."""
-        session = self.spark.newSession()
-        session.conf.set("spark.sql.session.timeZone", "UTC")
-        frame = session.table(self.target(table))
+        frame = reading_session(self.spark).table(self.target(table))
         # Python would get an instant in the machine's own zone.
         instants = [name for name, type_ in frame.dtypes if type_ == "timestamp"]
         columns = [frame[f"`{name.replace('`', '``')}`"] for name in frame.columns]

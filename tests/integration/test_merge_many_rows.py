@@ -1,0 +1,61 @@
+"""The merge as it runs many rows: compiled, adapted, and kept where Spark computes them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_binlog.spark import table_merge
+from tests.integration.test_merge_images import COLUMNS, Owner
+from tests.unit.spark.history import INT, TEXT, RowImage
+from tests.unit.spark.workplace import Workplace, in_either_format
+
+# As a session of Spark's own has it; that of the tests compiles nothing.
+COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
+
+
+@pytest.fixture(autouse=True)
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one row be many."""
+    monkeypatch.setattr(table_merge, "_FEW_ROWS", 0)
+    new_session = SparkSession.newSession
+
+    def compiling(session: SparkSession) -> SparkSession:
+        made = new_session(session)
+        for name, value in COMPILED.items():
+            made.conf.set(name, value)
+        return made
+
+    monkeypatch.setattr(SparkSession, "newSession", compiling)
+
+
+@in_either_format
+def test_whole_and_partial_rows_and_a_changelog(workplace: Workplace) -> None:
+    chance = random.Random(20261122)
+    source = workplace.new_source()
+    whole = source.create(workplace.database, "whole", {"id": INT, "note": TEXT}, ("id",))
+    partial = source.create(workplace.database, "partial", COLUMNS, ("history", "id"))
+    log = source.create(workplace.database, "log", {"text": TEXT})
+    owners = [Owner(partial, history, chance) for history in range(9)]
+    for id_ in range(9):
+        whole.insert(id=id_, note="new")
+        log.insert(text=str(id_))
+    for owner in owners * 9:
+        owner.step()
+    source.commit()
+    workplace.merge()
+    workplace.check(whole, partial)
+    assert sorted(row["text"] for row in workplace.found(log)) == [*map(str, range(9))]
+
+    source.row_image = RowImage.FULL
+    whole.swap(1, 2, 99)
+    whole.delete(3)
+    whole.update(4, note="changed")
+    for owner in owners * 9:
+        owner.step()
+    source.commit()
+    workplace.merge()
+
+    workplace.check(whole, partial)
