@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,8 +28,8 @@ _FOLDER = RUN_FOLDER / "tests" / str(os.getpid())
 os.environ["AIRFLOW_HOME"] = str(_FOLDER / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
-# A busy machine is slow, not wrong.
-settings.register_profile("any machine", deadline=None)
+# A busy machine is slow, not wrong. Other examples are drawn each time, and more by `make fuzz`.
+settings.register_profile("any machine", deadline=None, max_examples=50)
 settings.load_profile("any machine")
 
 _NEEDS = {
@@ -39,6 +39,7 @@ _NEEDS = {
     "server": "server",
     "s3_server": "s3",
     "spark_environment": "spark",
+    "create_database": "server",
 }
 
 
@@ -51,9 +52,31 @@ def run_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
         shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Mark every test with what its fixtures start, for ``-m "not spark"`` and the like."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in _NEEDS:
                 item.add_marker(_NEEDS[fixture])
+    yield
+    # What is left by now is what runs.
+    items[:] = _in_order(items)
+
+
+def _in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put the tests with Spark first, and those with servers at the second half.
+
+    Two processes begin with a half each: so one starts the only Spark, and what the other steals
+    from it, once it has done its own, are quick tests from the end.
+    """
+    spark = [item for item in items if _has(item, "spark")]
+    others = [item for item in items if not _has(item, "spark")]
+    served = [item for item in others if _has(item, "server", "s3")]
+    plain = [item for item in others if not _has(item, "server", "s3")]
+    until = max(len(items) // 2 - len(spark), 0)
+    return [*spark, *plain[:until], *served, *plain[until:]]
+
+
+def _has(item: pytest.Item, *marks: str) -> bool:
+    return any(mark.name in marks for mark in item.iter_markers())

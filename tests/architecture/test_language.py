@@ -87,7 +87,7 @@ REPLACED = [
         "marker",
         r"markers?",
         (
-            r"(?:add |strict[- ]|pytest\W+|_)markers?|markers? = \[",  # pytest calls them so.
+            r"(?:add |iter |strict[- ]|pytest\W+|_)markers?|markers? = \[",  # pytest calls them so.
             r"</?marker|marker(?:-end|Width|Height)",  # An arrow's tip in SVG.
         ),
     ),
