@@ -17,9 +17,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import airflow.sdk.execution_time.supervisor
 import pyarrow.parquet
 import s3fs
-from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import airflow_provider_binlog.capture
@@ -27,10 +27,18 @@ from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.operators import checkpoint, extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.sources import file_log, server_log
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.demo.worker import serve
 
-_LOADED = (pyarrow.parquet, s3fs, airflow_provider_binlog.capture.extract)
+_LOADED = (
+    airflow.sdk.execution_time.supervisor,
+    airflow_provider_binlog.capture.extract,
+    file_log,
+    pyarrow.parquet,
+    s3fs,
+    server_log,
+)
 """What an extract would load when it runs: each fork has it already."""
 
 Answer = tuple[str, Any]
@@ -171,5 +179,5 @@ def _context() -> Any:
 
 if __name__ == "__main__":
     # Asks every provider for its file systems, which takes seconds.
-    ObjectStoragePath("file:///").exists()
+    open_store("file:///")
     serve({each.__name__: each for each in (run, race, save)})
