@@ -23,7 +23,7 @@ STAMP = .venv/up-to-date
 
 export TARGET SERVER STORE SERVER_DSN
 
-.PHONY: help venv demo ui test test-unit lint format docs bench soak faults fuzz clean distclean
+.PHONY: help venv demo ui test test-unit test-slow lint format docs bench soak faults fuzz clean distclean
 .DEFAULT_GOAL = help
 
 help: ## What can be made.
@@ -38,11 +38,14 @@ demo: $(STAMP) ## Capture a shop's changes and merge them into lake tables, thre
 ui: $(STAMP) ## Open the Airflow UI on the demo, with writes trickling in.
 	@$(BIN)/python -m tests.demo ui
 
-test: $(STAMP) ## Run all tests on real servers, a real S3 server and a real Spark.
+test: $(STAMP) ## Run the tests on real servers, a real S3 server and a real Spark.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-unit: $(STAMP) ## Run the tests that need no server, no S3 and no Spark, in about two minutes.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(UNIT)" tests/architecture tests/dags tests/unit
+
+test-slow: $(STAMP) ## Run the tests that test leaves out: more servers, formats and places to die.
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 lint: $(STAMP) ## Check style, types, the imports between rooms, and the docs.
 	@$(BIN)/ruff check

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import Commit
@@ -174,6 +174,7 @@ def test_every_type_arrives_whatever_the_session_calls_a_timestamp(
     workplace.check(table)
 
 
+@in_either_format
 def test_keys_of_many_types_merged_side_by_side(workplace: Workplace) -> None:
     source = workplace.new_source()
     tables = {}
@@ -241,6 +242,7 @@ def test_a_table_without_a_key_becomes_a_changelog(workplace: Workplace) -> None
     assert all(row["_binlog_file"] == "binlog.000001" for row in rows)
 
 
+@in_either_format
 def test_a_key_can_be_chosen(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"a": BIGINT, "b": TEXT})

@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.lake.column_copy import copy_column
 from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, RowImage
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
@@ -78,6 +78,7 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
     workplace.check(table)
 
 
+@in_either_format
 def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
@@ -100,7 +101,16 @@ def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Work
     workplace.check(table)
 
 
-@pytest.mark.parametrize("dies", ["evolve", "merge"])
+@pytest.mark.parametrize(
+    ("workplace", "dies"),
+    [
+        ("delta", "merge"),
+        ("iceberg", "merge"),
+        ("iceberg", "evolve"),
+        pytest.param("delta", "evolve", marks=pytest.mark.slow),
+    ],
+    indirect=["workplace"],
+)
 def test_an_initial_default_is_filled_in_once(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: str
 ) -> None:
@@ -182,7 +192,16 @@ def test_a_new_column_of_an_empty_table_needs_no_initial_default(
     quick_workplace.check(table)
 
 
-@pytest.mark.parametrize("rows", [True, False], ids=["with rows", "quiet"])
+@pytest.mark.parametrize(
+    ("workplace", "rows"),
+    [
+        ("delta", True),
+        ("iceberg", True),
+        ("iceberg", False),
+        pytest.param("delta", False, marks=pytest.mark.slow),
+    ],
+    indirect=["workplace"],
+)
 def test_columns_are_dropped_and_renamed(workplace: Workplace, rows: bool) -> None:
     source = workplace.new_source()
     old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": TEXT, "d": TEXT, "a note": TEXT}
@@ -210,6 +229,7 @@ def test_columns_are_dropped_and_renamed(workplace: Workplace, rows: bool) -> No
     workplace.check(table, in_order=False)
 
 
+@in_either_format
 def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT, "m": BIGINT}, ("id",))
@@ -231,7 +251,16 @@ def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Work
     workplace.check(table)
 
 
-@pytest.mark.parametrize("dies", range(6))
+@pytest.mark.parametrize(
+    ("workplace", "dies"),
+    [
+        *(("iceberg", dies) for dies in range(6)),
+        # Between the two renames of an exchange, and before the last statement.
+        *(("delta", dies) for dies in (2, 5)),
+        *(pytest.param("delta", dies, marks=pytest.mark.slow) for dies in (0, 1, 3, 4)),
+    ],
+    indirect=["workplace"],
+)
 def test_an_evolution_that_was_killed_is_finished(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: int
 ) -> None:
@@ -265,6 +294,7 @@ def test_an_evolution_that_was_killed_is_finished(
     workplace.check(table, in_order=False)
 
 
+@in_either_format
 def test_the_same_rows_get_another_key(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "code": BIGINT}, ("id",))
@@ -330,6 +360,7 @@ def test_rows_on_both_sides_of_a_new_key_are_merged(
     assert workplace.state(table).key == ("id", "code")
 
 
+@in_either_format
 def test_a_column_gets_a_type_that_holds_the_values_of_both(workplace: Workplace) -> None:
     source = workplace.new_source()
     old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": decimal(5, 2)}
@@ -523,6 +554,7 @@ def test_a_name_of_which_rows_are_not_staged_makes_a_table_stale(
     assert "RENAME TABLE t TO _t_del, _t_gho TO t" in held.reason
 
 
+@in_either_format
 def test_a_table_is_swapped_for_its_ghost(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
@@ -578,6 +610,7 @@ def test_truncate_and_the_rows_after_it_are_one_commit(workplace: Workplace) -> 
         assert workplace.state(table).snapshot == (before.snapshot or 0) + 1
 
 
+@in_either_format
 def test_truncate_alone_leaves_an_empty_table(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
@@ -593,6 +626,7 @@ def test_truncate_alone_leaves_an_empty_table(workplace: Workplace) -> None:
     assert workplace.state(table).applied == Mark(2)
 
 
+@in_either_format
 def test_a_dropped_table_is_kept_until_its_name_is_used_again(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
@@ -637,6 +671,7 @@ def test_drop_and_create_in_one_range(quick_workplace: Workplace, kind: str) -> 
     quick_workplace.check(table)
 
 
+@in_either_format
 def test_a_table_is_created_again_with_other_columns_and_another_key(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))

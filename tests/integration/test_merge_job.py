@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_provider_binlog.spark import merge_job
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.session_conf import (
-    delta_conf,
     iceberg_conf,
     join_confs,
     s3a_conf,
@@ -33,7 +33,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+# test_surface_dag.py has Iceberg on S3.
+@pytest.mark.parametrize("format_", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_everything_on_s3(
     format_: str, spark_environment: SparkEnvironment, s3_server: S3Server
 ) -> None:
@@ -80,27 +81,22 @@ def test_the_job_is_submitted_and_reports(
     table.insert(id=1, note="one")
     log.insert(note="one")
     source.commit()
-    conf = join_confs(
-        spark_environment.conf, delta_conf(), iceberg_conf("own", f"{tmp_path}/warehouse")
-    )
+    conf = join_confs(spark_environment.conf, iceberg_conf("own", f"{tmp_path}/warehouse"))
     command = [str(spark_environment.submit), "--master", "local[2]"]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--py-files", str(build_py_files(tmp_path)), str(APPLICATION)]
     command += ["--staging", f"{workplace.root}/staging", "--source", workplace.source]
+    command += ["--format", "iceberg", "--lake", "own", "--keys", "shop.log=note"]
     report = tmp_path / "report.json"
-
-    def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*command, "--report", str(report), *arguments],
-            cwd=tmp_path,
-            env=os.environ | spark_environment.variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    done = submit("--format", "iceberg", "--lake", "own", "--keys", "shop.log=note")
+    done = subprocess.run(
+        [*command, "--report", str(report)],
+        cwd=tmp_path,
+        env=os.environ | spark_environment.variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr[-2000:]
     printed = report_of(done.stdout.splitlines()[-1])
@@ -113,12 +109,26 @@ def test_the_job_is_submitted_and_reports(
     assert ", version " in done.stdout
     assert " INFO " not in done.stderr.split("Setting Spark log level")[-1]
 
-    failed = submit("--format", "delta", "--lake", f"{workplace.root}/lake", "--through", "2")
 
-    assert failed.returncode == 1
-    assert "Traceback" not in failed.stdout + failed.stderr
-    *_, line, last = failed.stdout.splitlines()
-    assert line.startswith("merge failed: a manifest is missing")
-    assert "0000000000000002.json" in line
-    assert report_of(last) == json.loads(report.read_text())
-    assert report_of(last)["status"] == "failed"
+def test_a_job_that_fails_says_why_in_its_output_and_its_report(
+    quick_workplace: Workplace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = quick_workplace.new_source()
+    source.commit()
+    monkeypatch.setattr(merge_job, "_start_spark", lambda _: quick_workplace.spark)
+    report = tmp_path / "report.json"
+    arguments = ["--staging", f"{quick_workplace.root}/staging", "--source", quick_workplace.source]
+    arguments += ["--format", "iceberg", "--lake", "lake", "--through", "2"]
+
+    code = merge_job.main([*arguments, "--report", str(report)])
+
+    assert code == 1
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    assert err.startswith("merge failed: a manifest is missing")
+    assert "0000000000000002.json" in err
+    assert report_of(out) == json.loads(report.read_text())
+    assert report_of(out)["status"] == "failed"

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.spark.history import BIGINT, INT, TEXT
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
 
 
+@in_either_format
 def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace) -> None:
     """Its rows are known by their numbers here: the first one has the NULL."""
     source = workplace.new_source()
