@@ -64,10 +64,22 @@ def _connection_type() -> dict[str, object]:
             "ssl_ca": _text("CA certificates", "Path of a PEM file on the workers"),
             "ssl_cert": _text("Client certificate", "Path of a PEM file on the workers"),
             "ssl_key": _text("Client key", "Path of a PEM file on the workers"),
+            "server_public_key_path": _text(
+                "Server's public key", "Path of a PEM file on the workers; for logins without TLS"
+            ),
+            "get_server_public_key": _switch(
+                "Take the key from the server", "Whether the server may send that key itself"
+            ),
+            "enable_cleartext_plugin": _switch(
+                "Clear-text passwords", "Whether the server may ask for one without TLS"
+            ),
             "connect_timeout": _seconds("Connect timeout", "Seconds; 10 if empty"),
             "read_timeout": _seconds(
                 "Read timeout",
                 "Seconds without a byte before the connection counts as lost; 60 if empty",
+            ),
+            "query_timeout": _seconds(
+                "Query timeout", "Seconds until the answer to a statement is complete; 600 if empty"
             ),
             "server_id": {
                 "label": "Replica's server id",
@@ -81,6 +93,11 @@ def _connection_type() -> dict[str, object]:
 
 def _text(label: str, description: str) -> dict[str, object]:
     return {"label": label, "description": description, "schema": {"type": ["string", "null"]}}
+
+
+def _switch(label: str, description: str) -> dict[str, object]:
+    schema = {"type": ["boolean", "null"]}
+    return {"label": label, "description": description, "schema": schema}
 
 
 def _seconds(label: str, description: str) -> dict[str, object]:

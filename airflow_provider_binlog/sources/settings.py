@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from airflow_provider_binlog.errors import BinlogError, ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,12 @@ _TIMEOUT_MAX_SECONDS = 31_536_000
 _NUMBERS_MAX = {
     "connect_timeout": _TIMEOUT_MAX_SECONDS,
     "read_timeout": _TIMEOUT_MAX_SECONDS,
+    "query_timeout": _TIMEOUT_MAX_SECONDS,
     "server_id": 2**32 - 1,
 }
+
+_SWITCHES = ("get_server_public_key", "enable_cleartext_plugin")
+_SWITCHED = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 _SECURE_TRANSPORT_REQUIRED = 3159  # the server's
 _NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
@@ -36,7 +41,11 @@ class ConnectionSettings:
     Attributes:
         ssl_mode: One of `SSL_MODES`, as the mysql client means them.
         ssl_ca, ssl_cert, ssl_key: Paths of PEM files.
-        connect_timeout, read_timeout: Seconds.
+        server_public_key_path: Path of a PEM file: the key of the server, which encrypts the
+            password where there is no TLS.
+        get_server_public_key: Whether a key that the server itself sends may do that.
+        enable_cleartext_plugin: Whether the password may be sent in clear text without TLS.
+        connect_timeout, read_timeout, query_timeout: Seconds; see `ServerConnection`.
         server_id: What we register as; None draws one for each stream.
     """
 
@@ -49,8 +58,12 @@ class ConnectionSettings:
     ssl_ca: str | None = None
     ssl_cert: str | None = None
     ssl_key: str | None = None
+    server_public_key_path: str | None = None
+    get_server_public_key: bool = False
+    enable_cleartext_plugin: bool = False
     connect_timeout: int = 10
     read_timeout: int = 60
+    query_timeout: int = 600
     server_id: int | None = None
 
     @classmethod
@@ -80,6 +93,8 @@ class ConnectionSettings:
             raise ConfigurationError(f"ssl_mode is one of {', '.join(SSL_MODES)}", given=ssl_mode)
         for name in _NUMBERS_MAX.keys() & given.keys():
             given[name] = _integer(name, given[name])
+        for name in set(_SWITCHES) & given.keys():
+            given[name] = _switch(name, given[name])
         return cls(
             host=host or "localhost",
             port=port or _DEFAULT_PORT,
@@ -125,32 +140,53 @@ class ConnectionSettings:
 
         Raises:
             AccessDeniedError: The server refuses the account, its password or this host.
-            ConfigurationError: The TLS files cannot be read, the certificate does not hold, or the
-                server wants TLS.
+            ConfigurationError: The TLS files cannot be read, the certificate does not hold, the
+                server wants TLS, or asks for the password in a way that is not allowed.
             ConnectionLostError: The server was not reached, or has no room now.
+            FormatError: What answers is no MySQL or MariaDB server.
         """
-        import pymysql  # here, so that parsing a DAG does not load it
+        # Here, so that parsing a DAG does not load it.
+        import pymysql
 
+        from airflow_provider_binlog.transport.server.driver import ServerConnection, driver_errors
+
+        key, context = self._server_public_key(), self._ssl_context()
+        with driver_errors(server=self.address, user=self.user):
+            try:
+                return ServerConnection(
+                    host=self.host,
+                    port=self.port,
+                    unix_socket=self.unix_socket,
+                    user=self.user,
+                    # As bytes: PyMySQL encodes text in latin1, accounts hold UTF-8.
+                    password=self.password.encode(),
+                    charset="utf8mb4",
+                    autocommit=True,
+                    connect_timeout=self.connect_timeout,
+                    read_timeout=self.read_timeout,
+                    query_timeout=self.query_timeout,
+                    server_public_key=key,
+                    get_server_public_key=self.get_server_public_key,
+                    enable_cleartext_plugin=self.enable_cleartext_plugin,
+                    program_name="airflow-provider-binlog",
+                    ssl_disabled=self.ssl_mode == "disabled",
+                    ssl=context,
+                )
+            except pymysql.MySQLError as error:
+                self._check_tls(error)
+                raise
+            except RuntimeError as error:  # PyMySQL asks for the package `cryptography` by this
+                raise ConfigurationError(str(error)) from error
+
+    def _server_public_key(self) -> bytes | None:
+        if self.server_public_key_path is None:
+            return None
         try:
-            return pymysql.connect(
-                host=self.host,
-                port=self.port,
-                unix_socket=self.unix_socket,
-                user=self.user,
-                # As bytes: PyMySQL encodes text in latin1, and the server's accounts hold UTF-8.
-                password=self.password.encode(),
-                charset="utf8mb4",
-                autocommit=True,
-                connect_timeout=self.connect_timeout,
-                read_timeout=self.read_timeout,
-                program_name="airflow-provider-binlog",
-                ssl_disabled=self.ssl_mode == "disabled",
-                ssl=self._ssl_context(),
-            )
-        except pymysql.err.MySQLError as error:
-            raise self._translate(error) from error
-        except RuntimeError as error:  # PyMySQL asks for the package `cryptography` by this
-            raise ConfigurationError(str(error), server=self.address) from error
+            return Path(self.server_public_key_path).read_bytes()
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot read the server's public key: {error}", file=self.server_public_key_path
+            ) from error
 
     def _ssl_context(self) -> ssl.SSLContext | None:
         """Return what the mode asks for; None leaves it to PyMySQL: TLS if the server offers it."""
@@ -174,22 +210,23 @@ class ConnectionSettings:
             context.verify_mode = ssl.CERT_NONE
         return context
 
-    def _translate(self, error: Exception) -> BinlogError:
-        from airflow_provider_binlog.transport.server.result_sets import translate
-
+    def _check_tls(self, error: Exception) -> None:
+        """Raise the error of the settings that one of PyMySQL means, if it means one."""
         cause = getattr(error, "original_exception", None) or error.__cause__
-        context = {"server": self.address, "user": self.user, "ssl_mode": self.ssl_mode}
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return ConfigurationError(
-                f"the server's certificate does not hold: {cause.verify_message}", **context
-            )
+            raise ConfigurationError(
+                f"the server's certificate does not hold: {cause.verify_message}",
+                ssl_mode=self.ssl_mode,
+            ) from error
         if error.args and error.args[0] == _NO_TLS:
-            return ConfigurationError(
-                "the server has no TLS: mend that, or set ssl_mode to preferred", **context
-            )
+            raise ConfigurationError(
+                "the server has no TLS: mend that, or set ssl_mode to preferred",
+                ssl_mode=self.ssl_mode,
+            ) from error
         if error.args and error.args[0] == _SECURE_TRANSPORT_REQUIRED:
-            return ConfigurationError("the server wants TLS: set ssl_mode to required", **context)
-        return translate(error, server=self.address, user=self.user)
+            raise ConfigurationError(
+                "the server wants TLS: set ssl_mode to required", ssl_mode=self.ssl_mode
+            ) from error
 
 
 def _integer(name: str, given: Any) -> int:
@@ -200,4 +237,11 @@ def _integer(name: str, given: Any) -> int:
         value = 0
     if not 1 <= value <= largest:
         raise ConfigurationError(f"{name} is a number from 1 to {largest}", given=given)
+    return value
+
+
+def _switch(name: str, given: Any) -> bool:
+    value = _SWITCHED.get(str(given).lower())
+    if value is None:
+        raise ConfigurationError(f"{name} is true or false", given=given)
     return value

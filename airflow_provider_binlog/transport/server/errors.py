@@ -22,7 +22,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
     TruncatedError,
 )
-from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, translate
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, translate
 
 Translated = SourceError | FormatError
 

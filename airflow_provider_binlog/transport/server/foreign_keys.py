@@ -23,6 +23,7 @@ from pymysql.constants import ER
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.information_schema import (
     TableName,
     quote_table,
@@ -112,6 +113,7 @@ def unlogged_foreign_keys(
         return ForeignKeys(unknown=f"the server could not be queried: {error}")
 
 
+@driver_errors()
 def _find(
     connection: Connection,
     captured: Callable[[str, str], bool],

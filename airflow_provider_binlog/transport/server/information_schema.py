@@ -10,18 +10,24 @@ Metadata Locking, and Information Schema Tables.
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import ER
 
-from airflow_provider_binlog.errors import AccessDeniedError, SourceError, TableLockedError
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    FormatError,
+    SourceError,
+    TableLockedError,
+)
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, parse_type
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.column_defaults import read_default
+from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import ServerVersion, server_version
@@ -63,6 +69,7 @@ class ServerTables:
     versioned: frozenset[TableName] = frozenset()
 
 
+@driver_errors()
 def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool]) -> ServerTables:
     """Return the wanted tables as information_schema describes them.
 
@@ -109,8 +116,12 @@ def _transaction(connection: Connection) -> Iterator[None]:
     query(connection, "START TRANSACTION READ ONLY")
     try:
         yield
-    finally:
-        connection.rollback()
+    except BaseException:
+        # The first error is the one to know: it may be that of the connection.
+        with suppress(FormatError, SourceError):
+            query(connection, "ROLLBACK")
+        raise
+    query(connection, "ROLLBACK")
 
 
 def _list_tables(connection: Connection) -> dict[TableName, str]:

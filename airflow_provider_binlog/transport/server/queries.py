@@ -21,7 +21,8 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, Row, query
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
+from airflow_provider_binlog.transport.server.result_sets import Row, query
 from airflow_provider_binlog.transport.server.version import (
     ServerVersion,
     global_variables,
@@ -41,6 +42,7 @@ class BinaryLog(NamedTuple):
     size: int
 
 
+@driver_errors()
 def identify(connection: Connection) -> SourceIdentity:
     """Return which server this is, and the base name of its log.
 
@@ -58,6 +60,7 @@ def identify(connection: Connection) -> SourceIdentity:
     return SourceIdentity(flavor, name, re.split(r"[/\\]", base)[-1])
 
 
+@driver_errors()
 def log_end(connection: Connection) -> Position:
     """Return where the server's log ends now: always a boundary between transactions.
 
@@ -73,6 +76,7 @@ def log_end(connection: Connection) -> Position:
     return Position(str(rows[0]["File"]), int(rows[0]["Position"]))
 
 
+@driver_errors()
 def binary_logs(connection: Connection) -> list[BinaryLog]:
     """Return the files of the log that the server still has, oldest first.
 
@@ -84,6 +88,7 @@ def binary_logs(connection: Connection) -> list[BinaryLog]:
     return [BinaryLog(str(row["Log_name"]), int(row["File_size"])) for row in rows]
 
 
+@driver_errors()
 def bytes_between(connection: Connection, start: Position, stop: Position) -> int:
     """Return how many bytes of log lie between two positions, by the sizes the files have now.
 
@@ -98,6 +103,7 @@ def bytes_between(connection: Connection, start: Position, stop: Position) -> in
     return sum(files) - start.offset + stop.offset
 
 
+@driver_errors()
 def first_position(connection: Connection) -> Position:
     """Return where the oldest file that the server still has begins.
 
@@ -107,6 +113,7 @@ def first_position(connection: Connection) -> Position:
     return Position(binary_logs(connection)[0].file, FIRST_OFFSET)
 
 
+@driver_errors()
 def gtid_executed(connection: Connection) -> str:
     """Return every transaction in the server's history, in text; empty where it has no GTIDs.
 
@@ -122,6 +129,7 @@ def _gtids(connection: Connection, variable: str) -> str:
     return re.sub(r"\s", "", value or "")
 
 
+@driver_errors()
 def gtid_at(connection: Connection, position: Position) -> str | None:
     """Return the GTIDs executed before a position; None if the server cannot say.
 
@@ -135,6 +143,7 @@ def gtid_at(connection: Connection, position: Position) -> str | None:
     return None if value is None else re.sub(r"\s", "", value)
 
 
+@driver_errors()
 def check_position(connection: Connection, identity: SourceIdentity, position: Position) -> None:
     """Refuse a position that this server did not issue, or from which it cannot send any more.
 
@@ -154,6 +163,7 @@ def check_position(connection: Connection, identity: SourceIdentity, position: P
         _check_mysql_history(connection, position)
 
 
+@driver_errors()
 def check_gtids(connection: Connection, gtids: str) -> None:
     """Refuse a GTID set from which this server cannot go on; asked before its log is.
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.result_sets import LOG_IS_OFF, query
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import (
     ServerVersion,
     global_variables,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Connection = pymysql.Connection[Any]
 
 
+@driver_errors()
 def check_setup(connection: Connection) -> None:
     """Refuse a server or an account that capture cannot work with, naming all that is wrong.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.result_sets import query
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class ServerVersion:
     text: str
 
 
+@driver_errors()
 def server_version(connection: Connection) -> ServerVersion:
     """Return the server's flavor and version."""
     return parse_version(str(query(connection, "SELECT VERSION() AS version")[0]["version"]))
@@ -68,6 +70,7 @@ GLOBAL_VARIABLES = (
 """The global variables that capture reads."""
 
 
+@driver_errors()
 def global_variables(connection: Connection) -> dict[str, str]:
     """Return `GLOBAL_VARIABLES` by name, without those that the server does not have."""
     marks = ", ".join(["%s"] * len(GLOBAL_VARIABLES))

@@ -11,6 +11,7 @@ send_format_description_event; mariadb, sql/sql_repl.cc, send_format_descriptor_
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import events_from
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
+from airflow_provider_binlog.transport.stream.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +70,9 @@ class _LogOffset:
 class Dump:
     """One stream, from the dump command's reply to its end."""
 
-    def __init__(self, packets: PacketReader) -> None:
+    def __init__(self, packets: PacketReader, pace: Pace | None = None) -> None:
         self._packets = packets
+        self._pace = pace or Pace(math.inf)
         self._at = _LogOffset()
         self._requested: dict[str, Any] = {}
 
@@ -80,6 +83,7 @@ class Dump:
 
         Raises:
             ForeignPositionError: No event begins at `start`.
+            ConnectionLostError: The server sends too slowly, or nothing but heartbeats.
             SourceError: The server ends the stream with an error.
             FormatError: See `checked_block`.
         """
@@ -119,8 +123,9 @@ class Dump:
         if self._at.description is not None and type_code != EventType.ROTATE:
             verify_checksum(event, self._at.description)
         begins = type_code in GROUP_STARTS
+        before, of_the_log = self._at.offset, True
         if _controls(packets.header[index : index + 1])[0]:
-            self._control(packets, index)
+            of_the_log = self._control(packets, index)
         if type_code == EventType.HEARTBEAT_V2:
             body = body_of(event, self._at.known())
             offset = Heartbeat.parse_v2(body, self._at.known()).offset
@@ -128,6 +133,12 @@ class Dump:
         elif log_pos:
             end = log_pos - int(header["size"]) if begins else log_pos
             self._at.offset += (end - self._at.offset) & _OFFSET_MASK
+        if of_the_log:
+            self._pace.event()
+        elif self._at.offset != before:
+            self._pace.skipped()
+        else:
+            self._pace.heartbeat()
         return begins
 
     def _segments(self) -> Iterator[tuple[Packets, int, int]]:
@@ -137,11 +148,15 @@ class Dump:
             first = 0
             for index in np.flatnonzero(_controls(packets.header)).tolist():
                 if index > first:
+                    self._pace.event()
                     yield packets, first, index
                 with error_context(**self._where()):
                     of_the_log = self._control(packets, index)
+                    if not of_the_log:
+                        self._pace.heartbeat()
                 first = index if of_the_log else index + 1
             if len(packets.start) > first:
+                self._pace.event()
                 yield packets, first, len(packets.start)
             if self._ended(packets):
                 return

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import secrets
 import socket
+import time
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import pymysql
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.block_stream import reaches
-from airflow_provider_binlog.transport.server.result_sets import query, translate
+from airflow_provider_binlog.transport.server.driver import driver_errors
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.pace import Pace
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pymysql
 
     from airflow_provider_binlog.blocks.block import EventBlock
 
@@ -162,30 +165,25 @@ class ServerBlockStream:
         statements.append(f"SET @slave_uuid = '{identity}', @replica_uuid = '{identity}'")
         for statement in statements:
             query(connection, statement)
-        try:
+        with driver_errors(command="COM_REGISTER_SLAVE"):
             _send(connection, commands.register_slave(server_id, host=socket.gethostname()[:60]))
             connection._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
-        except (pymysql.MySQLError, OSError) as error:
-            raise translate(error, command="COM_REGISTER_SLAVE") from error
 
     def _dump(self, connection: Connection, request: bytes) -> Dump:
         """Send a dump command, and return the stream that answers it."""
-        try:
+        with driver_errors(command="COM_BINLOG_DUMP"):
             _send(connection, request)
-        except (pymysql.MySQLError, OSError) as error:
-            raise translate(error, command="COM_BINLOG_DUMP") from error
         # Everything the server sent before has been read: PyMySQL's own buffer is empty, and what
         # comes now can be taken from the socket below it.
         raw: socket.socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
         raw.settimeout(self._silence_seconds_max)
-        return Dump(PacketReader(_receiver(raw), block_bytes=self._block_bytes))
+        pace = Pace(self._silence_seconds_max)
+        return Dump(PacketReader(_receiver(raw, pace), block_bytes=self._block_bytes), pace)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        try:
+        with driver_errors():
             connection = self._connect()
-        except (pymysql.MySQLError, OSError) as error:
-            raise translate(error) from error
         self._open.add(connection)
         try:
             yield connection
@@ -217,10 +215,11 @@ def _cut(connection: Connection) -> None:
     connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-def _receiver(raw: socket.socket) -> Callable[[memoryview], int]:
+def _receiver(raw: socket.socket, pace: Pace) -> Callable[[memoryview], int]:
     """Return a function that receives from a socket, plain or TLS, or raises our errors."""
 
     def receive(buffer: memoryview) -> int:
+        began = time.monotonic()
         try:
             count = raw.recv_into(buffer)
         except (OSError, ValueError) as error:
@@ -231,6 +230,7 @@ def _receiver(raw: socket.socket) -> Callable[[memoryview], int]:
             ) from error
         if not count:
             raise ConnectionLostError("the server ended the connection before the log's end")
+        pace.received(count, time.monotonic() - began)
         return count
 
     return receive

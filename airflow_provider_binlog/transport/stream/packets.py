@@ -18,6 +18,7 @@ Binlog_sender::send_packet.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ from airflow_provider_binlog.blocks import scan
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK
 from airflow_provider_binlog.blocks.checksums import NEUTRAL
 from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX
-from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 
 _PACKET_HEADER_SIZE = 4
 _PREFIX_SIZE = 5  # with the status byte
@@ -40,6 +41,10 @@ _EOF_END = 9  # longer packets that begin with its status are something else
 # 0xff, a code of two bytes, "#", an SQL state of five bytes, and a text of at most 512.
 _STATE_OFFSET = _PACKET_HEADER_SIZE + 3
 _ERROR_BYTES_MAX = 1024
+
+# A block that fills slowly is handed over: its last event may be the last one wanted, and what
+# follows only heartbeats.
+_BLOCK_SECONDS_MAX = 1.0
 
 _PACKET = np.dtype(
     {
@@ -79,14 +84,21 @@ class Packets:
 class PacketReader:
     """Reads a replication stream from the reply to the dump command on."""
 
-    def __init__(self, receive: Receive, *, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._receive = receive
         self._block_bytes = block_bytes
+        self._clock = clock
         self._scanner = scan.Scanner()
         self._sequence = 1
         self._rest = memoryview(b"")
         self._wanted = 0
-        self._error: FormatError | None = None
+        self._error: FormatError | ConnectionLostError | None = None
 
     def read(self) -> Packets:
         """Return the next events: a block full, or what there is before the stream's end.
@@ -108,12 +120,23 @@ class PacketReader:
         view = data.data[:capacity]
         filled = len(self._rest)
         view[:filled] = self._rest
+        until = self._clock() + _BLOCK_SECONDS_MAX
+        lost = None
         while filled < self._wanted or (
-            filled < capacity and not _may_end_with_reply(view[:filled])
+            filled < capacity
+            and not _may_end_with_reply(view[:filled])
+            and (not filled or self._clock() < until)
         ):
-            filled += self._receive(view[filled:])
+            try:
+                filled += self._receive(view[filled:])
+            except ConnectionLostError as error:
+                if filled <= len(self._rest):
+                    raise
+                lost = error  # after what came before, of which the reader may need no more
+                break
         packets, end = self._frame(data, filled)
         self._rest = view[end:filled]
+        self._error = self._error or lost
         return packets
 
     def _frame(self, data: npt.NDArray[np.uint8], end: int) -> tuple[Packets, int]:

@@ -55,7 +55,12 @@ def test_the_hook_bears_the_names_that_are_declared() -> None:
 
 
 def test_the_form_has_the_fields_that_are_read() -> None:
-    example = {"ssl_mode": "required", "connect_timeout": 1, "read_timeout": 1, "server_id": 1}
+    example = {
+        "ssl_mode": "required",
+        "get_server_public_key": True,
+        "enable_cleartext_plugin": True,
+        **dict.fromkeys(("connect_timeout", "read_timeout", "query_timeout", "server_id"), 1),
+    }
     extra = {name: example.get(name, "/a/path") for name in CONNECTION_TYPE["conn-fields"]}
 
     settings = ConnectionSettings.from_fields(

@@ -19,11 +19,15 @@ def from_extra(**extra: Any) -> ConnectionSettings:
 def test_an_address_says_what_a_connection_says() -> None:
     dsn = (
         "mysql://replica:secret@db:3307/?ssl_mode=verify-ca&ssl_ca=/ca.pem&server_id=7"
-        "&read_timeout=5"
+        "&read_timeout=5&get_server_public_key=true&enable_cleartext_plugin=0"
     )
 
     assert ConnectionSettings.from_dsn(dsn) == from_extra(
-        ssl_mode="VERIFY_CA", ssl_ca="/ca.pem", server_id=7, read_timeout=5
+        ssl_mode="VERIFY_CA",
+        ssl_ca="/ca.pem",
+        server_id=7,
+        read_timeout=5,
+        get_server_public_key=True,
     )
 
 
@@ -53,6 +57,7 @@ def test_the_password_is_not_shown() -> None:
         ({"server_id": 2**32}, "server_id"),
         ({"read_timeout": "long"}, "read_timeout"),
         ({"connect_timeout": -1}, "connect_timeout"),
+        ({"get_server_public_key": "perhaps"}, "get_server_public_key is true or false"),
     ],
 )
 def test_what_cannot_be_used_is_named(extra: dict[str, Any], named: str) -> None:
@@ -70,4 +75,11 @@ def test_tls_files_that_cannot_be_read_are_named() -> None:
     settings = from_extra(ssl_mode="required", ssl_ca="/nowhere/ca.pem")
 
     with pytest.raises(ConfigurationError, match=r"/nowhere/ca\.pem"):
+        settings.connect()
+
+
+def test_a_public_key_that_cannot_be_read_is_named() -> None:
+    settings = from_extra(server_public_key_path="/nowhere/key.pem")
+
+    with pytest.raises(ConfigurationError, match=r"/nowhere/key\.pem"):
         settings.connect()

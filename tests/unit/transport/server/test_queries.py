@@ -15,8 +15,9 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.driver import translate
 from airflow_provider_binlog.transport.server.queries import binary_logs
-from airflow_provider_binlog.transport.server.result_sets import query, translate
+from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.setup import setting_problems
 from airflow_provider_binlog.transport.server.version import ServerVersion, parse_version
 

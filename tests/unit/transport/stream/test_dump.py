@@ -18,6 +18,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.stream.dump import Dump
+from airflow_provider_binlog.transport.stream.pace import Pace
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.builder import BinlogFile
@@ -281,3 +282,91 @@ def test_a_damaged_count_is_not_believed() -> None:
 
     with pytest.raises(ChecksumError):
         dump([rotate(FIRST), events[0], damaged]).first_transaction()
+
+
+class Wire:
+    """Receives a stream in parts; each takes some seconds, and after the last one comes nothing."""
+
+    def __init__(self, parts: Iterable[bytes], pace: Pace, *, seconds: float) -> None:
+        self.parts, self.pace, self.seconds, self.now = iter(parts), pace, seconds, 0.0
+
+    def receive(self, buffer: memoryview) -> int:
+        part = next(self.parts, b"")
+        if not part:
+            raise ConnectionLostError("nothing came for too long")
+        self.now += self.seconds
+        buffer[: len(part)] = part
+        self.pace.received(len(part), self.seconds)
+        return len(part)
+
+    def dump(self) -> Dump:
+        return Dump(PacketReader(self.receive, clock=lambda: self.now), self.pace)
+
+
+def slowly(events: list[bytes], beats: int, *, at_once: int = 1) -> Wire:
+    """Return a stream whose events come at once, and then heartbeats every ten seconds."""
+    at = Position(FIRST, 4)
+    end = sum(map(len, events[1:])) + at.offset
+    whole = stream([*events, *[heartbeat(FIRST, end)] * beats])[: -4 - len(EOF)]
+    size = len(stream(events)) - 4 - len(EOF)
+    step = at_once * (len(stream([heartbeat(FIRST, end)])) - 4 - len(EOF))
+    parts = [whole[:size], *(whole[at : at + step] for at in range(size, len(whole), step))]
+    return Wire(parts, Pace(60), seconds=10)
+
+
+def test_heartbeats_after_the_last_event_do_not_hold_it_up() -> None:
+    file = a_file()
+    wire = slowly([rotate(FIRST), *events_of(file)], beats=1000)
+
+    block = next(wire.dump().blocks(Position(FIRST, 4)))
+
+    assert block.next_offset == len(file.data)
+    assert wire.now <= 20
+
+
+def test_heartbeats_without_end_are_a_lost_connection() -> None:
+    wire = slowly([rotate(FIRST), *events_of(a_file())], beats=20_000, at_once=2000)
+    blocks = wire.dump().blocks(Position(FIRST, 4))
+    next(blocks)
+
+    with pytest.raises(ConnectionLostError, match="but no events"):
+        next(blocks)
+    assert wire.now <= 100
+
+
+def test_events_before_a_cut_are_yielded_first() -> None:
+    file = a_file()
+    wire = slowly([rotate(FIRST), *events_of(file)], beats=0)
+    blocks = wire.dump().blocks(Position(FIRST, 4))
+
+    assert next(blocks).next_offset == len(file.data)
+    with pytest.raises(ConnectionLostError, match="nothing came"):
+        next(blocks)
+
+
+def test_a_stream_of_a_byte_per_second_is_a_lost_connection() -> None:
+    whole = stream([rotate(FIRST), *events_of(a_file(transactions=200))])
+    wire = Wire((bytes([byte]) for byte in whole), Pace(60), seconds=1)
+
+    with pytest.raises(ConnectionLostError, match="too slowly"):
+        list(wire.dump().blocks(Position(FIRST, 4)))
+
+
+def test_a_server_that_skips_transactions_may_be_silent_about_them() -> None:
+    file = a_file()
+    head, *events = events_of(file)
+    beats = [heartbeat(FIRST, 200 + number) for number in range(100)]
+    whole = packets_of([rotate(FIRST), head, *beats, *events])
+    wire = Wire(whole, Pace(60), seconds=10)
+
+    assert wire.dump().first_transaction().file == FIRST
+
+
+def packets_of(events: list[bytes]) -> list[bytes]:
+    """Return each event as it is sent, in its packet."""
+    whole, at, parts = stream(events), 0, []
+    while at < len(whole):
+        size = 4 + int.from_bytes(whole[at : at + 3], "little")
+        parts.append(whole[at : at + size])
+        at += size
+    return parts

@@ -1,0 +1,67 @@
+"""How long a stream may take: a server cannot hold up a range with silence, drops or heartbeats.
+
+Only the time that is spent waiting for the server counts, not that of the reader of the blocks.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_binlog.errors import ConnectionLostError
+
+BYTES_PER_SECOND_MIN = 1 << 10
+"""A server that sends less for as long as a connection may be silent counts as lost."""
+
+
+class Pace:
+    """Counts what arrives, and the time that it takes."""
+
+    def __init__(self, seconds_max: float) -> None:
+        """Start to count.
+
+        Args:
+            seconds_max: So long may a server send less than `BYTES_PER_SECOND_MIN`, or nothing but
+                heartbeats.
+        """
+        self._seconds_max = seconds_max
+        self._size = 0
+        self._seconds = 0.0
+        self._seconds_without_events = 0.0
+
+    def received(self, size: int, seconds: float) -> None:
+        """Count bytes, and how long was waited for them.
+
+        Raises:
+            ConnectionLostError: There were too few in too long a time.
+        """
+        self._seconds_without_events += seconds
+        self._seconds += seconds
+        self._size += size
+        if self._size >= BYTES_PER_SECOND_MIN * self._seconds_max:
+            self._size, self._seconds = 0, 0.0
+        elif self._seconds > self._seconds_max:
+            raise ConnectionLostError(
+                "the server sends the log too slowly",
+                bytes=self._size,
+                seconds=round(self._seconds),
+                bytes_per_second_min=BYTES_PER_SECOND_MIN,
+            )
+
+    def event(self) -> None:
+        """Count events of the log."""
+        self._seconds_without_events = 0.0
+
+    def skipped(self) -> None:
+        """Count a heartbeat that says how far the server has skipped transactions we have."""
+        self._size, self._seconds = 0, 0.0
+        self.event()
+
+    def heartbeat(self) -> None:
+        """Count an event that is in no file.
+
+        Raises:
+            ConnectionLostError: For too long a time there was nothing else.
+        """
+        if self._seconds_without_events > self._seconds_max:
+            raise ConnectionLostError(
+                "the server sends heartbeats, but no events of its log",
+                seconds=round(self._seconds_without_events),
+            )

@@ -1,0 +1,455 @@
+"""Whatever a server sends, what comes out is an answer or an error of our tree, and in bounds."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    BinlogError,
+    ConfigurationError,
+    ConnectionLostError,
+    FormatError,
+    SourceError,
+)
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.transport.server import driver, queries
+from airflow_provider_binlog.transport.server.driver import ServerConnection
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
+from airflow_provider_binlog.transport.server.result_sets import query
+from tests.support.fake_server import (
+    EOF,
+    OK,
+    FakeServer,
+    Session,
+    column,
+    error,
+    greeting,
+    row_of,
+)
+from tests.support.wire import lenenc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Script = Callable[[Session], None]
+
+PASSWORD = "geheim-7"
+SWITCH = b"\xfe%s\0" + b"s" * 20 + b"\0"
+
+
+def settings_of(server: FakeServer, **changed: Any) -> ConnectionSettings:
+    fields: dict[str, Any] = {
+        "user": "replica",
+        "password": PASSWORD,
+        "ssl_mode": "disabled",
+        "read_timeout": 5,
+    }
+    return ConnectionSettings("127.0.0.1", server.port, **(fields | changed))
+
+
+def log_in(script: Script, **changed: Any) -> FakeServer:
+    """Connect to a server that runs the script from the start; return it afterwards."""
+    with FakeServer(script) as server, closing(settings_of(server, **changed).connect()):
+        return server
+
+
+def answer(script: Script, statement: str = "SELECT 1", **options: Any) -> list[dict[str, Any]]:
+    """Return the answer to a statement by a server that runs the script for it."""
+
+    def session(client: Session) -> None:
+        client.log_in()
+        client.read()
+        script(client)
+
+    with FakeServer(session) as server:
+        connection = settings_of(server, **options).connect()
+        with closing(connection):
+            return query(connection, statement)
+
+
+def switching(plugin: bytes, *replies: bytes) -> Script:
+    """Return a script that asks for another plugin, and then sends packets."""
+
+    def script(client: Session) -> None:
+        client.greet()
+        client.packet(SWITCH % plugin)
+        for reply in replies:
+            client.read()
+            client.packet(reply)
+        client.read()
+        client.packet(error(1045, "Access denied for user"))
+
+    return script
+
+
+@pytest.mark.parametrize("plugin", [b"mysql_clear_password", b"dialog", b"mysql_old_password"])
+def test_without_tls_the_password_is_not_sent_in_clear_text(plugin: bytes) -> None:
+    with FakeServer(switching(plugin)) as server:
+        with pytest.raises(ConfigurationError, match="enable_cleartext_plugin") as caught:
+            settings_of(server).connect()
+        (session,) = server.sessions
+
+    assert caught.value.context["plugin"] == plugin.decode()
+    assert PASSWORD not in str(caught.value)
+    assert len(session.received) == 1
+    assert PASSWORD.encode() not in session.received[0]
+
+
+def test_it_is_sent_in_clear_text_where_that_is_allowed() -> None:
+    with FakeServer(switching(b"mysql_clear_password")) as server:
+        with pytest.raises(AccessDeniedError):
+            settings_of(server, enable_cleartext_plugin=True).connect()
+        (session,) = server.sessions
+
+    assert session.received[1] == PASSWORD.encode() + b"\0"
+
+
+KEY = b"-----BEGIN PUBLIC KEY-----\nserver\n-----END PUBLIC KEY-----\n"
+FULL_AUTHENTICATION = b"\x01\x04"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        switching(b"caching_sha2_password", FULL_AUTHENTICATION, b"\x01" + KEY),
+        switching(b"sha256_password", b"\x01" + KEY),
+    ],
+)
+def test_the_password_is_not_encrypted_with_a_key_that_the_server_sends(script: Script) -> None:
+    with FakeServer(script) as server:
+        with pytest.raises(ConfigurationError, match="get_server_public_key"):
+            settings_of(server).connect()
+        (session,) = server.sessions
+
+    assert all(len(packet) <= 32 for packet in session.received[1:])  # no RSA: that is longer
+
+
+def test_the_configured_key_is_the_one_that_encrypts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[bytes] = []
+
+    def encrypt(password: bytes, salt: bytes, key: bytes) -> bytes:
+        used.append(key)
+        return b"encrypted"
+
+    monkeypatch.setattr("pymysql._auth.sha2_rsa_encrypt", encrypt)
+    (tmp_path / "known.pem").write_bytes(b"known")
+    key = {"server_public_key_path": str(tmp_path / "known.pem")}
+    full = switching(b"caching_sha2_password", FULL_AUTHENTICATION)
+    for script, options in (
+        (full, key),
+        (switching(b"sha256_password", b"\x01" + KEY), key),
+        (full, {"get_server_public_key": True} | key),
+        (
+            switching(b"caching_sha2_password", FULL_AUTHENTICATION, b"\x01" + KEY),
+            {"get_server_public_key": True},
+        ),
+    ):
+        with FakeServer(script) as server, pytest.raises(AccessDeniedError):
+            settings_of(server, **options).connect()
+
+    assert used == [b"known"] * 4 + [KEY]
+
+
+def test_a_cached_entry_needs_no_key() -> None:
+    def script(client: Session) -> None:
+        client.greet()
+        client.packet(b"\x01\x03")
+        client.packet(OK)
+        client.read()
+        client.packet(OK)
+
+    assert log_in(script).sessions
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        (lambda client: client.raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), BinlogError),
+        (lambda client: client.packet(b""), FormatError),
+        (lambda client: client.packet(b"\x0a9.7.0\0abc"), FormatError),
+        (lambda client: client.packet(b"\x0anot a version\0" + bytes(60)), FormatError),
+        (lambda client: client.packet(greeting(b"\xff\xfe")), FormatError),
+        (lambda client: client.greet() and client.packet(b"\x01"), FormatError),
+        (lambda client: client.greet() and client.packet(b"\xff"), FormatError),
+        (lambda client: client.greet() and client.raw(b"\x01\0\0\x09\0"), SourceError),
+        (lambda client: client.packet(error(1040, "Too many connections")), ConnectionLostError),
+        (lambda client: client.packet(error(1045, "Access denied")), AccessDeniedError),
+        (lambda client: client.packet(greeting(b"dialog")[:9]), FormatError),
+        (lambda client: None, ConnectionLostError),
+    ],
+)
+def test_what_is_no_login_is_refused(script: Script, kind: type[BinlogError]) -> None:
+    with FakeServer(script) as server, pytest.raises(kind) as caught:
+        settings_of(server).connect()
+
+    assert caught.value.context["server"] == f"127.0.0.1:{server.port}"
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_greeting_without_end_is_refused_at_its_length() -> None:
+    def endless(client: Session) -> None:
+        while True:
+            client.raw(b"\xff\xff\xff" + bytes([client.sequence % 256]) + bytes(0xFFFFFF))
+            client.sequence += 1
+
+    with FakeServer(endless) as server, pytest.raises(FormatError, match="more than a login"):
+        settings_of(server).connect()
+
+
+def test_a_login_without_end_is_refused() -> None:
+    def endless(client: Session) -> None:
+        client.greet()
+        client.packet(b"\xfedialog\0\x02Password: ")
+        while client.read():
+            client.packet(b"\x02Password: ")
+
+    with FakeServer(endless) as server, pytest.raises(FormatError, match="more than a login"):
+        settings_of(server, enable_cleartext_plugin=True).connect()
+
+
+def test_a_plugin_that_the_driver_lacks_is_named() -> None:
+    with FakeServer(switching(b"parsec")) as server, pytest.raises(SourceError) as caught:
+        settings_of(server).connect()
+
+    assert "parsec" in str(caught.value)
+    assert not caught.value.retryable
+
+
+def test_a_refused_login_shows_no_traceback_of_the_driver() -> None:
+    refuse = switching(b"mysql_native_password")
+    with FakeServer(refuse) as server, pytest.raises(AccessDeniedError) as caught:
+        settings_of(server).connect()
+
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"", FormatError),
+        (b"\xfb/etc/passwd", FormatError),  # LOAD DATA LOCAL INFILE
+        (b"\xfc\x01", FormatError),
+        (b"\xfe", FormatError),
+        (b"\xff\x01", FormatError),
+        (error(1064, "You have an error"), SourceError),
+    ],
+)
+def test_what_is_no_result_set_is_refused(body: bytes, kind: type[BinlogError]) -> None:
+    with pytest.raises(kind) as caught:
+        answer(lambda client: client.packet(body))
+
+    assert caught.value.context["statement"] == "SELECT 1"
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [lenenc(1), column("a"), OK],
+        [lenenc(1), column("a")[:-3], EOF],
+        [lenenc(2), column("a"), column("b"), EOF, row_of(["1"]), EOF],
+        [lenenc(1), column("a"), EOF, b"\x09short", EOF],
+        [lenenc(1), column("a"), EOF, b"\x02\xff\xfe", EOF],
+    ],
+)
+def test_result_sets_that_are_cut_or_damaged_are_refused(packets: list[bytes]) -> None:
+    def script(client: Session) -> None:
+        for each in packets:
+            client.packet(each)
+
+    with pytest.raises(FormatError, match="breaks the protocol"):
+        answer(script)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.binary(max_size=40), max_size=6), st.booleans())
+def test_any_answer_is_rows_or_an_error_of_ours(bodies: list[bytes], columns: bool) -> None:
+    def script(client: Session) -> None:
+        for body in [lenenc(1), column("a"), EOF][: 3 * columns] + bodies:
+            client.packet(body)
+
+    with suppress(BinlogError):
+        assert isinstance(answer(script), list)
+
+
+def test_an_answer_that_is_cut_anywhere_is_a_lost_connection() -> None:
+    bodies = [lenenc(1), column("a"), EOF, row_of(["1"]), EOF]
+    wire = b"".join(
+        len(body).to_bytes(3, "little") + bytes([number]) + body
+        for number, body in enumerate(bodies, 1)
+    )
+
+    for size in range(0, len(wire), 3):
+        with pytest.raises(ConnectionLostError):
+            answer(lambda client, size=size: client.raw(wire[:size]))  # type: ignore[misc]
+    assert answer(lambda client: client.raw(wire)) == [{"a": "1"}]
+
+
+def test_rows_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "ANSWER_BYTES_MAX", 1 << 20)
+
+    def endless(client: Session) -> None:
+        for body in (lenenc(1), column("a"), EOF):
+            client.packet(body)
+        while True:
+            client.packet(row_of(["x" * 100]))
+
+    with pytest.raises(SourceError, match="too large") as caught:
+        answer(endless)
+    assert caught.value.context["statement"] == "SELECT 1"
+
+
+def test_columns_without_end_are_refused() -> None:
+    def endless(client: Session) -> None:
+        client.packet(lenenc(1 << 40))
+        while True:
+            client.packet(column("a"))
+
+    with pytest.raises(FormatError, match="more columns"):
+        answer(endless)
+
+
+class Clock:
+    """A clock that moves by as much as it is set to, whenever it is read."""
+
+    def __init__(self) -> None:
+        self.seconds, self.step = 0.0, 0.0
+
+    def __call__(self) -> float:
+        self.seconds += self.step
+        return self.seconds
+
+
+@pytest.fixture
+def slow() -> Iterator[tuple[ServerConnection, Clock]]:
+    """A connection to a server that answers every statement, and the clock that it looks at."""
+
+    def script(client: Session) -> None:
+        client.log_in()
+        while client.read():
+            client.rows(["a"], *(["1"] for _ in range(50)))
+
+    clock = Clock()
+    with FakeServer(script) as server:
+        connection = ServerConnection(
+            host="127.0.0.1", port=server.port, user="u", ssl_disabled=True, autocommit=True,
+            connect_timeout=10, read_timeout=60, query_timeout=600, clock=clock,
+        )  # fmt: skip
+        yield connection, clock
+        connection._force_close()
+
+
+def test_an_answer_has_a_deadline(slow: tuple[ServerConnection, Clock]) -> None:
+    connection, clock = slow
+    clock.step = 1
+    assert len(query(connection, "SELECT 1")) == 50
+
+    clock.step = 20  # as if the server sent a few bytes in this time
+    with pytest.raises(ConnectionLostError, match="in full in time") as caught:
+        query(connection, "SELECT 1")
+
+    assert caught.value.context | {"statement": ""} == {
+        "statement": "", "phase": "query", "seconds": 600,
+    }  # fmt: skip
+
+
+def test_a_login_has_a_deadline() -> None:
+    clock = Clock()
+    clock.step = 30
+    with FakeServer(Session.log_in) as server, pytest.raises(ConnectionLostError) as caught:
+        ServerConnection(
+            host="127.0.0.1", port=server.port, user="u", ssl_disabled=True,
+            connect_timeout=10, read_timeout=60, query_timeout=600, clock=clock,
+        )  # fmt: skip
+
+    assert caught.value.context == {"phase": "login", "seconds": 70}
+
+
+def answering(answers: dict[str, tuple[list[str], list[list[str | None]]]]) -> Script:
+    """Return a script that answers statements by their beginning, and all others with OK."""
+
+    def script(client: Session) -> None:
+        client.log_in()
+        while True:
+            statement = client.read()[1:].decode()
+            for beginning, (names, rows) in answers.items():
+                if statement.startswith(beginning):
+                    client.rows(names, *rows)
+                    break
+            else:
+                client.packet(OK)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"SELECT VERSION": (["version"], [])},
+        {"SELECT VERSION": (["other"], [["9.7.0"]])},
+        {"SELECT VERSION": (["version"], [["9.7.0"]]), "SHOW BINARY": (["File"], [["binlog.1"]])},
+        {
+            "SELECT VERSION": (["version"], [["9.7.0"]]),
+            "SHOW BINARY": (["File", "Position"], [["binlog.000001", "many"]]),
+        },
+    ],
+)
+def test_rows_that_are_not_what_was_queried_are_refused(answers: Any) -> None:
+    with FakeServer(answering(answers)) as server:
+        connection = settings_of(server).connect()
+        with closing(connection), pytest.raises(BinlogError):
+            queries.log_end(connection)
+
+
+def test_the_error_of_a_connection_survives_the_rollback() -> None:
+    def script(client: Session) -> None:
+        client.log_in()
+        for statement in iter(client.read, b""):
+            if b"TABLE_SCHEMA" in statement:
+                return  # and so disconnects, in the middle of the transaction
+            if b"VERSION" in statement:
+                client.rows(["version"], ["9.7.0"])
+            else:
+                client.packet(OK)
+
+    with FakeServer(script) as server:
+        connection = settings_of(server).connect()
+        with closing(connection), pytest.raises(ConnectionLostError, match="Lost connection"):
+            read_server_tables(connection, lambda *_: True)
+
+
+def test_packets_out_of_order_are_refused() -> None:
+    numbers = itertools.count(5)
+
+    def script(client: Session) -> None:
+        client.sequence = next(numbers)
+        client.packet(OK)
+
+    with pytest.raises(SourceError, match="sequence"):
+        answer(script)
+
+
+def test_a_server_status_of_more_results_without_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "ANSWER_BYTES_MAX", 1 << 16)
+    more = b"\0\0\0" + struct.pack("<HH", 0x0008, 0)
+
+    def endless(client: Session) -> None:
+        while True:
+            client.packet(more)
+
+    with pytest.raises(SourceError, match="too large"):
+        answer(endless)

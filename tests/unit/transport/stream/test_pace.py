@@ -1,0 +1,56 @@
+"""Pace: a stream may be slow, but not without bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_binlog.errors import ConnectionLostError
+from airflow_provider_binlog.transport.stream.pace import BYTES_PER_SECOND_MIN, Pace
+
+SECONDS_MAX = 60
+
+
+def test_a_byte_per_second_is_too_slow() -> None:
+    pace = Pace(SECONDS_MAX)
+    for _ in range(SECONDS_MAX):
+        pace.received(1, 1)
+        pace.event()
+
+    with pytest.raises(ConnectionLostError, match="too slowly") as caught:
+        pace.received(1, 1)
+    assert caught.value.context["bytes"] == 61
+
+
+def test_a_slow_way_is_not_too_slow() -> None:
+    pace = Pace(SECONDS_MAX)
+
+    for _ in range(10_000):
+        pace.received(2 * BYTES_PER_SECOND_MIN, 1)
+
+
+def test_heartbeats_alone_are_too_little() -> None:
+    pace = Pace(SECONDS_MAX)
+    for _ in range(6):
+        pace.received(1 << 20, 10)
+        pace.heartbeat()
+
+    pace.received(1 << 20, 10)
+    with pytest.raises(ConnectionLostError, match="heartbeats"):
+        pace.heartbeat()
+
+
+def test_heartbeats_between_events_are_harmless() -> None:
+    pace = Pace(SECONDS_MAX)
+
+    for _ in range(100):
+        pace.received(1 << 20, 30)
+        pace.heartbeat()
+        pace.event()
+
+
+def test_a_server_may_skip_transactions_for_as_long_as_it_takes() -> None:
+    pace = Pace(SECONDS_MAX)
+
+    for _ in range(1000):
+        pace.received(40, 10)
+        pace.skipped()
