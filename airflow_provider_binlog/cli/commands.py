@@ -11,6 +11,7 @@ PACKAGE = "airflow_provider_binlog.cli"
 
 SOURCE_HELP = (
     "an Airflow connection id, an address such as mysql://user:password@host:3306, "
+    "@FILE or env:VARIABLE that holds one, "
     "or binlog files in their order: paths, folders, globs, URLs such as s3://bucket/binlogs/"
 )
 
@@ -61,7 +62,11 @@ _VERIFY = _argument(
     action="store_true",
     help="print no rows, but what was read, and all that capture would refuse",
 )
-_SERVER = _argument("source", metavar="CONN", help="an Airflow connection id, or an address")
+_SERVER = _argument(
+    "source",
+    metavar="CONN",
+    help="an Airflow connection id, an address, or @FILE or env:VARIABLE that holds one",
+)
 _NAME = _argument("name", metavar="NAME", help="the source's name, as the DAG's tasks have it")
 _CHECKPOINT = (
     _argument(

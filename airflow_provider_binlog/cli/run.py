@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
 from airflow_provider_binlog.errors import BinlogError
@@ -49,8 +50,19 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _fail(text: str) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"error: {' '.join(text.split())}\n")
+    sys.stderr.write(f"error: {_without_passwords(' '.join(text.split()))}\n")
     return _FAILURE
+
+
+def _without_passwords(text: str) -> str:
+    """Return a text without what stands for a password in an address, however it is mistyped."""
+    return re.sub(r":(?!//)[^\s:]*@", ":***@", text)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong with the arguments, and exit."""
+        super().error(_without_passwords(message))
 
 
 def _function(path: str) -> Callable[[argparse.Namespace], None]:
@@ -60,7 +72,7 @@ def _function(path: str) -> Callable[[argparse.Namespace], None]:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"python -m {PROGRAM}", description="Look into MySQL and MariaDB binary logs."
     )
     _add(parser, COMMANDS)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.files.content import BinaryFile
 
 
+# Where an address may stand whose password no list of processes is to show.
+_IN_FILE, _IN_VARIABLE = "@", "env:"
+
+
 @dataclass(frozen=True)
 class Range:
     """A part of a log."""
@@ -69,14 +73,31 @@ def read_settings(source: str) -> ConnectionSettings:
     Raises:
         ConfigurationError: The address is none, the connection does not exist, or Airflow is not
             installed here.
+        OSError: The file that holds the address cannot be read.
     """
+    source = _read_address(source)
     if source.partition("://")[0] in DSN_SCHEMES:
         return ConnectionSettings.from_dsn(source)
     if "://" in source:
-        raise ConfigurationError(f"not the address of a server: {source}")
+        raise ConfigurationError(
+            f"not the address of a server: it starts with mysql:// or mariadb://, not with "
+            f"{source.partition('://')[0]}://"
+        )
     from airflow_provider_binlog.cli.airflow_stores import find_connection
 
     return find_connection(source)
+
+
+def _read_address(source: str) -> str:
+    """Return the address in the variable or the file that a source names, or the source itself."""
+    if source.startswith(_IN_FILE):
+        return Path(source.removeprefix(_IN_FILE)).read_text().strip()
+    if source.startswith(_IN_VARIABLE):
+        name = source.removeprefix(_IN_VARIABLE)
+        if not os.environ.get(name):
+            raise ConfigurationError(f"the environment variable {name} is not set")
+        return os.environ[name].strip()
+    return source
 
 
 def find_log(source: Sequence[str]) -> Log:
@@ -96,6 +117,8 @@ def find_log(source: Sequence[str]) -> Log:
 
 def _names_files(source: str) -> bool:
     """Whether a source is files, or looks like a file that is missing."""
+    if source.startswith((_IN_FILE, _IN_VARIABLE)):
+        return False
     if "://" in source:
         return source.partition("://")[0] not in DSN_SCHEMES
     name = plain_name(source)

@@ -34,6 +34,11 @@ def reach(location: str) -> tuple[Any, str]:
             Or nothing that is installed knows the location's scheme.
     """
     conn_id = urlsplit(location).netloc.rpartition("@")[0]
+    if ":" in conn_id:
+        raise ConfigurationError(
+            "before its @ a location has the id of an Airflow connection: no user, no password",
+            scheme=urlsplit(location).scheme,
+        )
     if conn_id:
         try:
             BaseHook.get_connection(conn_id)
@@ -43,11 +48,12 @@ def reach(location: str) -> tuple[Any, str]:
                 location=location,
                 conn_id=conn_id,
             ) from error
-    path = ObjectStoragePath(location)
     try:
-        return path.fs, path.path
+        path = ObjectStoragePath(location)
+        found = path.fs, path.path
     except ValueError:  # Airflow knows the schemes of its providers, fsspec many more
         return reach_plainly(location)
+    return found
 
 
 def spark_location(location: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import BinlogError, ConfigurationError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,4 +21,7 @@ def fail_unless_retryable() -> Iterator[None]:
     except BinlogError as error:
         if error.retryable:
             raise
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        failure = AirflowFailException(f"{type(error).__name__}: {error}")
+        # The text of these says what to change; a traceback would bury it.
+        is_plain = isinstance(error, ConfigurationError | SourceError)
+        raise failure from (None if is_plain else error)

@@ -116,8 +116,12 @@ class ConnectionSettings:
         try:
             parts = urlsplit(dsn)
             port = parts.port
-        except ValueError as error:
-            raise ConfigurationError(f"not an address of a server: {error}") from error
+        except ValueError:
+            # Not with the error's text or as its cause: what it quotes may be of the password.
+            raise ConfigurationError(
+                "not an address of a server: in the user and the password, characters such as "
+                "/ ? # @ [ ] are percent-encoded, and the port is a number"
+            ) from None
         if parts.scheme not in DSN_SCHEMES:
             raise ConfigurationError(
                 "not an address of a server: it starts with mysql:// or mariadb://"

@@ -54,7 +54,7 @@ class ObjectStore:
 
     def write(self, key: str, data: bytes) -> None:
         """Store `data`; an object under the key is replaced."""
-        with translated(key), _of_an_existing_store(key):
+        with translated(key), self._of_an_existing_store(key):
             if self._local:
                 _replace(self._path(key), data)
             else:
@@ -66,7 +66,7 @@ class ObjectStore:
         Raises:
             ConflictError: The key exists; its object is unchanged.
         """
-        with translated(key), _of_an_existing_store(key):
+        with translated(key), self._of_an_existing_store(key):
             try:
                 if self._local:
                     _link(self._path(key), data)
@@ -117,6 +117,15 @@ class ObjectStore:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
+
+    @contextmanager
+    def _of_an_existing_store(self, key: str) -> Iterator[None]:
+        """Report what is missing when a write fails: not the key, but what it would be in."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            what = "the folder cannot be created" if self._local else "the bucket does not exist"
+            raise StagingError(what, key=key, cause=_text(error)) from error
 
 
 def _replace(path: str, data: bytes) -> None:
@@ -198,15 +207,6 @@ def translated(key: str) -> Iterator[None]:
         if "Credential" in type(error).__name__:
             raise StagingError("the store denies access", key=key, cause=_text(error)) from error
         raise StoreUnavailableError("the store failed", key=key, cause=_text(error)) from error
-
-
-@contextmanager
-def _of_an_existing_store(key: str) -> Iterator[None]:
-    """Report what is missing when a write fails: not the key, but the bucket."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StagingError("the bucket does not exist", key=key, cause=_text(error)) from error
 
 
 def _text(error: Exception) -> str:

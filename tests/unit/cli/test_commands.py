@@ -122,7 +122,7 @@ def test_what_comes_before_a_damaged_event_is_printed(
         (["events", "/"], "there is no binlog"),
         (["events", sys.executable], "not a binlog file"),
         (["rows", "mysql://root@127.0.0.1:1"], "127.0.0.1:1"),
-        (["status", "http://db"], "not the address of a server: http://db"),
+        (["status", "http://db"], "not with http://"),
         (["events", "mysql://db/?colour=red"], "colour"),
         (["events", sys.executable, "--from", "4"], "not a position"),
         (["events", sys.executable, "--to", "b.000001:4"], "b.000001 is none of the files"),
@@ -139,6 +139,50 @@ def test_bad_input_is_one_line(
     assert printed.err.startswith("error: ")
     assert says in printed.err
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status", "mysq://u:geheim@h"],
+        ["status", "mysql//u:geheim@h"],
+        ["status", "mysql://u:geh/geheim@h"],
+        ["status", "mysql://u:geheim@h/?no=field"],
+        ["status", "mysql://u:geheim@127.0.0.1:1"],
+        ["events", "mysq://u:geheim@h"],
+        ["events", "mysql//u:geheim@h"],
+        ["events", "mysql://u:geheim@h:port"],
+    ],
+)
+def test_no_error_shows_a_password(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+
+    assert "geheim" not in capsys.readouterr().err
+
+
+def test_no_usage_error_shows_a_password(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["status", "shop", "mysql://u:geheim@h"])
+
+    assert "u:***@h" in capsys.readouterr().err
+
+
+def test_an_address_may_stand_in_a_file_or_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dsn").write_text("mysql://u:geheim@127.0.0.1:1\n")
+    monkeypatch.setenv("SHOP", "mysql://u:geheim@127.0.0.1:1")
+
+    for source in (f"@{tmp_path}/dsn", "env:SHOP"):
+        for command in ("status", "events"):
+            assert main([command, source]) == 1
+            assert "server=127.0.0.1:1, user=u" in capsys.readouterr().err
+    assert main(["status", "env:NOTHING"]) == 1
+    assert "NOTHING is not set" in capsys.readouterr().err
+    assert main(["status", f"@{tmp_path}/nothing"]) == 1
+    assert "nothing: No such file" in capsys.readouterr().err
 
 
 def test_a_cut_file_is_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

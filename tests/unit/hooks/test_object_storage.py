@@ -33,6 +33,18 @@ def test_a_connection_that_does_not_exist_is_refused_at_once() -> None:
         open_store("s3://no_such_connection@lake/staging")
 
 
+def test_a_password_in_a_location_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="no password") as caught:
+        open_store("s3://user:geheim@lake/staging")
+
+    assert "geheim" not in str(caught.value)
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="nosuch"):
+        open_store("nosuch://lake/staging")
+
+
 def test_what_is_written_is_below_the_location(tmp_path: object) -> None:
     store = open_store(f"file://{tmp_path}/staging")
 

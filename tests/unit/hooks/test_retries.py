@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog.errors import ConnectionLostError, PositionPurgedError
+from airflow_provider_binlog.errors import ConnectionLostError, FormatError, PositionPurgedError
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 
 
@@ -23,7 +23,14 @@ def test_another_error_fails_the_task_without_a_retry() -> None:
     ):
         raise PositionPurgedError("purged", file="b.1")
 
-    assert isinstance(caught.value.__cause__, PositionPurgedError)
+    assert caught.value.__suppress_context__
+
+
+def test_the_cause_of_an_error_that_its_text_does_not_explain_is_kept() -> None:
+    with pytest.raises(AirflowFailException) as caught, fail_unless_retryable():
+        raise FormatError("damaged")
+
+    assert isinstance(caught.value.__cause__, FormatError)
 
 
 def test_other_errors_pass() -> None:

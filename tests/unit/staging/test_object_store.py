@@ -142,6 +142,11 @@ def test_a_write_without_a_bucket_names_the_bucket(method: str) -> None:
         getattr(ObjectStore(Bucketless(), "bucket/root"), method)("m/1", b"")
 
 
+def test_a_folder_that_cannot_be_created_is_named() -> None:
+    with pytest.raises(StagingError, match=r"folder cannot be created.*key=m/1.*/proc/nothing"):
+        ObjectStore(fsspec.filesystem("file"), "/proc/nothing").write("m/1", b"")
+
+
 def test_a_mistake_in_a_program_is_not_a_failure_of_the_store() -> None:
     with pytest.raises(AttributeError):
         ObjectStore(None, "root").read("key")
