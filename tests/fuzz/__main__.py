@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.fuzz.capture_targets import CAPTURE_TARGETS
@@ -21,11 +22,12 @@ from tests.fuzz.ddl_targets import DDL_TARGETS
 from tests.fuzz.expansion_targets import EXPANSION_TARGETS
 from tests.fuzz.json_targets import JSON_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
+from tests.fuzz.server_targets import SERVER_TARGETS
 from tests.fuzz.targets import EVENT_TARGETS, Target
-from tests.fuzz.worker import SECONDS_MAX, Board, save, work
+from tests.fuzz.worker import SECONDS_MAX, Board, replay, save, work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 TARGETS: tuple[Target, ...] = (
     *EVENT_TARGETS,
@@ -36,6 +38,7 @@ TARGETS: tuple[Target, ...] = (
     *CAPTURE_TARGETS,
     *EXPANSION_TARGETS,
     *JSON_TARGETS,
+    *SERVER_TARGETS,
 )
 
 _POLL_SECONDS = 0.5
@@ -77,35 +80,44 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run for so many seconds; return 1 if a bug was found."""
+    """Run for so many seconds, not counting the start; return 1 if a bug was found, or nothing run.
+
+    A worker that an input ends is started again, with the inputs of another seed.
+    """
     asked = parse(arguments)
     seconds, seed = asked.seconds, asked.seed
     targets = [each for each in TARGETS if not asked.targets or each.name in asked.targets]
     board = Board(len(targets))
-    deadline = time.monotonic() + seconds
-    failed = False
+    corpora = [tuple(target.seeds()) for target in targets]
+    failed = supervise(targets, board, lambda: replay(targets, board))
     began = time.monotonic()
+    deadline = began + seconds
     run = 0
     while run == 0 or time.monotonic() < deadline:
-        failed |= supervise(targets, seed + run, deadline, board)
+        task = partial(work, targets, corpora, seed + run, deadline, board)
+        failed |= supervise(targets, board, task)
         run += 1
     took = time.monotonic() - began
     for target, count in zip(targets, board.counts, strict=True):
         print(f"{target.name:20} {count:10,}")
     total = sum(board.counts)
-    print(f"{'executions':20} {total:10,}  in {took:.0f} s; SEED={seed}")
+    rate = total / max(took, 1e-9)
+    print(f"{'executions':20} {total:10,}  in {took:.0f} s, {rate:,.0f} per second; SEED={seed}")
+    idle = [target.name for target, count in zip(targets, board.counts, strict=True) if not count]
+    if idle:
+        print(f"No executions of {', '.join(idle)}.")
     print(board.bugs.rstrip() or ("The worker itself failed." if failed else "No bugs."))
-    return int(failed)
+    return int(failed or bool(idle))
 
 
-def supervise(targets: list[Target], seed: int, deadline: float, board: Board) -> bool:
-    """Run a worker to its end, whatever that is; return whether it found a bug."""
+def supervise(targets: list[Target], board: Board, task: Callable[[], int]) -> bool:
+    """Run a task in a process to its end, whatever that is; return whether it found a bug."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
         code = 2
         try:
-            code = int(work(targets, seed, deadline, board) > 0)
+            code = int(task() > 0)
         finally:
             sys.stdout.flush()
             os._exit(code)

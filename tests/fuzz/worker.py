@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -33,7 +34,6 @@ GROWTH_BYTES_MAX = 128 << 20
 
 _ADDRESS_BYTES = 3 << 30
 _SLICE_SECONDS = 0.05
-_INPUTS_PER_SLICE_MIN = 64
 _INPUT_BYTES_MAX = 1 << 20
 _HEAD = struct.Struct("<QII")
 _SHRINK_SECONDS = 3.0
@@ -99,11 +99,27 @@ def limit_memory() -> None:
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
     """Raise `Hang` or `MemoryError` in a body that takes too long or too much."""
+    with limited_time(), limited_growth():
+        yield
+
+
+@contextlib.contextmanager
+def limited_growth() -> Iterator[None]:
+    """Raise `MemoryError` after a body that takes too much."""
+    before = _peak_bytes()
+    yield
+    if (grown := _peak_bytes() - before) > GROWTH_BYTES_MAX:
+        message = f"one input took {grown} bytes"
+        raise MemoryError(message)
+
+
+@contextlib.contextmanager
+def limited_time() -> Iterator[None]:
+    """Raise `Hang` in a body that takes too long: one input, or a slice of them."""
 
     def ring(*_: object) -> None:
         raise Hang
 
-    before = _peak_bytes()
     earlier = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, SECONDS_MAX)
     try:
@@ -111,9 +127,6 @@ def limited() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, earlier)
-    if (grown := _peak_bytes() - before) > GROWTH_BYTES_MAX:
-        message = f"one input took {grown} bytes"
-        raise MemoryError(message)
 
 
 def _peak_bytes() -> int:
@@ -142,49 +155,90 @@ def signature(error: BaseException) -> str:
     return f"{what}{where}"
 
 
-def work(targets: Sequence[Target], seed: int, deadline: float, board: Board) -> int:
-    """Run inputs until the deadline, of `time.monotonic`; return how many bugs were found.
+Corpora = Sequence[tuple[bytes, ...]]
+"""The inputs to begin with, of each target."""
 
-    A seed gives each target the same inputs in the same order, on a slow machine fewer of them.
-    """
-    randoms = [Random(f"{seed} {target.name}") for target in targets]
+
+def replay(targets: Sequence[Target], board: Board) -> int:
+    """Run every input that was saved; return how many are still answered wrongly."""
     limit_memory()
-    os.nice(5)
-    corpora = [tuple(target.seeds()) for target in targets]
-    counts = list(board.counts)
-    number = board.number
     found: set[str] = set()
-    for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True)):
+    number = board.number
+    for index, target in enumerate(targets):
         for path in sorted(CRASHERS.glob(f"{target.name}/*")):
             number += 1
             board.begin(number, index, data := path.read_bytes())
             if (error := failure(target, data)) is not None:
                 found.add(bug := f"{target.name}: {signature(error)}")
                 board.found(f"{bug}: not fixed yet", path)
-        for data in corpus:
-            number += 1
-            board.begin(number, index, data)
-            _judge(target, data, found, board)
-    while time.monotonic() < deadline:
-        for index, (target, corpus, random) in enumerate(
-            zip(targets, corpora, randoms, strict=True)
-        ):
-            until = time.monotonic() + _SLICE_SECONDS
-            least = counts[index] + _INPUTS_PER_SLICE_MIN
-            while counts[index] < least or time.monotonic() < until:
-                data = target.mutate(random, random.choice(corpus), corpus)
-                number += 1
-                board.begin(number, index, data)
-                _judge(target, data, found, board)
-                counts[index] += 1
-            board.end(counts)
     return len(found)
 
 
-def _judge(target: Target, data: bytes, found: set[str], board: Board) -> None:
-    error = failure(target, data)
-    if error is None:
-        return
+def work(
+    targets: Sequence[Target], corpora: Corpora, seed: int, deadline: float, board: Board
+) -> int:
+    """Run damaged inputs until the deadline, of `time.monotonic`; return how many bugs were found.
+
+    A seed gives each target the same inputs in the same order, on a slow machine fewer of them.
+    Each target has as much time as any other.
+    """
+    lanes = [
+        _Lane(index, target, corpus, Random(f"{seed} {target.name}"))
+        for index, (target, corpus) in enumerate(zip(targets, corpora, strict=True))
+    ]
+    limit_memory()
+    os.nice(5)
+    counts = list(board.counts)
+    number = board.number
+    found: set[str] = set()
+    while True:
+        for lane in lanes:
+            until = time.monotonic() + _SLICE_SECONDS
+            while (wrong := _run(lane, until, board)) is not None:
+                _judge(lane.target, *wrong, found, board)
+            counts[lane.index] += board.number - number
+            number = board.number
+            board.end(counts)
+            if time.monotonic() >= deadline:
+                return len(found)
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """A target, and where its inputs come from."""
+
+    index: int
+    target: Target
+    corpus: Sequence[bytes]
+    random: Random
+
+
+def _run(lane: _Lane, until: float, board: Board) -> tuple[bytes, BaseException] | None:
+    """Run inputs for a slice of time, at least one.
+
+    Returns None at its end, or before that an input that got a wrong answer, and the answer.
+    """
+    target, corpus, random, number = lane.target, lane.corpus, lane.random, board.number
+    data = b""
+    try:
+        with limited_time():
+            while True:
+                data = target.mutate(random, random.choice(corpus), corpus)
+                number += 1
+                board.begin(number, lane.index, data)
+                with limited_growth():
+                    execute(target, data)
+                if time.monotonic() >= until:
+                    return None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - any of them is a finding
+        return data, error
+
+
+def _judge(
+    target: Target, data: bytes, error: BaseException, found: set[str], board: Board
+) -> None:
     bug = f"{target.name}: {signature(error)}"
     if bug in found:
         return
