@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, cast
 
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.server.driver import ServerConnection
@@ -18,9 +18,9 @@ class _Recorded:
     """A socket that receives recorded bytes, and sends nowhere."""
 
     def __init__(self, data: bytes) -> None:
-        self._file = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+        self._file = io.BufferedReader(io.BytesIO(data))
 
-    def makefile(self, _: str) -> io.BufferedReader:
+    def makefile(self, _: str) -> io.BufferedReader[Any]:
         return self._file
 
     def settimeout(self, _: float | None) -> None:
@@ -60,13 +60,13 @@ def _log_in(data: bytes) -> None:
 
 
 def _answered(data: bytes) -> ServerConnection:
-    connection = _connection()
+    connection: Any = _connection()
     connection._sock = _Recorded(data)
     connection._rfile = connection._sock.makefile("rb")
     connection._next_seq_id = 1
     connection._current_timeout = None
     connection.server_status = 2
-    return connection
+    return cast("ServerConnection", connection)
 
 
 def _answer(data: bytes) -> None:

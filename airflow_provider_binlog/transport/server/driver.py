@@ -171,6 +171,7 @@ class ServerConnection(Connection):
     _rfile: Any
     _secure: bool
     _read_timeout: float
+    _current_timeout: float | None
     _force_close: Callable[[], None]
 
     def __init__(
@@ -236,14 +237,14 @@ class ServerConnection(Connection):
             )
         self._sent_key = key
 
-    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+    def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
         if plugin_name in _CLEAR_TEXT_PLUGINS and not (self._secure or self._sends_clear_text):
             raise ConfigurationError(
                 "the server asks for the password in clear text, without TLS: set ssl_mode to "
                 "required, or set enable_cleartext_plugin if nobody can read or pose as the server",
                 plugin=plugin_name.decode(),
             )
-        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
+        return super()._process_auth(plugin_name, *rest)  # type: ignore[misc]
 
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._allow("query", self._query_timeout, ANSWER_BYTES_MAX)

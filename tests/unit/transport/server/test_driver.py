@@ -226,6 +226,16 @@ def test_a_plugin_that_the_driver_lacks_is_named() -> None:
     assert not caught.value.retryable
 
 
+@pytest.mark.parametrize("ssl_mode", ["required", "verify_ca", "verify_identity"])
+def test_a_way_that_strips_tls_gets_no_login(ssl_mode: str) -> None:
+    with FakeServer(switching(b"mysql_native_password")) as server:
+        with pytest.raises(ConfigurationError, match="has no TLS"):
+            settings_of(server, ssl_mode=ssl_mode).connect()
+        (session,) = server.sessions
+
+    assert session.received == []
+
+
 def test_a_refused_login_shows_no_traceback_of_the_driver() -> None:
     refuse = switching(b"mysql_native_password")
     with FakeServer(refuse) as server, pytest.raises(AccessDeniedError) as caught:
