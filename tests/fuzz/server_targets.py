@@ -72,7 +72,7 @@ def _answered(data: bytes) -> ServerConnection:
 def _answer(data: bytes) -> None:
     rows = query(_answered(data), "SELECT 1")
     if not all(isinstance(row, dict) for row in rows):
-        raise Wrong("rows that are none")
+        raise Wrong("an answer of something else than rows")
 
 
 def _meaning(data: bytes) -> None:
