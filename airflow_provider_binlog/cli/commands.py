@@ -104,6 +104,15 @@ COMMANDS: tuple[Command | Group, ...] = (
         f"{PACKAGE}.status:run",
         (_SERVER,),
     ),
+    Command(
+        "tables",
+        "Show the state of each lake table of a source, and how to reload those that are not live",
+        f"{PACKAGE}.tables:run",
+        (
+            _NAME,
+            _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it"),
+        ),
+    ),
     Group(
         "checkpoint",
         "Show or set a source's checkpoint",

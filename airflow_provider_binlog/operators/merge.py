@@ -53,6 +53,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
     followed, is left alone until it is reloaded: the report and a warning in the log say why. The
     others are merged, whether or not the task then fails for it, as ``on_stale`` says.
 
+    A table is reloaded from its newest snapshot, once everything is staged that the snapshot may
+    have seen: its rows, with the staged changes after them, replace those of the lake table in one
+    commit.
+
     Where nothing is new, no Spark is started: no manifest that is not merged, no table that waits
     for one, and no merge that was killed. That is known from files beside the manifests; if they
     were deleted, the job is submitted.
@@ -77,6 +81,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
         ``"warn"`` in the task's log, or ``"fail"`` the task without a retry, in every run until
         they are reloaded. Such a task moves the checkpoint itself, which no later task can do, and
         pushes its report to XCom.
+    :param adopt: Whether snapshots are also loaded into lake tables that someone else made, which
+        have the columns of the source's table: their rows are replaced, and from then on they
+        are merged.
     """
 
     template_fields: Sequence[str] = (
@@ -109,6 +116,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         table_name: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         on_stale: OnStale = "warn",
+        adopt: bool = False,
         conn_id: str = "spark_default",
         name: str = "binlog-merge",
         **kwargs: Any,
@@ -122,6 +130,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.table_name = table_name
         self.keys = keys
         self.on_stale = on_stale
+        self.adopt = adopt
 
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
@@ -140,6 +149,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 exclude=self.exclude,
                 table_name=self.table_name,
                 keys=self.keys,
+                adopt=self.adopt,
             )
             more = self.application_args or []
             idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
@@ -234,6 +244,7 @@ def merge_arguments(
     exclude: Sequence[str] = (),
     table_name: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
+    adopt: bool = False,
 ) -> list[str]:
     """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
 
@@ -247,6 +258,7 @@ def merge_arguments(
         exclude: Globs of tables among them to leave out.
         table_name: Names of the target tables.
         keys: Key columns by table.
+        adopt: Whether snapshots are also loaded into lake tables that someone else made.
 
     Raises:
         ConfigurationError: The format is another one.
@@ -268,6 +280,8 @@ def merge_arguments(
         arguments += ["--exclude", *exclude]
     for table, columns in (keys or {}).items():
         arguments += ["--keys", f"{table}={','.join(columns)}"]
+    if adopt:
+        arguments.append("--adopt")
     return arguments
 
 
@@ -294,6 +308,9 @@ def _held(report: Mapping[str, Any]) -> Iterator[str]:
     for table in report.get("tables", ()):
         if table["status"] in ("loading", "stale"):
             yield f"{table['table']} is {table['status']}, and is not merged: {table['reason']}"
+        snapshot = table.get("snapshot", "")
+        if "not loaded" in snapshot and snapshot not in table["reason"]:
+            yield f"{table['table']}: {snapshot}"
 
 
 def _failures(report: Mapping[str, Any]) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.errors import ManifestError, MergeError
 from airflow_provider_binlog.schema import CreateTable
 from airflow_provider_binlog.spark.failures import explain
-from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.lake.lake_state import LIVE, LakeState
+from airflow_provider_binlog.spark.lake.table_format import UNSEEN
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.progress import TableProgress
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.progress import Progress
+    from airflow_provider_binlog.spark.plan.reload import Reload
+    from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
     from airflow_provider_binlog.spark.report import TableReport
@@ -37,6 +40,10 @@ class LakeTable:
         plan: What is to be done; None if nothing.
         held: Why it is left alone, if it is `loading` or `stale`.
         is_settled: Whether the lake table has all of that afterwards.
+        is_foreign: Whether someone else made the lake table, which is to be adopted.
+        reload: The snapshot to load, and what to replay over it; None if none is loaded.
+        unloaded: Why the table's newest snapshot is not loaded; empty if there is no newer one.
+        done_with: Id of a snapshot that need not be looked at again.
     """
 
     name: TableName
@@ -48,6 +55,10 @@ class LakeTable:
     plan: TablePlan | None = None
     held: LakeState | None = None
     is_settled: bool = True
+    is_foreign: bool = False
+    reload: Reload | None = None
+    unloaded: str = ""
+    done_with: str | None = None
 
     @property
     def is_merged(self) -> bool:
@@ -55,9 +66,19 @@ class LakeTable:
         return self.report.error is None and self.held is None
 
     @property
+    def is_followed(self) -> bool:
+        """Whether it is merged, and not loaded from a snapshot."""
+        return self.is_merged and self.reload is None
+
+    @property
     def applied(self) -> Mark:
         """How much of the log the lake table contains; nothing if there is none."""
         return self.state.applied if self.state is not None else NOTHING
+
+    @property
+    def loaded(self) -> str:
+        """The snapshot that the lake table was last loaded from; empty if from none."""
+        return self.state.loaded if self.state is not None else ""
 
     @property
     def bytes(self) -> int:
@@ -73,14 +94,37 @@ class LakeTable:
     def hold(self, state: LakeState) -> None:
         """Leave the table alone, because it is `loading` or `stale`."""
         unknown = self.state is None or self.state.unknown is not None
-        self.held = state if unknown else state.at(self.applied)
+        self.held = state if unknown else state.at(self.applied, self.loaded)
         self.report.status, self.report.reason = state.name, state.reason
         self.report.position = state.position
+
+    def take(self, plan: TablePlan | None) -> None:
+        """Take a plan, which may be to leave the table alone."""
+        self.plan = plan
+        if plan is not None:
+            self.report.changes, self.report.bytes = plan.changes, self.bytes
+        if plan is not None and plan.stop is not None and plan.segment is None:
+            self.hold(stale(plan.stop))
+
+    def wait(self, snapshot: str, reason: str) -> None:
+        """Note why the newest snapshot is not loaded yet."""
+        self.report.snapshot = self.unloaded = f"snapshot {snapshot} is not loaded yet: {reason}"
+
+    def refuse(self, snapshot: str, reason: str) -> None:
+        """Note why a snapshot cannot be loaded: a table fails that would be merged without it."""
+        self.report.snapshot = self.unloaded = f"snapshot {snapshot} is not loaded: {reason}"
+        if self.state is not None and (self.is_foreign or self.state.lake_state.is_merged):
+            self.fail(MergeError("a snapshot cannot be loaded", snapshot=snapshot, reason=reason))
 
     def progress(self, known: TableProgress) -> TableProgress:
         """Return how far it has got; `known` is what was known of it before."""
         if not self.is_read:
             return replace(known, pending=True)
+        if self.reload is not None and self.report.status != "merged":
+            # Without it, everything is needed that was before.
+            first = min(self.first_needed, known.first or self.first_needed)
+            state = self.held or LIVE
+            return TableProgress(self.applied, first, pending=True, state=state)
         if self.held is not None:
             # One that was dropped is still to be noticed by the next merge.
             mark = known.mark if self.state is None else self.applied
@@ -90,6 +134,11 @@ class LakeTable:
         if self.plan is not None and self.plan.waits:
             return TableProgress(self.applied, self.first_needed)
         return TableProgress(self.report.applied_after)
+
+
+def stale(stop: Stop) -> LakeState:
+    """Return the state of a lake table that cannot follow."""
+    return LakeState("stale", stop.explanation, stop.cut.position)
 
 
 def check_coverage(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
@@ -174,7 +223,7 @@ def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
     if gap is None:
         return
     holdings = log.holdings(table.name, since=gap)
-    if holdings and holdings[-1].table != state.table:
+    if holdings and holdings[-1].table != state.table != UNSEEN:
         # Another table has the name now: if all of its rows are staged, it is merged.
         return
     table.hold(_uncaptured(gap))

@@ -42,3 +42,19 @@ class Mark:
 
 NOTHING = Mark()
 """Nothing is applied."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a lake table contains, as the commit of its rows says.
+
+    Attributes:
+        mark: How much of the log.
+        table: Id of the table whose rows it has; None if the commit does not say.
+        snapshot: Id of the snapshot that it was last loaded from; empty if from none, None if the
+            commit that says so is not there any more.
+    """
+
+    mark: Mark
+    table: str | None = None
+    snapshot: str | None = ""

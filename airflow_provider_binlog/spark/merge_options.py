@@ -29,6 +29,7 @@ class MergeOptions:
         properties: Table properties of new tables.
         threads: How many tables are merged at once.
         verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
+        adopt: Whether snapshots are loaded into lake tables, too, that someone else made.
     """
 
     staging: str
@@ -43,6 +44,7 @@ class MergeOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     threads: int = 4
     verify_parts: bool = False
+    adopt: bool = False
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
@@ -95,6 +97,11 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
     parser.add_argument(
         "--verify-parts", action="store_true", help="compare the SHA-256 of every part"
     )
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="load snapshots into tables that someone else made, too, and replace their rows",
+    )
     parser.add_argument("--report", help="URI of a file that the report is written to")
     found = parser.parse_args(arguments)
     options = MergeOptions(
@@ -110,6 +117,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         properties=dict(found.table_property),
         threads=found.threads,
         verify_parts=found.verify_parts,
+        adopt=found.adopt,
     )
     return options, found.report
 

@@ -1,7 +1,7 @@
 """A merge of everything that is new, from manifests to lake tables: the story on one page.
 
 1. Read the manifests after what was read already, and check that they follow each other.
-2. Read how much of the log every table contains that they name, or that lags.
+2. Read how much of the log every table contains that they name, that lags, or that has a snapshot.
 3. Leave alone what is `loading` or `stale`, and plan what the others need.
 4. Merge the tables, several at a time; a failure of one does not keep the others.
 5. Note how far the lake has got, table by table.
@@ -19,9 +19,14 @@ from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, LakeState, state_property
+from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, state_property
 from airflow_provider_binlog.spark.lake.table_format import Applied, Lake, check_owner
-from airflow_provider_binlog.spark.lake_table import LakeTable, check_coverage, check_manifests
+from airflow_provider_binlog.spark.lake_table import (
+    LakeTable,
+    check_coverage,
+    check_manifests,
+    stale,
+)
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.merge_start import read_start
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
@@ -46,6 +51,12 @@ from airflow_provider_binlog.spark.staged.files import (
 )
 from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
+from airflow_provider_binlog.spark.table_reload import (
+    find_reload,
+    hold_waiting,
+    is_foreign,
+    plan_table_reload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +68,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge_options import MergeOptions
     from airflow_provider_binlog.spark.merge_start import MergeStart
     from airflow_provider_binlog.spark.plan.running import RunningMerge
-    from airflow_provider_binlog.spark.plan.stops import Stop
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -144,10 +154,7 @@ def _merge_tables(
     """
     tables = _survey(run, newest, now)
     for table in tables:
-        if table.is_merged and newest.manifests:
-            _take_rows_along(run, table, newest)
-        if table.is_merged:
-            check_coverage(table, newest, run.start.before, now)
+        _find_needs(run, table, newest, now)
     log = _read_log(run, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
@@ -178,6 +185,31 @@ def _merge_tables(
     return tables, note
 
 
+def _find_needs(run: _Run, table: LakeTable, newest: TableLog, now: Progress) -> None:
+    """Find out from where on a table needs the log, and whether it is merged at all."""
+    start = run.start
+    if not table.is_merged:
+        return
+    try:
+        find_reload(
+            table,
+            start.snapshots,
+            run.files,
+            newest,
+            before=start.before,
+            now=now,
+            present=start.present,
+        )
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
+    if table.is_followed and newest.manifests:
+        _take_rows_along(run, table, newest)
+    if table.is_followed:
+        check_coverage(table, newest, start.before, now)
+    if table.is_followed:
+        hold_waiting(table, newest)
+
+
 def _work(
     run: _Run, log: TableLog, tables: Iterable[LakeTable]
 ) -> list[tuple[LakeTable, TableWork]]:
@@ -195,6 +227,7 @@ def _work(
                 Applied(run.options.source, Mark(log.last), str(last.stop)),
                 partial(_plan_again, table.name, log, run.options),
                 is_complete=plan.table is not None and log.created(plan.table) is not None,
+                snapshot=None if table.reload is None else table.reload.snapshot.id,
             )
             found.append((table, work))
     return found
@@ -202,7 +235,8 @@ def _work(
 
 def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
     """Read how much of the log every table contains that may need something."""
-    names = {*log.names(), *run.start.noted} | {*run.start.before.pending(run.start.chosen)}
+    start = run.start
+    names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
     session = run.spark.newSession()
     configure(session)
 
@@ -211,7 +245,8 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
         table = LakeTable(name, target, TableReport(".".join(name), target))
         try:
             state = run.lake.find_state(session, target)
-            if state is not None:
+            table.is_foreign = state is not None and run.options.adopt and is_foreign(state)
+            if state is not None and not table.is_foreign:
                 # Before its applied mark is believed.
                 check_owner(
                     target, state, source=run.options.source, servers=now.servers, name=name
@@ -222,7 +257,7 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
         table.report.applied_before = table.report.applied_after = table.applied
         return table
 
-    return _in_threads(run.options.threads, sorted(filter(run.start.chosen, names)), survey)
+    return _in_threads(run.options.threads, sorted(filter(start.chosen, names)), survey)
 
 
 def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> None:
@@ -285,6 +320,9 @@ def _prepend(run: _Run, log: TableLog, first: int, last: int) -> TableLog:
 def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
     if not table.is_merged or not log.manifests or table.first_needed > log.last:
         return
+    if table.reload is not None:
+        plan_table_reload(table, log, options)
+        return
     try:
         plan = plan_table(
             table.name, log, first=table.first_needed, state=table.state, keys=options.keys
@@ -292,11 +330,7 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
         return
-    table.plan = plan
-    if plan is not None:
-        table.report.changes, table.report.bytes = plan.changes, table.bytes
-    if plan is not None and plan.stop is not None and plan.segment is None:
-        table.hold(_stale(plan.stop))
+    table.take(plan)
 
 
 def _plan_again(
@@ -304,10 +338,6 @@ def _plan_again(
 ) -> TablePlan | None:
     first = state.applied.sequence + 1
     return plan_table(name, log, first=first, state=state, keys=options.keys)
-
-
-def _stale(stop: Stop) -> LakeState:
-    return LakeState("stale", stop.explanation, stop.cut.position)
 
 
 def _note_held(session: SparkSession, table: LakeTable) -> None:
@@ -334,12 +364,14 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
     if merged.commit is None:
         return
     table.report.status = "merged"
+    if table.reload is not None:
+        table.report.snapshot = table.done_with = table.reload.snapshot.id
     table.report.applied_after = merged.applied
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
     if merged.stop is not None:
         session = run.spark.newSession()
         table.state = run.lake.find_state(session, table.target)
-        table.hold(_stale(merged.stop))
+        table.hold(stale(merged.stop))
         _note_held(session, table)
 
 
@@ -353,7 +385,9 @@ def _advance(run: _Run, newest: TableLog, now: Progress, tables: Iterable[LakeTa
         known[name] = replace(each, first=first, pending=True)
     for table in tables:
         known[table.name] = table.progress(known.get(table.name, TableProgress()))
-    return replace(now, tables=known)
+    done = {table.done_with for table in tables if table.done_with is not None}
+    there = {*run.start.snapshots.ids()}
+    return replace(now, tables=known, snapshots=frozenset((now.snapshots | done) & there))
 
 
 def _in_threads(threads: int, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:

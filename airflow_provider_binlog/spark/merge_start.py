@@ -6,6 +6,7 @@ A merge is idle if all of this holds for the tables that it is for:
 - By the progress file no table waits for a merge; those that are `loading` or `stale` wait for a
   reload, and are reported.
 - There is no note of a merge that runs, or was killed: such a one may still commit.
+- There is no snapshot that no merge into this lake has loaded yet.
 
 If the progress file was deleted, a merge is never idle. What somebody changes in the lake by hand
 (a table dropped, restored or rolled back) is noticed by the next merge of a manifest that names the
@@ -22,6 +23,7 @@ from airflow_provider_binlog.spark.plan.progress import Progress, load_progress,
 from airflow_provider_binlog.spark.plan.running import read_running
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.staged.manifests import list_manifests
+from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_choice import TableChoice
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class MergeStart:
         chosen: Which tables the merge is for.
         running: The merges that run or were killed.
         present: The manifests that there are.
+        snapshots: The snapshots that there are.
+        unloaded: The tables that have one which was not dealt with yet.
     """
 
     options: MergeOptions
@@ -55,11 +59,14 @@ class MergeStart:
     chosen: TableChoice
     running: Sequence[RunningMerge]
     present: Collection[int]
+    snapshots: Snapshots
+    unloaded: frozenset[TableName]
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do; see the module."""
-        return self.before.is_merged(self.through, self.chosen) and not self.noted
+        waits = self.noted or self.unloaded
+        return self.before.is_merged(self.through, self.chosen) and not waits
 
     @property
     def noted(self) -> set[TableName]:
@@ -98,9 +105,24 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
     )
     loaded = load_progress(files, folder)
     present = list_manifests(files)
-    before = loaded or Progress(since=present[0] if present else 1)
+    lake = " ".join(filter(None, (options.format, options.lake, options.table_name)))
+    before = loaded or Progress(since=present[0] if present else 1, lake=lake)
     wanted = options.through if options.through is not None else max(present, default=0)
     through = max(before.through, wanted)
     chosen = TableChoice(options.tables, options.exclude)
     running = read_running(files, folder)
-    return MergeStart(options, folder, loaded, before, through, chosen, running, set(present))
+    snapshots = Snapshots(files)
+    new = (snapshots.read(each) for each in snapshots.ids() if each not in before.snapshots)
+    unloaded = frozenset(each.name for each in new if chosen(each.name))
+    return MergeStart(
+        options,
+        folder,
+        loaded,
+        before,
+        through,
+        chosen,
+        running,
+        set(present),
+        snapshots,
+        unloaded,
+    )

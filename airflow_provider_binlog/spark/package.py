@@ -11,6 +11,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOM = Path(__file__).resolve().parent
 _SHARED = (
     "__init__.py",
+    "binlog/__init__.py",
+    "binlog/buffer.py",
+    "binlog/gtid_set.py",
     "changes.py",
     "errors.py",
     "json_form.py",

@@ -122,7 +122,7 @@ def copy_rows(
     made = _read(session, lake, target, NOTHING)
     fields = fields_property(made, state.fields)
     session.sql(merge_sql.set_properties(target, fields))
-    applied = Applied(source, state.applied, "")
+    applied = Applied(source, state.applied, "", state.table, state.loaded)
     lake.overwrite(session, target, made, merge_sql.select_all(old.target, made.columns), applied)
     _read(session, lake, old.target, state.applied)
     return _read(session, lake, target, state.applied)

@@ -24,6 +24,7 @@ class TableReport:
         status: `merged`, `current` (nothing to do), `failed`; or the lake table's own state,
             `loading` or `stale`, in which it is left alone until it is reloaded.
         reason, position: Why it is `loading` or `stale`, and from where in the log on.
+        snapshot: Id of the snapshot that was loaded; or why a newer one is not.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
         rows: Rows of the target that were inserted, updated and deleted, where the format says.
@@ -39,6 +40,7 @@ class TableReport:
     status: str = "current"
     reason: str = ""
     position: str = ""
+    snapshot: str = ""
     applied_before: Mark = NOTHING
     applied_after: Mark = NOTHING
     changes: dict[str, int] = field(default_factory=dict)

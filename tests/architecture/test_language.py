@@ -93,7 +93,6 @@ REPLACED = [
     ),
     Replaced("seal", r"seal(?:s|ed|ing)?"),
     Replaced("standing", r"standings?"),
-    Replaced("adopt", r"adopt\w*"),
     Replaced("former, anew", r"former(?:ly)?|anew"),
     Replaced("forgery", r"forger(?:y|ies)|forged?"),
     Replaced("passed over", r"pass(?:es|ed|ing)? over"),

@@ -147,7 +147,7 @@ def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
 
     failed = quick_workplace.failure()
 
-    assert "load a snapshot of the table" in str(failed.error)
+    assert "reload the table" in str(failed.error)
     assert "rows=1, key=5, columns=n" in str(failed.error)
     lake, session = quick_workplace.lake, quick_workplace.spark.newSession()
     assert lake.find_state(session, quick_workplace.target(table)) is None

@@ -38,8 +38,8 @@ _MESSAGES = {
     DEFAULT: "rows were inserted without all of their columns, and what the others took is not "
     "known: set binlog_row_image=FULL at the source, and reload the table",
     END: "a row is changed after its delete: the staged changes are not those of one table",
-    ROOT: "the log holds only changed columns of rows that the lake table does not have: load a "
-    "snapshot of the table, and capture from its position",
+    ROOT: "the log holds only changed columns of rows that the lake table does not have: reload "
+    "the table from a snapshot",
 }
 _MESSAGES[ROW] = _MESSAGES[ROOT]
 

@@ -14,15 +14,19 @@ from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.delta_mark import Note, find_mark, transaction_version
+from airflow_provider_binlog.spark.lake.delta_mark import (
+    Note,
+    find_contents,
+    transaction_version,
+)
 from airflow_provider_binlog.spark.lake.jvm import java_class
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
     TargetState,
     claim_again,
+    read_contents,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.names import target_name
 
 if TYPE_CHECKING:
@@ -81,19 +85,20 @@ class DeltaLake:
         files = int(_known(snapshot.numOfFilesIfKnown(), snapshot.numOfFiles))
         version = int(snapshot.version())
         commits = DeltaCommits(session, snapshot)
-        mark = find_mark(commits, version, source=self._source, transaction=fence)
+        found = find_contents(commits, version, source=self._source, transaction=fence)
+        contents, unknown = read_contents(found)
         return TargetState(
             columns={field.name: field.dataType.simpleString() for field in schema},
             column_ids={
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
             properties=metadata.get("configuration", {}),
-            applied=mark if isinstance(mark, Mark) else NOTHING,
+            contents=contents,
             files=files,
             bytes=int(_known(snapshot.sizeInBytesIfKnown(), snapshot.sizeInBytes)),
             is_empty=files == 0,
             snapshot=version,
-            unknown=None if isinstance(mark, Mark) else mark,
+            unknown=unknown,
             fence=fence,
         )
 
@@ -173,7 +178,8 @@ class DeltaLake:
     @contextmanager
     def _noted(self, session: SparkSession, state: TargetState, applied: Applied) -> Iterator[None]:
         """Commit the mark with what the session commits meanwhile, and with nothing else."""
-        note = Note(applied.source, applied.mark, -1 if state.snapshot is None else state.snapshot)
+        base = -1 if state.snapshot is None else state.snapshot
+        note = Note(applied.source, applied.mark, base, applied.table, applied.snapshot)
         session.conf.set(_MATERIALIZE, "none")
         session.conf.set(_NOTE, note.encode(stop=applied.stop))
         session.conf.set(_APPLICATION, self._application)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_binlog.errors import MALFORMED, MergeError
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +42,15 @@ class Note:
         source: Name of the source.
         mark: How much of the log the table contains with this commit.
         base: The version of the table that the merge was planned with.
+        table: Id of the table whose rows it has then.
+        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
     """
 
     source: str
     mark: Mark
     base: int
+    table: str | None = None
+    snapshot: str = ""
 
     def encode(self, *, stop: str) -> str:
         """Return the note as text; `stop` is for people."""
@@ -54,13 +58,17 @@ class Note:
             "source": self.source,
             "applied": str(self.mark),
             "base": self.base,
+            "table": self.table,
+            "snapshot": self.snapshot,
             "stop": stop,
         }
         return json.dumps(value, ensure_ascii=False)
 
 
-def find_mark(log: CommitLog, version: int, *, source: str, transaction: int | None) -> Mark | str:
-    """Return the mark of a version, or why it cannot be determined.
+def find_contents(
+    log: CommitLog, version: int, *, source: str, transaction: int | None
+) -> Contents | str:
+    """Return what a version contains, or why that cannot be determined.
 
     Args:
         log: The table's commits.
@@ -70,7 +78,7 @@ def find_mark(log: CommitLog, version: int, *, source: str, transaction: int | N
             believed where older commits were cleaned up, unless a RESTORE came after them.
     """
     if transaction is None:
-        return NOTHING
+        return Contents(NOTHING)
     restored, at = False, version
     while at >= 0:
         commit = log.read(at)
@@ -88,7 +96,7 @@ def find_mark(log: CommitLog, version: int, *, source: str, transaction: int | N
         if to is None or to >= at:
             return f"the version that commit {at} restored cannot be determined"
         restored, at = True, to
-    return NOTHING if restored else mark_of(transaction)
+    return Contents(NOTHING) if restored else Contents(mark_of(transaction), snapshot=None)
 
 
 def transaction_version(mark: Mark, stored: int | None) -> int:
@@ -124,20 +132,26 @@ def _encode(generation: int, mark: Mark) -> int:
 def _find_note(commit: Mapping[str, Any], source: str) -> Note | None:
     try:
         value = json.loads(commit["userMetadata"])
-        note = Note(value["source"], Mark.parse(value["applied"]), int(value["base"]))
+        note = Note(
+            value["source"],
+            Mark.parse(value["applied"]),
+            int(value["base"]),
+            value["table"],
+            value["snapshot"],
+        )
     except MALFORMED:
         # Another writer's.
         return None
     return note if note.source == source else None
 
 
-def _check(log: CommitLog, version: int, note: Note) -> Mark | str:
+def _check(log: CommitLog, version: int, note: Note) -> Contents | str:
     """Believe a note unless the table was restored while the merge ran."""
     for between in range(note.base + 1, version):
         commit = log.read(between)
         if commit is not None and commit.get("operation") == "RESTORE":
             return f"the table was restored by commit {between}, while a merge ran"
-    return note.mark
+    return Contents(note.mark, note.table, note.snapshot)
 
 
 def _restored_version(log: CommitLog, commit: Mapping[str, Any]) -> int | None:

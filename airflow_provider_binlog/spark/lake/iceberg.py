@@ -18,10 +18,20 @@ from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.column_copy import copy_column
-from airflow_provider_binlog.spark.lake.iceberg_mark import APPLIED, Link, find_mark
+from airflow_provider_binlog.spark.lake.iceberg_mark import (
+    APPLIED,
+    CONTAINS_TABLE,
+    LOADED,
+    Link,
+    find_contents,
+)
 from airflow_provider_binlog.spark.lake.iceberg_table import IcebergTable, find_table, load_table
-from airflow_provider_binlog.spark.lake.table_format import Applied, Commit, TargetState
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.lake.table_format import (
+    Applied,
+    Commit,
+    TargetState,
+    read_contents,
+)
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.types import widens
 
@@ -91,17 +101,18 @@ class IcebergLake:
         snapshot = table.current
         current = None if snapshot is None else snapshot.id
         summary = {} if snapshot is None else snapshot.summary
-        mark = find_mark(current, partial(_find_link, table), properties)
+        found = find_contents(current, partial(_find_link, table), properties)
+        contents, unknown = read_contents(found)
         return TargetState(
             columns=table.columns,
             column_ids=table.column_ids,
             properties=properties,
-            applied=mark if isinstance(mark, Mark) else NOTHING,
+            contents=contents,
             files=int(summary.get("total-data-files", 0)),
             bytes=int(summary.get("total-files-size", 0)),
             is_empty=snapshot is None or summary.get("total-data-files") == "0",
             snapshot=current,
-            unknown=None if isinstance(mark, Mark) else mark,
+            unknown=unknown,
         )
 
     def create(
@@ -164,6 +175,8 @@ class IcebergLake:
         session.conf.set(f"{prefix}.source", applied.source)
         session.conf.set(f"{prefix}.stop", applied.stop)
         session.conf.set(f"{_SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{CONTAINS_TABLE}", applied.table or "")
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{LOADED}", applied.snapshot)
 
 
 def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
@@ -193,7 +206,13 @@ def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
     snapshot = table.find_snapshot(snapshot_id)
     if snapshot is None:
         return None
-    return Link(snapshot.parent, snapshot.summary.get(APPLIED))
+    summary = snapshot.summary
+    return Link(
+        snapshot.parent,
+        summary.get(APPLIED),
+        summary.get(CONTAINS_TABLE, ""),
+        summary.get(LOADED, ""),
+    )
 
 
 def _check_names(target: str, columns: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MALFORMED
 from airflow_provider_binlog.spark.lake.table_format import TABLE_ID
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 APPLIED = "binlog.applied"
 """Property of a snapshot: the applied mark. As a table property, set by hand, `{"applied": "7",
 "snapshot": 123}`: the mark of that snapshot."""
+
+CONTAINS_TABLE = "binlog.table_id"
+"""Property of a snapshot: the id of the table whose rows it has; empty if the merge did not say."""
+
+LOADED = "binlog.loaded"
+"""Property of a snapshot: the id of the staged snapshot that the table was last loaded from; empty
+if from none."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +37,22 @@ class Link:
     Attributes:
         parent: The snapshot that it was built on; None for the first one.
         applied: The mark that it has, as text; None if it has none.
+        table: The table whose rows it has; empty if it does not say.
+        loaded: The staged snapshot that it was last loaded from; empty if from none.
     """
 
     parent: int | None
     applied: str | None
+    table: str = ""
+    loaded: str = ""
 
 
-def find_mark(
+def find_contents(
     current: int | None,
     find_link: Callable[[int], Link | None],
     properties: Mapping[str, str],
-) -> Mark | str:
-    """Return the mark of a snapshot, or why it cannot be determined.
+) -> Contents | str:
+    """Return what a snapshot contains, or why that cannot be determined.
 
     Args:
         current: The snapshot; None for a table without any.
@@ -52,7 +63,7 @@ def find_mark(
     at, written = current, False
     while at is not None:
         if at in by_hand:
-            return by_hand[at]
+            return Contents(by_hand[at], snapshot=None)
         link = find_link(at)
         if link is None:
             return (
@@ -61,11 +72,13 @@ def find_mark(
                 f'{{"applied": "MANIFEST", "snapshot": {current}}} if you know it'
             )
         if link.applied is not None:
-            return Mark.parse(link.applied)
+            return Contents(Mark.parse(link.applied), link.table or None, link.loaded)
         at, written = link.parent, True
     # Whoever loads a table by hand sets no table id; the first merge does.
     replaced = written and TABLE_ID in properties
-    return "no snapshot of the table is that of a merge: it was replaced" if replaced else NOTHING
+    if replaced:
+        return "no snapshot of the table is that of a merge: it was replaced"
+    return Contents(NOTHING)
 
 
 def _read_by_hand(properties: Mapping[str, str]) -> dict[int, Mark]:

@@ -33,21 +33,23 @@ class LakeState:
         reason: Why it is `loading` or `stale`; for people.
         position: Where in the log that happened; empty if nowhere in particular.
         mark: The applied mark that it holds at; None if at every one.
+        snapshot: The snapshot that the table was last loaded from when it got that mark.
     """
 
     name: StateName
     reason: str = ""
     position: str = ""
     mark: Mark | None = None
+    snapshot: str = ""
 
     @property
     def is_merged(self) -> bool:
         """Whether merges change the table."""
         return self.name == "live"
 
-    def at(self, mark: Mark) -> LakeState:
-        """Return the state as one that holds at a mark."""
-        return replace(self, mark=mark)
+    def at(self, mark: Mark, snapshot: str = "") -> LakeState:
+        """Return the state as one that holds at a mark, once loaded from a snapshot."""
+        return replace(self, mark=mark, snapshot=snapshot)
 
 
 LIVE = LakeState("live")
@@ -58,13 +60,17 @@ def state_property(state: LakeState) -> dict[str, str]:
     return {PROPERTY: json.dumps(state_to_json(state), ensure_ascii=False)}
 
 
-def read_state(properties: Mapping[str, str], mark: Mark) -> LakeState:
-    """Return the state of a table with a mark; `live` where its property holds at another one."""
+def read_state(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> LakeState:
+    """Return the state of a table with a mark, last loaded from a snapshot.
+
+    `live` where its property holds at another mark, or was set before that was loaded.
+    """
     try:
         state = state_from_json(json.loads(properties[PROPERTY]))
     except MALFORMED:
         return LIVE
-    return state if state.mark in (None, mark) else LIVE
+    holds = state.mark is None or (state.mark, state.snapshot) == (mark, snapshot)
+    return state if holds else LIVE
 
 
 def state_to_json(state: LakeState) -> dict[str, str | None]:
@@ -74,6 +80,7 @@ def state_to_json(state: LakeState) -> dict[str, str | None]:
         "reason": state.reason,
         "position": state.position,
         "applied": None if state.mark is None else str(state.mark),
+        "snapshot": state.snapshot,
     }
 
 
@@ -87,4 +94,5 @@ def state_from_json(value: Any) -> LakeState:
     if name not in get_args(StateName):
         raise FormatError("no state of a lake table", state=name)
     mark = None if applied is None else Mark.parse(applied)
-    return LakeState(name, str(value["reason"]), str(value["position"]), mark)
+    reason, position, snapshot = value["reason"], value["position"], value["snapshot"]
+    return LakeState(name, str(reason), str(position), mark, str(snapshot))

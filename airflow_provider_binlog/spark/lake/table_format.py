@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.lake.lake_state import LakeState, read_state
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -40,6 +40,14 @@ format's own id of the column, or the column's name if it has none, and null for
 being added. The second is the applied mark from which on rows from before the column was added
 hold its initial default."""
 
+UNSEEN = "unseen"
+"""In place of a table id: the table was loaded from a snapshot, and the log has not mentioned it
+since. It is the table that its name stands for where the log first mentions that."""
+
+SNAPSHOT = "binlog.snapshot"
+"""Table property: the id of the snapshot that the table was last loaded from. The commit of the
+rows says it too, and counts while it is there."""
+
 ENDED = "binlog.ended"
 """Table property: the applied mark with which the name ceased to stand for a table, by DROP or
 RENAME. It holds only while the applied mark is still that one."""
@@ -53,7 +61,7 @@ class TargetState:
         columns: Name and Spark type of each column, in order.
         column_ids: The format's own id of each column, by name; the name where it has none.
         properties: The table's properties.
-        applied: How much of the log it contains; nothing where that is unknown.
+        contents: What it contains; nothing where that is unknown.
         unknown: Why that cannot be determined; None if it was.
         files: How many data files it has.
         bytes: Their size.
@@ -65,7 +73,7 @@ class TargetState:
     columns: dict[str, str]
     column_ids: dict[str, str]
     properties: dict[str, str]
-    applied: Mark
+    contents: Contents
     files: int
     bytes: int
     is_empty: bool
@@ -74,11 +82,22 @@ class TargetState:
     fence: int | None = None
 
     @property
+    def applied(self) -> Mark:
+        """How much of the log it contains."""
+        return self.contents.mark
+
+    @property
+    def loaded(self) -> str:
+        """Id of the snapshot that it was last loaded from; empty if from none."""
+        noted = self.contents.snapshot
+        return self.properties.get(SNAPSHOT, "") if noted is None else noted
+
+    @property
     def lake_state(self) -> LakeState:
         """Whether it is `loading`, `live` or `stale`."""
         if self.unknown is not None:
             return LakeState("loading", self.unknown)
-        return read_state(self.properties, self.applied)
+        return read_state(self.properties, self.applied, self.loaded)
 
     @property
     def ended(self) -> bool:
@@ -88,7 +107,12 @@ class TargetState:
     @property
     def table(self) -> TableId | None:
         """The table whose rows it has; None if it does not say."""
-        return self.properties.get(TABLE_ID)
+        return self.contents.table or self.properties.get(TABLE_ID)
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether its properties have the ids of that table and of its columns."""
+        return self.table != UNSEEN and self.table == self.properties.get(TABLE_ID)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -119,14 +143,9 @@ class TargetState:
         return self.claims.get(field, (None, NOTHING))[1]
 
     @property
-    def claims_property(self) -> dict[str, str]:
-        """The property `FIELDS`, if there is one."""
-        return {FIELDS: self.properties[FIELDS]} if FIELDS in self.properties else {}
-
-    @property
     def claims(self) -> dict[int, tuple[str | None, Mark]]:
-        """What the property `FIELDS` says."""
-        found = json.loads(self.properties.get(FIELDS, "{}"))
+        """What the property `FIELDS` says, if it is that of the table."""
+        found = json.loads(self.properties.get(FIELDS, "{}")) if self.has_ids else {}
         pairs = found.items()
         return {int(field): (column, Mark.parse(since)) for field, (column, since) in pairs}
 
@@ -167,11 +186,15 @@ class Applied:
         source: Name of the source.
         mark: How much.
         stop: Where the range ends that the last manifest covers.
+        table: Id of the table whose rows it has then.
+        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
     """
 
     source: str
     mark: Mark
     stop: str
+    table: TableId | None = None
+    snapshot: str = ""
 
 
 class Lake(Protocol):
@@ -217,6 +240,11 @@ class Lake(Protocol):
         """Replace every row by the result of a query, and commit `applied` with it."""
 
 
+def read_contents(found: Contents | str) -> tuple[Contents, str | None]:
+    """Return what a table contains, and why that is unknown."""
+    return (found, None) if isinstance(found, Contents) else (Contents(NOTHING), found)
+
+
 def owner_properties(source: str, identity: SourceIdentity, name: TableName) -> dict[str, str]:
     """Return the properties that say which table of which log a target follows."""
     return {
@@ -241,8 +269,9 @@ def check_properties(target: str, state: TargetState, wanted: Mapping[str, str])
         found = state.properties.get(name)
         if found != value:
             raise MergeError(
-                "the target table does not follow this table of this source: "
-                "drop it, choose another target, or set the property if you know that it does",
+                "the target table does not follow this table of this source: drop it, choose "
+                "another target, or take a snapshot and merge with adopt=True (--adopt), which "
+                "replaces its rows",
                 target=target,
                 property=name,
                 found=found,

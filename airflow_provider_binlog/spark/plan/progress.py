@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.staged.files import ReadFiles, SourceFiles
 
+PROGRESS = "_merged"
+"""The folder of a source's notes on lakes; no database's folder begins with an underscore."""
+
 FORMAT = "airflow-provider-binlog/merged"
 VERSION = 2
 
@@ -66,6 +69,8 @@ class Progress:
             were promoted.
         globs: Which tables they were captured with, in order.
         tables: The tables that they name.
+        snapshots: Ids of the snapshots that are loaded, or were overtaken.
+        lake: Which lake it is, for people.
     """
 
     since: int = 1
@@ -73,6 +78,8 @@ class Progress:
     servers: tuple[SourceIdentity, ...] = ()
     globs: tuple[Globs, ...] = ()
     tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
+    snapshots: frozenset[str] = frozenset()
+    lake: str = ""
 
     @property
     def through(self) -> int:
@@ -143,7 +150,7 @@ class Progress:
                 tables[name] = TableProgress(
                     max(one.mark, two.mark), first, pending=True, state=one.state
                 )
-        return replace(newer, tables=tables)
+        return replace(newer, tables=tables, snapshots=self.snapshots | stored.snapshots)
 
     def _servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
         """Return whose logs lead to the last of the manifests that follow, its own first.
@@ -158,7 +165,7 @@ class Progress:
 def progress_folder(**target: object) -> str:
     """Return where the progress towards one target lies; `target` says what makes it that one."""
     text = json.dumps(target, sort_keys=True, default=list)
-    return f"_merged/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return f"{PROGRESS}/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def load_progress(files: ReadFiles, folder: str) -> Progress | None:
@@ -219,6 +226,8 @@ def save_progress(
             [*name, str(each.mark), each.first, each.pending, state_to_json(each.state)]
             for name, each in sorted(progress.tables.items())
         ],
+        "snapshots": sorted(progress.snapshots),
+        "lake": progress.lake,
     }
     files.write(_path(folder), json.dumps(value, ensure_ascii=False).encode())
 
@@ -256,4 +265,6 @@ def _from_json(value: dict[str, Any]) -> Progress:
             )
             for database, table, mark, first, pending, state in value["tables"]
         },
+        snapshots=frozenset(map(str, value["snapshots"])),
+        lake=str(value["lake"]),
     )

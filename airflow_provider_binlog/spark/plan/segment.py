@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class StartWithin:
+    """Where the first row is, in one manifest, that counts.
+
+    Attributes:
+        sequence: Number of the manifest.
+        file_number, offset: Rows of events before these coordinates do not count.
+    """
+
+    sequence: int
+    file_number: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Segment:
     """Changes that one collapse folds and one commit brings into the lake table.
 
@@ -33,6 +47,8 @@ class Segment:
         null_safe: Whether a key column may be NULL in what is read.
         starts_empty: Whether the rows that the lake has are removed.
         removals: The actions that removed all rows of a changelog's table, or its name.
+        reloads: Whether it replaces all rows that the lake has.
+        start: Where its rows start in one manifest, if not with that; of a changelog.
     """
 
     table: str
@@ -47,6 +63,8 @@ class Segment:
     null_safe: bool = False
     starts_empty: bool = False
     removals: tuple[Step, ...] = ()
+    reloads: bool = False
+    start: StartWithin | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -58,6 +58,7 @@ class Tables:
         first: Number of the first manifest that the lake table does not have yet.
         state: The lake table; None if there is none.
         chosen_key: Names of the key columns, if the user chose them.
+        reloads: Whether all that the lake table contains is replaced.
     """
 
     name: TableName
@@ -65,11 +66,12 @@ class Tables:
     first: int
     state: TargetState | None
     chosen_key: tuple[str, ...] | None
+    reloads: bool = False
 
     @property
     def applied(self) -> Mark:
-        """How much of the log the lake table contains."""
-        return NOTHING if self.state is None else self.state.applied
+        """How much of the log the lake table contains that counts."""
+        return NOTHING if self.state is None or self.reloads else self.state.applied
 
     @property
     def is_new(self) -> bool:
@@ -112,7 +114,7 @@ def plan_next(tables: Tables, lifecycle: Lifecycle, *, keyed: bool) -> NextSegme
     staged = fold.rows.staged
     while True:
         found, cut = fold.find_stop(), fold.find_new_key()
-        if found is None and cut is not None and lifecycle.replaces:
+        if found is None and cut is not None and lifecycle.replaces and not tables.reloads:
             # Which rows a mark within the table is for would not be known.
             reason = "its primary key changed between rows of the range in which it got its name"
             found = Stop(cut, reason)
@@ -166,7 +168,7 @@ class _Fold:
             return cls(tables, lifecycle, rows, find_changelog_schema(rows), (), keyed)
         rows = read_range(log, lifecycle, since, cut)
         held = {} if tables.is_new or lifecycle.replaces or state is None else state.fields
-        key = None if state is None else state.key
+        key = None if state is None or tables.reloads else state.key
         ids = {name: each for each, name in held.items()}
         held_key = tuple(ids[name] for name in key or () if name in ids)
         newest = find_newest_schema(log, lifecycle, rows, held=held, held_key=held_key)
@@ -177,6 +179,9 @@ class _Fold:
     @property
     def by_name(self) -> bool:
         """Whether the lake table's columns are those of another table, or of none."""
+        state = self.tables.state
+        if self.tables.reloads and state is not None:
+            return state.table != self.lifecycle.table
         return self.tables.is_new or self.lifecycle.replaces
 
     @property
@@ -240,12 +245,12 @@ class _Fold:
             MergeError: The lake table cannot become what the rows need.
         """
         state, rows, key, cut = self.tables.state, self.rows, self.key, self.rows.cut
-        if key is None or (state is None and not rows.staged):
+        if key is None or (state is None and not rows.staged and not self.tables.reloads):
             return None
         evolution = self._evolution(key)
         ended = self.lifecycle.ended is not None and cut is None
         ends = ended and not (state is not None and state.ended)
-        rekeys = state is not None and state.key != key
+        rekeys = state is not None and (self.tables.reloads or state.key != key)
         changes = evolution.changes_columns or rekeys
         if not (rows.staged or rows.discards or rows.removals or ends or changes):
             return None
@@ -260,8 +265,10 @@ class _Fold:
             for name, staged in each.names.items()
             if any(field.name == staged and field.nullable for field in schema.fields)
         }
+        context = self.context
         return Segment(
-            **self.context,
+            table=context["table"],
+            position=context["position"],
             mark=Mark(self.tables.log.last) if cut is None else cut.mark,
             ends=ended,
             columns=columns,

@@ -13,6 +13,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
 )
 from airflow_provider_binlog.spark.plan.range_rows import read_range
 from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_next
+from airflow_provider_binlog.spark.plan.table_identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +88,7 @@ def plan_table(
         MergeError: The lake table does not fit, or a column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
+    state = identify(state, name, log)
     tables = Tables(name, log, first, state, keys.get(name))
     lifecycle = find_lifecycle(
         name, log, first=first, followed=followed_by(state), in_lake=state is not None

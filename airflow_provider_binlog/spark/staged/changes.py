@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.segment import Segment, StartWithin
     from airflow_provider_binlog.spark.staged.files import SourceFiles
 
 CHANGE = "change"
@@ -101,6 +101,8 @@ def _read_rows(
     # Also right for a table with a column called `_metadata`.
     file_name = frame.metadataColumn("_metadata").getField("file_name")
     sequence = F.substring(file_name, 1, 16).cast("bigint")
+    if segment.start is not None:
+        frame = frame.where(_counts(segment.start, sequence))
     image = _image(rows, sequence)
 
     def column(name: str, type_: str) -> Column:
@@ -130,6 +132,16 @@ def _read_rows(
         *columns,
         F.col(CHANGE_TYPE).alias(CHANGE),
         F.struct(sequence.alias("sequence"), F.col(ROW).alias("row")).alias(ORDER),
+    )
+
+
+def _counts(start: StartWithin, sequence: Column) -> Column:
+    """Whether a row is not before the start of a segment."""
+    number = F.substring_index(F.col(FILE), ".", -1).cast("bigint")
+    return (
+        (sequence != start.sequence)
+        | (number > start.file_number)
+        | ((number == start.file_number) & (F.col(POSITION) >= start.offset))
     )
 
 

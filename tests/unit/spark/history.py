@@ -139,6 +139,7 @@ class TableIdentity:
         segment: How many actions there were on it.
         changes: Its rows that are not staged yet.
         touched: Whether actions concern it that are not staged yet.
+        logged: Id of the last schema in which rows were staged.
     """
 
     id: str
@@ -154,6 +155,7 @@ class TableIdentity:
     segment: int = 0
     changes: list[Change] = field(default_factory=list)
     touched: bool = False
+    logged: int | None = None
     part_rows: int = 1000
     current: Schema | None = None
 
@@ -197,6 +199,11 @@ class Table:
     def values(self) -> list[dict[str, Any]]:
         """The rows as `SELECT` would return them, by column name."""
         return [dict(zip(self.types, row, strict=True)) for row in self.rows.values()]
+
+    def load(self, **values: Any) -> None:
+        """Insert a row that is not logged."""
+        row = self._row(values)
+        self.rows[self._identify(row)] = row
 
     def insert(self, **values: Any) -> None:
         defaults = {name: each.initial for name, each in self.types.items()}
@@ -459,6 +466,10 @@ class Source:
     def _captures(self, name: tuple[str, str]) -> bool:
         return not any(fnmatchcase(".".join(name), glob) for glob in self.exclude)
 
+    def position(self) -> Position:
+        """Return the position after all that has happened."""
+        return Position(LOG, self.next_point())
+
     def next_point(self) -> int:
         self._point += _BYTES_PER_EVENT
         return self._point
@@ -516,7 +527,7 @@ class Source:
     ) -> Part:
         path = part_path(*name, self.sequence, ordinal, "9f86d081884c")
         schema = changes[0].schema
-        arrow = _to_arrow(schema, changes, images)
+        arrow = to_arrow(schema, changes, images)
         written = write_part(self.store, part_key(self.name, path), arrow, schema)
         return make_part(path, changes, bytes_=written.bytes, sha256=written.sha256)
 
@@ -551,6 +562,8 @@ def _table_changes(
     identity.current = schemas.get(identity.schema_id, identity.current)
     if identity.current is not None:
         schemas[identity.current.id] = identity.current
+    if changes:
+        identity.logged = changes[-1].schema.id
     return TableChanges(
         id=identity.id,
         database=identity.name[0],
@@ -560,6 +573,7 @@ def _table_changes(
         schemas=tuple(schemas[each] for each in sorted(schemas)),
         current=identity.current.id if identity.current is not None else None,
         last_field_id=identity.last_field_id,
+        logged=identity.logged,
         images=images,
         parts=parts,
     )
@@ -568,7 +582,7 @@ def _table_changes(
 _TYPES: dict[str, pa.DataType] = {}
 
 
-def _to_arrow(
+def to_arrow(
     schema: Schema, changes: list[Change], images: tuple[tuple[int, ...], ...]
 ) -> pa.Table:
     fields = [pa.field(each.name, _TYPES[str(each.arrow_type)]) for each in schema.fields]

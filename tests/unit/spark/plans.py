@@ -66,6 +66,7 @@ def table(
         schemas=known,
         current=known[-1].id,
         last_field_id=9,
+        logged=known[-1].id,
         images=whole if images is None else images,
         parts=tuple(
             Part(f"{first}", its, 2, 100, "", first, last, 0, 0, {"insert": 2})

@@ -18,13 +18,21 @@ import pytest
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import Default
+from airflow_provider_binlog.snapshot_manifest import (
+    digest_in,
+    snapshot_part_path,
+    snapshot_path,
+    table_digest,
+)
 from airflow_provider_binlog.spark import merge_run, merge_start, table_merge
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.lake_state import state_property
+from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
 from airflow_provider_binlog.spark.lake.table_format import (
     ENDED,
     KEY,
+    SNAPSHOT,
     TABLE_ID,
+    UNSEEN,
     Commit,
     TargetState,
     announce_fills,
@@ -33,7 +41,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     owner_properties,
     table_property,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.merge_options import MergeOptions
 from airflow_provider_binlog.spark.merge_run import merge_all
 from tests.unit.spark.history import (
@@ -46,11 +54,13 @@ from tests.unit.spark.history import (
     Table,
     make_part,
 )
+from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.plan.test_progress import Files
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Part
-    from airflow_provider_binlog.schema import Action
+    from airflow_provider_binlog.schema import Action, Schema
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.lake_table import LakeTable
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.renamed_table import OldTable
@@ -118,16 +128,51 @@ class StagedInMemory(Source):
         return make_part(path, changes, bytes_=1, sha256="")
 
 
+class SnapshotInMemory(SnapshotMaker):
+    """A snapshot whose parts are lists of changes; it is read in two chunks."""
+
+    files: Files
+    first_schema: Schema
+
+    def _write(self, changes: list[Change], _: tuple[int, ...]) -> Part:
+        source = self.table.source
+        assert isinstance(source, StagedInMemory)
+        path = snapshot_part_path(self.id, len(self.parts), "0")
+        source.parts[path] = 0, changes
+        return make_part(path, changes, bytes_=1, sha256="")
+
+    def _store(self, manifest: SnapshotManifest) -> None:
+        self.files.write(snapshot_path(manifest.id), manifest.encode())
+
+    def step(self, owner: Owner) -> bool:
+        """Read the next chunk, or make the snapshot visible; return whether it is over."""
+        alike = not self.chunks or self.schema == self.first_schema
+        same = digest_in(self.id) == table_digest(owner.table.name)
+        if not (owner.exists and same and alike):
+            return True
+        number = len(self.chunks)
+        if number == 2:
+            self.commit()
+            return True
+        self.first_schema = self.schema
+        self.read(lambda row: row["id"] % 2 == number)
+        return False
+
+
 @dataclass
 class Target:
     """One table of the lake; its rows by key, their values by the columns' own ids."""
 
     columns: dict[str, str]
     properties: dict[str, str]
-    applied: Mark = NOTHING
+    contents: Contents = field(default_factory=lambda: Contents(NOTHING))
     rows: dict[Any, dict[str, Any]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     last_id: int = 0
+
+    @property
+    def applied(self) -> Mark:
+        return self.contents.mark
 
     def add(self, columns: dict[str, str]) -> None:
         for name, type_ in columns.items():
@@ -163,6 +208,7 @@ class LakeInMemory:
         self.tables: dict[str, Target] = {}
         self.history: dict[str, list[Target]] = {}
         self.unfinished: set[str] = set()
+        self.reloads = 0
 
     def target(self, database: str, table: str) -> str:
         return f"{database}.{table}"
@@ -175,7 +221,7 @@ class LakeInMemory:
             columns=dict(found.columns),
             column_ids=dict(found.ids),
             properties=dict(found.properties),
-            applied=found.applied,
+            contents=found.contents,
             files=len(found.rows),
             bytes=0,
             is_empty=not found.rows,
@@ -201,26 +247,34 @@ class LakeInMemory:
         target = self.tables[work.target]
         state = self._state(work)
         if plan.table is not None and plan.table == state.table:
+            target.properties |= table_property(plan.table)
             target.properties |= fields_property(state, segment.fields)
         self._maybe_die()
         filled = {name: int(sql.split("'")[1]) for name, sql in segment.evolution.filled.items()}
         if segment.is_changelog:
             # It holds changes, which are not compared.
-            target.applied = segment.mark
+            target.contents = Contents(segment.mark, work.table, work.loaded)
             return Commit(0, 0, 0)
-        kept = [] if segment.starts_empty else [row | filled for row in target.read()]
+        kept = (
+            []
+            if segment.starts_empty or segment.reloads
+            else [row | filled for row in target.read()]
+        )
         rows = {tuple(row[name] for name in segment.key): row for row in kept}
         for change, row, held in self._changes(segment):
             _apply(rows, segment.key, change, row, held)
         target.write(list(rows.values()), segment.key)
-        assert target.applied < segment.mark, "a mark does not decrease"
-        target.applied = segment.mark
+        assert segment.reloads or target.applied < segment.mark, "a mark does not decrease"
+        target.contents = Contents(segment.mark, work.table, work.loaded)
         self.history.setdefault(work.target, []).append(deepcopy(target))
         self._maybe_die()
         if plan.table is not None and plan.table != state.table:
             fields = fields_property(state, segment.fields, of_another=True)
             target.properties |= table_property(plan.table) | fields
         self._maybe_die()
+        if work.snapshot is not None:
+            self.reloads += 1
+            target.properties |= {SNAPSHOT: work.snapshot} | state_property(LIVE)
         return Commit(0, 0, 0)
 
     def _state(self, work: TableWork) -> TargetState:
@@ -483,11 +537,14 @@ def run_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     spark: Any = SimpleNamespace(newSession=lambda: None)
     options = MergeOptions("", "shop", "delta", "lake", threads=1)
     owners = [Owner(source, chance, name) for name in ("t", "u")]
+    snapshots: dict[int, SnapshotInMemory] = {}
     compared = Counter[str]()
     for _ in range(chance.randint(1, 12)):
         for _ in range(chance.randint(0, 4)):
             if chance.random() < 0.04:
                 rename(source, chance, owners)
+            elif chance.random() < 0.3:
+                read_on(files, chance.choice(owners), snapshots)
             else:
                 chance.choice(owners).step()
         manifest = source.make_manifest()
@@ -497,14 +554,25 @@ def run_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         lake.meddle()
         if chance.random() < 0.1:
             # Whoever deletes the progress has every manifest read again.
-            files.data = {path: data for path, data in files.data.items() if "/0" in path}
+            files.data = {path: data for path, data in files.data.items() if "_merged" not in path}
         report = merge_all(spark, options)
         for table in report.tables:
             lake.unfinished.discard(table.table)
             if table.error:
                 lake.unfinished.add(table.table)
         compared += _compare(seed, source, lake)
+    compared["reloads"] += lake.reloads
     return compared
+
+
+def read_on(files: Files, owner: Owner, snapshots: dict[int, SnapshotInMemory]) -> None:
+    """Begin a snapshot of a table, or continue the one that is being taken."""
+    if owner.exists and id(owner) not in snapshots and owner.table.key:
+        snapshots[id(owner)] = SnapshotInMemory(owner.table)
+        snapshots[id(owner)].files = files
+    snapshot = snapshots.get(id(owner))
+    if snapshot is not None and snapshot.step(owner):
+        del snapshots[id(owner)]
 
 
 def _compare(seed: int, source: StagedInMemory, lake: LakeInMemory) -> Counter[str]:
@@ -514,7 +582,11 @@ def _compare(seed: int, source: StagedInMemory, lake: LakeInMemory) -> Counter[s
         if name in lake.unfinished:
             # Its columns may have changed already, and its rows not yet.
             continue
-        at = source.contents.get(target.applied, {}).get(target.properties.get(TABLE_ID, ""))
+        contents = source.contents.get(target.applied, {})
+        table = target.contents.table or target.properties.get(TABLE_ID, "")
+        at = contents.get(table)
+        if table == UNSEEN:
+            at = next((each for each in contents.values() if each.name == name), None)
         if at is None or at.name != name or target.properties[KEY] == "[]":
             # It keeps what a table had that has another name now, or none.
             continue
@@ -535,3 +607,4 @@ def test_a_lake_table_is_what_select_returned_at_its_mark() -> None:
             compared += run_history(seed, patch)
     assert compared["whole"] > 400
     assert compared["within a manifest"] > 20
+    assert compared["reloads"] > 20

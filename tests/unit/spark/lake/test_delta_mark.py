@@ -9,11 +9,11 @@ import pytest
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.lake.delta_mark import (
     Note,
-    find_mark,
+    find_contents,
     mark_of,
     transaction_version,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,8 @@ def restored(**to: object) -> dict[str, Any]:
 def found(*commits: Mapping[str, Any] | None, is_merged: bool = True) -> Mark | str:
     stored = transaction_version(Mark(9), None) if is_merged else None
     last = len(commits) - 1
-    return find_mark(Commits(*commits), last, source="shop", transaction=stored)
+    contents = find_contents(Commits(*commits), last, source="shop", transaction=stored)
+    return contents.mark if isinstance(contents, Contents) else contents
 
 
 CREATE = {"operation": "CREATE TABLE"}
@@ -110,3 +111,16 @@ def test_transactions_grow_with_marks_and_again_after_a_restore() -> None:
 def test_more_statements_than_a_transaction_holds_are_refused() -> None:
     with pytest.raises(MergeError, match="statements"):
         transaction_version(Mark(1, 2**21), None)
+
+
+def test_a_commit_says_whose_rows_it_has_and_from_which_snapshot() -> None:
+    note = Note("shop", Mark(2), 1, "9f86d081884c7d65", "20261122").encode(stop="log.000001:4")
+    commits = Commits(CREATE, ONE, {"userMetadata": note}, OPTIMIZE)
+
+    def read(version: int) -> Contents | str:
+        return find_contents(commits, version, source="shop", transaction=1)
+
+    assert read(3) == Contents(Mark(2), "9f86d081884c7d65", "20261122")
+    assert read(1) == Contents(Mark(1), None, "")
+    cleaned_up = find_contents(Commits(None), 0, source="shop", transaction=1)
+    assert cleaned_up == Contents(mark_of(1), None, None)

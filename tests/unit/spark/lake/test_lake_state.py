@@ -22,6 +22,7 @@ def test_a_state_is_believed_at_its_mark_alone() -> None:
     assert read_state(properties, Mark(7, 2)) == STALE
     assert read_state(properties, Mark(7)) == LIVE
     assert read_state(state_property(LIVE), Mark(7)) == LIVE
+    assert read_state(properties, Mark(7, 2), "20261122") == LIVE
     assert not STALE.is_merged
 
 

@@ -33,7 +33,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     TABLE_ID,
     TargetState,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.spark.history import LOG
@@ -86,7 +86,7 @@ def lake(of: Schema, *, ended: str = "") -> TargetState:
             FIELDS: json.dumps({str(each): (f"c{each}", "0") for each in names}),
             ENDED: ended,
         },
-        applied=Mark(3),
+        contents=Contents(Mark(3)),
         files=1,
         bytes=0,
         is_empty=False,
@@ -200,7 +200,7 @@ def test_what_no_lake_table_follows_is_a_stop(later: Schema, action: Action, say
     assert before.mark == found.cut.mark == Mark(3, 1)
     assert (found.reason, found.cut.position) == (says, f"{LOG}:30")
     # The lake has what is before: again it stops there, and nothing is committed.
-    state = replace(lake(ID_N), applied=Mark(3, 1))
+    state = replace(lake(ID_N), contents=Contents(Mark(3, 1)))
     assert stop(both, state=state) == (None, found)
 
 
@@ -220,7 +220,7 @@ def test_rows_before_and_after_a_new_key_are_two_segments() -> None:
     assert first.segment is not None
     assert (first.segment.key, first.segment.mark, first.more) == (("id",), Mark(3, 1), True)
     assert len(first.parts) == 2
-    second = segment(both, state=replace(lake(ID_N), applied=first.segment.mark))
+    second = segment(both, state=replace(lake(ID_N), contents=Contents(first.segment.mark)))
     assert [each.first_row for each in second.parts] == [40]
     assert (second.key, second.mark) == (("n",), Mark(4))
 
@@ -334,7 +334,7 @@ def test_the_same_rows_may_get_another_key() -> None:
 
 def test_a_lake_table_with_another_key_is_refused() -> None:
     state, rows = lake(schema("id", "n", key=("n",))), manifest(4, table([(10, 20)]))
-    by_hand = replace(state, properties={KEY: state.properties[KEY]}, applied=NOTHING)
+    by_hand = replace(state, properties={KEY: state.properties[KEY]}, contents=Contents(NOTHING))
 
     with pytest.raises(MergeError, match=r"another key.*found=n, wanted=id"):
         plan(rows, state=by_hand)

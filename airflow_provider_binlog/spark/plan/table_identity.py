@@ -1,0 +1,107 @@
+"""Which table and which fields a lake table follows whose rows the log does not identify.
+
+A table is loaded from a snapshot, and the log may mention it only later: then the table that its
+name stood for at the applied mark is the one, and columns are matched by the names that they had.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.schema import (
+    AddField,
+    CreateTable,
+    DropField,
+    DropTable,
+    RenameField,
+    RenameTable,
+)
+from airflow_provider_binlog.spark.lake.table_format import FIELDS, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import Action, TableId, TableName
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.table_log import TableLog
+
+
+def find_table(name: TableName, log: TableLog, *, first: int) -> TableId | None:
+    """Return the table that a name stood for before the manifests from `first` on.
+
+    `UNSEEN` where they do not mention the name; None where they say that it stood for none.
+    """
+    holdings = log.holdings(name, since=first)
+    if not holdings:
+        return UNSEEN
+    step = holdings[0].step
+    if step is None:
+        return holdings[0].table
+    action = step.action
+    ended = isinstance(action, DropTable) or (
+        isinstance(action, RenameTable) and action.old == name
+    )
+    return action.table if ended else None
+
+
+def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, int]:
+    """Return the field ids of a table at a mark, by the names that its columns had there.
+
+    Those are missing that no manifest after it names.
+    """
+    ids: dict[str, int] = {}
+    steps = log.steps(table, since=since)
+    known = (each for each in log.entries(table, since=since.sequence + 1))
+    for manifest, entry in known:
+        if entry.current is not None:
+            ids = {each.name: each.id for each in entry.schema(entry.current).fields}
+            steps = [each for each in steps if each.point[0] <= manifest.sequence]
+            break
+    for _, together in groupby(reversed(steps), lambda each: each.mark):
+        actions = [each.action for each in together]
+        if any(isinstance(each, CreateTable) for each in actions):
+            return {}
+        _reverse(ids, actions)
+    return ids
+
+
+def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
+    """Take back what one statement did, all at once: columns may exchange their names."""
+    for action in actions:
+        if isinstance(action, AddField):
+            ids.pop(action.name, None)
+        elif isinstance(action, RenameField):
+            ids.pop(action.new, None)
+    for action in actions:
+        if isinstance(action, DropField):
+            ids[action.name] = action.field
+        elif isinstance(action, RenameField):
+            ids[action.old] = action.field
+
+
+def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
+    """Return a lake table with the ids of the log, if it does not have them itself.
+
+    Args:
+        state: The lake table; None if there is none.
+        name: Database and table.
+        log: The manifests.
+    """
+    if state is None or state.applied == NOTHING or state.has_ids:
+        return state
+    table = state.table
+    if table == UNSEEN:
+        table = find_table(name, log, first=state.applied.sequence + 1)
+    if table is None or table == UNSEEN:
+        return state
+    ids = find_field_ids(log, table, since=state.applied)
+    claims = {
+        str(id_): [state.column_ids[column], str(NOTHING)]
+        for column, id_ in ids.items()
+        if column in state.column_ids
+    }
+    known = {TABLE_ID: table, FIELDS: json.dumps(claims)}
+    contents = replace(state.contents, table=table)
+    return replace(state, properties=state.properties | known, contents=contents)

@@ -1,0 +1,182 @@
+"""Which tables of a merge are reloaded, from which snapshot, and what keeps a snapshot waiting.
+
+A table is reloaded from its newest snapshot, if that is newer than the one that its lake table was
+last loaded from. The rows, the applied mark, the ids and the snapshot's id are one commit: a merge
+that is killed before it begins again, one that is killed after it is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.lake.table_format import IDENTITY, SOURCE, TABLE
+from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
+from airflow_provider_binlog.spark.plan.table_plan import TablePlan
+from airflow_provider_binlog.spark.plan.window import find_first, is_reached
+from airflow_provider_binlog.spark.staged.manifests import read_manifests
+from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.lake_table import LakeTable
+    from airflow_provider_binlog.spark.merge_options import MergeOptions
+    from airflow_provider_binlog.spark.plan.progress import Progress
+    from airflow_provider_binlog.spark.plan.table_log import TableLog
+    from airflow_provider_binlog.spark.staged.files import ReadFiles
+    from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+
+
+def find_reload(
+    table: LakeTable,
+    snapshots: Snapshots,
+    files: ReadFiles,
+    newest: TableLog,
+    *,
+    before: Progress,
+    now: Progress,
+    present: Collection[int],
+) -> None:
+    """Plan the reload of a table that has a newer snapshot, or note why that is not loaded.
+
+    Args:
+        table: The table; its state is read.
+        snapshots: Those of the source.
+        files: Where its manifests are.
+        newest: The manifests that are new.
+        before: How far the lake had got before this merge.
+        now: The same with those manifests.
+        present: Numbers of the manifests that there are.
+
+    Raises:
+        ManifestError: The snapshot, or a manifest, is unreadable.
+    """
+    id_ = snapshots.newest_id(table.name)
+    if id_ is not None and id_ <= table.loaded:
+        table.done_with = id_
+    if id_ is None or id_ <= table.loaded or _is_settled(table, id_, before):
+        return
+    snapshot = snapshots.read(id_)
+    manifests = _newest_first(files, newest, now.through, present)
+    last = next(manifests, None)
+    if last is None or not is_reached(snapshot, last):
+        table.wait(snapshot.id, f"the staged log has not reached {snapshot.high} yet")
+        return
+    first = find_first(snapshot, _chain(last, manifests))
+    if first is None and snapshot.low.gtid is not None and last.stop.gtid is None:
+        reason = (
+            "the positions of the staged log have no GTIDs yet: take the snapshot again at an "
+            "exact position, or after the server has begun another binlog file and that is staged"
+        )
+    elif first is None:
+        reason = f"what was logged from {snapshot.low} on is not staged: take the snapshot again"
+    elif (gap := now.find_uncaptured(table.name, since=first)) is not None:
+        reason = (
+            f"manifest {gap} was captured without its table: capture it, and take the snapshot "
+            "again"
+        )
+    else:
+        table.reload, table.first_needed = Reload(snapshot, first), first
+        return
+    if id_ in before.snapshots:
+        # The lake table was dropped or restored, and what was staged by then is not there any more.
+        return
+    table.refuse(snapshot.id, reason)
+
+
+def _is_settled(table: LakeTable, id_: str, before: Progress) -> bool:
+    """Whether a snapshot was dealt with, and the lake table is not an older one since."""
+    known = before.tables.get(table.name)
+    older = table.state is None or (known is not None and table.applied < known.mark)
+    return id_ in before.snapshots and not older
+
+
+def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
+    """Plan the reload of a table, or note why its snapshot is not loaded."""
+    reload, state = table.reload, table.state
+    if reload is None:
+        return
+    try:
+        if table.is_foreign and state is not None:
+            _check_foreign(table.target, state, reload.snapshot)
+        plan = plan_reload(reload, log, state, chosen_key=options.keys.get(table.name))
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
+        return
+    if isinstance(plan, TablePlan):
+        table.take(plan)
+    elif plan.reason:
+        table.refuse(reload.snapshot.id, plan.reason)
+        if table.is_merged:
+            loading = LakeState("loading", table.unloaded)
+            table.hold(loading if state is None else state.lake_state)
+    else:
+        # The next merge continues as if it were not there.
+        table.wait(reload.snapshot.id, "its table was dropped or renamed after it")
+        table.done_with = reload.snapshot.id
+
+
+def is_foreign(state: TargetState) -> bool:
+    """Whether a lake table was made by someone else: it follows no table of any source."""
+    return not {SOURCE, IDENTITY, TABLE} & state.properties.keys()
+
+
+def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) -> None:
+    """Refuse to replace the rows of a table that has not the columns of the source's table.
+
+    Raises:
+        MergeError: Names or types of columns differ.
+    """
+    wanted = {each.name.casefold(): each for each in snapshot.schema.fields}
+    found = {name.casefold(): type_ for name, type_ in state.columns.items()}
+    other = [*(wanted.keys() ^ found.keys())]
+    for name in wanted.keys() & found.keys():
+        type_ = spark_type(str(wanted[name].arrow_type))
+        if common_type(found[name], type_) != found[name]:
+            other.append(f"{name} ({found[name]}, not {type_})")
+    if other:
+        raise MergeError(
+            "the lake table was made by someone else, and has not the columns of the table: "
+            "change it, or choose another target",
+            target=target,
+            columns=", ".join(sorted(other)),
+        )
+    if not snapshot.schema.key:
+        raise MergeError(
+            "the lake table was made by someone else, and the table has no key: choose another "
+            "target",
+            target=target,
+        )
+
+
+def hold_waiting(table: LakeTable, newest: TableLog) -> None:
+    """Leave a table alone that there is no lake table of, and whose snapshot is not loaded.
+
+    Unless the log has every row of it.
+    """
+    holdings = newest.holdings(table.name, since=0)
+    id_ = holdings[-1].table if holdings else None
+    is_complete = id_ is not None and newest.created(id_) is not None
+    if table.unloaded and table.state is None and not is_complete:
+        table.hold(LakeState("loading", table.unloaded))
+
+
+def _newest_first(
+    files: ReadFiles, newest: TableLog, through: int, present: Collection[int]
+) -> Iterator[Manifest]:
+    """Yield the manifests up to the last one, backwards, as far as they are there."""
+    yield from reversed(newest.manifests)
+    number = through - len(newest.manifests)
+    while number in present:
+        yield from read_manifests(files, [number])
+        number -= 1
+
+
+def _chain(first: Manifest, rest: Iterator[Manifest]) -> Iterator[Manifest]:
+    yield first
+    yield from rest

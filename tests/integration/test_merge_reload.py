@@ -1,0 +1,443 @@
+"""Reloads: the rows of a snapshot with the staged changes over them, as one commit."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.spark.lake.lake_state import PROPERTY
+from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.mark import Mark
+from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage, Source, Table
+from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
+from tests.unit.spark.workplace import Workplace, sorted_rows
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.spark.lake.table_format import Commit
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def an_old_table(workplace: Workplace, name: str = "t", key: tuple[str, ...] = ("id",)) -> Table:
+    """Return a table with rows that are not in the log."""
+    source = workplace.new_source()
+    columns: dict[str, ColumnType] = {"id": INT, "note": TEXT}
+    table = source.create(workplace.database, name, columns, key, logged=False)
+    for id_ in range(10):
+        table.load(id=id_, note="old")
+    return table
+
+
+def break_it(table: Table) -> Source:
+    """Make the lake table stale with the next merge; return the source."""
+    table.rewrite("truncated a partition")
+    for key in [key for key in table.rows if key < 3]:
+        del table.rows[key]
+    table.source.commit()
+    return table.source
+
+
+def names_of(table: Table) -> list[str]:
+    return sorted_rows(table.values)
+
+
+def test_a_table_that_is_older_than_the_log_is_loaded_while_it_is_written(
+    workplace: Workplace,
+) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.update(1, note="before")
+    source.commit()
+    maker = SnapshotMaker(table)
+    table.update(2, id=12)
+    maker.read(lambda row: row["id"] < 5)
+    table.update(3, note="between")
+    table.delete(4)
+    table.update(6, id=1001, note="moved")
+    table.update(5, id=4)
+    table.insert(id=20, note="new")
+    maker.read(lambda row: row["id"] >= 5)
+    table.update(7, note="after")
+    snapshot = maker.commit()
+
+    (report,) = workplace.try_merge().tables
+    assert (report.status, report.version) == ("loading", None)
+    assert f"snapshot {snapshot.id} is not loaded yet" in report.reason
+    assert workplace.lake.find_state(workplace.spark, workplace.target(table)) is None
+
+    source.commit()
+    table.insert(id=30, note="later")
+    source.commit()
+    (report,) = workplace.merge().tables
+    assert (report.status, report.snapshot) == ("merged", snapshot.id)
+    workplace.check(table)
+    state = workplace.state(table)
+    assert (state.applied, state.loaded, state.table) == (Mark(3), snapshot.id, table.identity.id)
+    assert state.lake_state.name == "live"
+    assert workplace.merge().tables == []
+
+    table.alter("RENAME ...", {"id": BIGINT, "text": TEXT}, renamed={"text": "note"})
+    table.update(8, text="renamed")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+    assert workplace.state(table).loaded == snapshot.id
+
+
+def test_a_table_that_the_log_has_not_mentioned_is_known_by_its_name(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source, other = table.source, table.source.create(workplace.database, "other", {"id": INT})
+    other.insert(id=1)
+    source.commit()
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+
+    workplace.check(table)
+    state = workplace.state(table)
+    assert (state.table, state.properties[TABLE_ID], state.fields) == (UNSEEN, UNSEEN, {})
+    # Two columns exchange their names: by name alone they would be mixed up.
+    swapped = {"note": INT, "id": TEXT}
+    table.alter("...", swapped, renamed={"note": "id", "id": "note"})
+    table.update(1, id="renamed")
+    source.commit()
+    workplace.merge()
+
+    workplace.check(table, in_order=False)
+    assert workplace.state(table).table == table.identity.id
+    assert len(workplace.state(table).fields) == 2
+    table.delete(2)
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+
+def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.insert(id=100, note="new")
+    source.commit()
+    take_snapshot(table)
+    table.insert(id=101, note="new")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    source = break_it(table)
+    assert workplace.held().status == "stale"
+    table.update(5, note="while stale")
+    table.alter("...", {"id": INT, "note": TEXT, "more": BIGINT}, more=7)
+    source.commit()
+    assert workplace.held().status == "stale"
+    before = sorted_rows(workplace.found(table))
+    snapshot = take_snapshot(table)
+    waits = workplace.held()
+    assert (waits.status, "not loaded yet" in waits.snapshot) == ("stale", True)
+    assert sorted_rows(workplace.found(table)) == before
+
+    table.update(6, note="after", more=8)
+    source.commit()
+    assert workplace.merge().held == []
+    workplace.check(table)
+    state = workplace.state(table)
+    assert (state.lake_state.name, state.loaded) == ("live", snapshot.id)
+    table.update(7, more=9)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
+    workplace: Workplace,
+) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    for id_ in range(5):
+        table.insert(id=id_, note="one")
+    source.commit()
+    workplace.merge()
+    workplace.spark.sql(f"DELETE FROM {workplace.target(table)} WHERE id = 3")
+    workplace.spark.sql(f"UPDATE {workplace.target(table)} SET note = 'wrong' WHERE id = 4")
+
+    table.update(0, note="two")
+    take_snapshot(table)
+    table.update(1, note="three")
+    table.alter("...", {"id": INT, "note": TEXT, "more": BIGINT}, more=7)
+    table.insert(id=9, note="nine", more=1)
+    table.alter(
+        "...",
+        {"text": TEXT, "id": INT, "more": BIGINT},
+        renamed={"text": "note"},
+        key=("id", "more"),
+    )
+    table.insert(id=10, text="ten", more=2)
+    source.commit()
+    (report,) = workplace.merge().tables
+    assert report.applied_after == Mark(2)
+    workplace.check(table, in_order=False)
+
+
+def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.insert(id=50, note="x")
+    source.commit()
+    maker = SnapshotMaker(table).read(lambda row: row["id"] < 5)
+    table.alter("ADD ...", {"id": INT, "note": TEXT, "more": BIGINT})
+    maker.commit()
+    source.commit()
+    held = workplace.held()
+    assert held.status == "loading"
+    assert "changed by a DDL statement" in held.reason
+    assert "take the snapshot again" in held.reason
+
+    take_snapshot(table)
+    table.update(3, more=5)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    maker = SnapshotMaker(table).read()
+    table.alter("DROP ...", {"id": INT, "note": TEXT})
+    maker.commit()
+    source.commit()
+    assert "changed by a DDL statement" in str(workplace.failure().error)
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    source.commit()
+    target, provider = workplace.target(table), workplace.format
+    if provider == "iceberg":
+        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
+    workplace.spark.sql(f"CREATE TABLE {target} (note string, id int) USING {provider}")
+    workplace.spark.sql(f"INSERT INTO {target} VALUES ('mine', 1), ('extra', 77)")
+    take_snapshot(table)
+    table.update(2, note="two")
+    source.commit()
+    assert "does not follow this table" in str(workplace.failure().error)
+
+    workplace.merge(adopt=True)
+    workplace.check(table, in_order=False)
+    table.update(3, note="three")
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+
+def test_a_lake_table_with_other_columns_is_not_adopted(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    source.commit()
+    target, provider = workplace.target(table), workplace.format
+    if provider == "iceberg":
+        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
+    workplace.spark.sql(f"CREATE TABLE {target} (id string, more int) USING {provider}")
+    take_snapshot(table)
+    source.commit()
+
+    error = str(workplace.failure(adopt=True).error)
+    assert "columns=id (string, not int), more, note" in error
+
+
+def test_a_reload_that_is_killed_begins_again_or_is_done(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.insert(id=50, note="x")
+    source.commit()
+    take_snapshot(table)
+    table.update(1, note="after")
+    source.commit()
+    lake: Any = type(workplace.lake)
+
+    def killed(*_: Any) -> Any:
+        raise RuntimeError("killed")
+
+    def dying(commit: Any) -> Any:
+        def die(*arguments: Any) -> Commit | None:
+            commit(*arguments)
+            raise RuntimeError("killed")
+
+        return die
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", killed)
+        assert workplace.try_merge().failed
+    assert workplace.state(table).lake_state.name == "loading"
+    assert workplace.found(table) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", dying(lake.overwrite))
+        assert workplace.try_merge().failed
+    state = workplace.state(table)
+    assert (state.lake_state.name, state.table) == ("live", table.identity.id)
+    assert SNAPSHOT not in state.properties
+    workplace.check(table)
+
+    assert [each.status for each in workplace.merge().tables] == ["current"]
+    assert workplace.state(table).snapshot == state.snapshot
+    table.alter("...", {"id": INT, "text": TEXT}, renamed={"text": "note"})
+    table.update(2, text="two")
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    source = break_it(table)
+    assert workplace.held().status == "stale"
+    snapshot = take_snapshot(table)
+    source.commit()
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", killed)
+        assert workplace.try_merge().failed
+    assert workplace.state(table).lake_state.name == "stale"
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", dying(lake.overwrite))
+        assert workplace.try_merge().failed
+    assert "stale" in workplace.state(table).properties[PROPERTY]
+    assert workplace.state(table).lake_state.name == "live"
+    assert workplace.state(table).loaded == snapshot.id
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_of_two_reloads_at_once_one_is_committed(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.insert(id=50, note="x")
+    source.commit()
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    take_snapshot(table)
+    table.update(1, note="after")
+    source.commit()
+    lake: Any = type(workplace.lake)
+    overwrite, both = lake.overwrite, threading.Barrier(2, timeout=120)
+
+    def together(*arguments: Any) -> Commit | None:
+        both.wait()
+        done: Commit | None = overwrite(*arguments)
+        return done
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(lake, "overwrite", together)
+        runs = [pool.submit(workplace.try_merge) for _ in range(2)]
+        reports = [run.result() for run in runs]
+
+    failed = [each for each in reports if each.failed]
+    assert len(failed) <= 1
+    assert all(each.may_pass for each in failed)
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    table.insert(id=50, note="x")
+    source.commit()
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    before = workplace.state(table)
+    break_it(table)
+    assert workplace.held().status == "stale"
+    snapshot = take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    target = workplace.target(table)
+    if workplace.format == "delta":
+        workplace.spark.sql(f"RESTORE {target} TO VERSION AS OF {before.snapshot}")
+    else:
+        name = ".".join(table.name)
+        workplace.spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.snapshot})")
+    restored = workplace.state(table)
+    assert (restored.applied, restored.loaded) == (before.applied, before.loaded)
+    table.update(7, note="seven")
+    source.commit()
+    workplace.merge()
+
+    workplace.check(table)
+    assert workplace.state(table).loaded == snapshot.id
+
+
+def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workplace) -> None:
+    table = an_old_table(workplace, key=())
+    source = table.source
+    for _ in range(3):
+        table.insert(id=1, note="twice")
+    maker = SnapshotMaker(table).read()
+    table.insert(id=1, note="twice")
+    table.update(2, note="two")
+    maker.commit()
+    source.commit()
+    held = workplace.held()
+    assert "not read at one position" in held.reason
+
+    maker = SnapshotMaker(table, is_exact=True).read()
+    table.insert(id=1, note="twice")
+    table.delete(3)
+    maker.commit()
+    source.commit()
+    workplace.merge()
+
+    def rows() -> list[str]:
+        names = set(table.types)
+        found: list[dict[str, Any]] = []
+        changes = workplace.found(table)
+        for row in sorted(changes, key=lambda row: (row["_sequence"], row["_row"])):
+            values = {name: row[name] for name in names}
+            if row["_change_type"] in ("delete", "update_preimage"):
+                found.remove(values)
+            else:
+                found.append(values)
+        return sorted_rows(found)
+
+    assert rows() == names_of(table)
+    table.insert(id=9, note="nine")
+    source.commit()
+    workplace.merge()
+    assert rows() == names_of(table)
+
+
+def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Workplace) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    source.row_image = RowImage.MINIMAL
+    table.update(1, note="one")
+    source.commit()
+    maker = SnapshotMaker(table)
+    table.update(2, note="two")
+    table.update(8, note="deleted")
+    maker.read(lambda row: row["id"] < 5)
+    table.delete(8)
+    table.update(3, note="three")
+    maker.read(lambda row: row["id"] >= 5)
+    maker.commit()
+    source.commit()
+    table.update(4, id=40)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    maker = SnapshotMaker(table)
+    table.update(5, id=50)
+    maker.read().commit()
+    source.commit()
+    error = str(workplace.failure().error)
+    assert "1 rows got another key" in error
