@@ -198,6 +198,10 @@ class ConnectionSettings:
             return None
         if self.ssl_mode == "preferred" and not (self.ssl_ca or self.ssl_cert):
             return None
+        if self.ssl_mode == "required" and not (self.ssl_ca or self.ssl_cert):
+            from airflow_provider_binlog.transport.server.driver import unverified_context
+
+            return unverified_context()
         try:
             context = ssl.create_default_context(cafile=self.ssl_ca)
             if self.ssl_cert:

@@ -11,9 +11,11 @@ Protocol".
 
 from __future__ import annotations
 
+import ssl
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -152,6 +154,18 @@ def _code_and_text(error: Exception) -> tuple[int, str]:
             return 0, str(error)
 
 
+@cache
+def unverified_context() -> ssl.SSLContext:
+    """Return what TLS without verification needs: one for all connections of the process.
+
+    PyMySQL makes one per connection, and reads all the CA certificates of the machine for it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 @dataclass
 class _Allowance:
     """What a server may still send in the current phase: the login, or one answer."""
@@ -236,6 +250,9 @@ class ServerConnection(Connection):
                 "server"
             )
         self._sent_key = key
+
+    def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
+        return sslp if isinstance(sslp, ssl.SSLContext) else unverified_context()
 
     def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
         if plugin_name in _CLEAR_TEXT_PLUGINS and not (self._secure or self._sends_clear_text):

@@ -236,6 +236,18 @@ def test_a_way_that_strips_tls_gets_no_login(ssl_mode: str) -> None:
     assert session.received == []
 
 
+@pytest.mark.parametrize("ssl_mode", ["preferred", "required"])
+def test_no_certificates_are_read_where_none_are_verified(
+    ssl_mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("ssl.create_default_context", fail)
+    with FakeServer(lambda client: None) as server, pytest.raises(ConnectionLostError):
+        settings_of(server, ssl_mode=ssl_mode).connect()
+
+
 def test_a_refused_login_shows_no_traceback_of_the_driver() -> None:
     refuse = switching(b"mysql_native_password")
     with FakeServer(refuse) as server, pytest.raises(AccessDeniedError) as caught:
