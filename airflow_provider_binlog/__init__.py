@@ -18,6 +18,7 @@ __all__ = [
     "BinlogMergeOperator",
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
+    "BinlogSnapshotOperator",
     "BinlogSource",
     "Limits",
     "delta_conf",
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
     from airflow_provider_binlog.operators.extract import BinlogExtractOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
+    from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf
@@ -43,6 +45,7 @@ _MODULES = {
     "BinlogMergeOperator": "operators.merge",
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
+    "BinlogSnapshotOperator": "operators.snapshot",
     "BinlogSource": "sources.binlog_source",
     "Limits": "limits",
     "delta_conf": "spark.session_conf",

@@ -15,6 +15,7 @@ BinlogError
 |   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
 |   +-- ServerSetupError      a server variable is not what capture needs
 |   +-- TableLockedError      another session has locked a table that must be read; retryable
+|   +-- TableAlteredError     a table was altered while its snapshot was read; retryable
 +-- StagingError              the object store, or a file in it
 |   +-- StoreUnavailableError the store failed a read or a write; retryable
 |   +-- ObjectMissingError    nothing is stored under the key
@@ -117,6 +118,12 @@ class ServerSetupError(SourceError):
 
 class TableLockedError(SourceError):
     """Another session has locked a table that must be read, or is about to alter it."""
+
+    retryable = True
+
+
+class TableAlteredError(SourceError):
+    """A table was altered while its snapshot was read; a retry begins the snapshot again."""
 
     retryable = True
 

@@ -30,7 +30,7 @@ class _Size:
     def __get__(self, limits: Limits | None, owner: type) -> int:
         if limits is None:
             return self._default
-        return _read_size(vars(limits)[self._name], self._name)
+        return read_size(vars(limits)[self._name], self._name)
 
     def __set__(self, limits: Limits, value: int | str) -> None:
         vars(limits)[self._name] = value
@@ -72,7 +72,12 @@ class Limits:
             getattr(self, each.name)
 
 
-def _read_size(value: object, name: str) -> int:
+def read_size(value: object, name: str) -> int:
+    """Return a number of bytes that is given as such or in words: `"256 MiB"`.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
         value = int(match[1]) * _UNITS[match[2]]
     if type(value) is not int or value < 1:

@@ -117,7 +117,7 @@ def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
     elif kind in _TEMPORALS2:
         measures = logged.fsp, facts.fsp
     elif kind in _LISTED and facts.values is not None:
-        measures = logged.pack_size, _pack_size(kind, len(facts.values))
+        measures = logged.pack_size, pack_size(kind, len(facts.values))
     elif kind in BLOBS:
         measures = logged.length_size, _LENGTHS.get(facts.data_type or "")
     elif kind in VARCHARS or kind == ColumnType.STRING:
@@ -125,7 +125,7 @@ def _sizes(logged: TableMapColumn, facts: Facts) -> tuple[object, object]:
     return measures
 
 
-def _pack_size(kind: int, count: int) -> int:
+def pack_size(kind: int, count: int) -> int:
     """Return the bytes of a value. Source: sql/field.h, get_enum_pack_length and _set_."""
     if kind == ColumnType.ENUM:
         return 1 if count < 256 else 2

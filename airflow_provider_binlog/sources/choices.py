@@ -15,6 +15,7 @@ InvalidTextChoice = Literal["fail", "replace", "binary"]
 OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
 """What to do about lake tables that wait for a reload."""
+SnapshotLock = Literal["none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
 LakeFormat = Literal["delta", "iceberg"]
 

@@ -29,6 +29,8 @@ class Facts:
         octets: The most bytes of a value of CHAR, BINARY, VARCHAR and VARBINARY.
         precision, scale: Of DECIMAL; of BIT the precision alone.
         fsp: Digits of a fraction of a second.
+        dimension: The most floats of a VECTOR.
+        compressed: Whether it has the attribute COMPRESSED of MariaDB.
         generated: Whether its values are computed from other columns.
         visible: Whether `SELECT *` shows it.
         default: What an insert leaves in it that does not name it.
@@ -43,6 +45,8 @@ class Facts:
     precision: int | None = None
     scale: int | None = None
     fsp: int | None = None
+    dimension: int | None = None
+    compressed: bool | None = None
     generated: bool | None = None
     visible: bool | None = None
     default: Default | None = None

@@ -18,6 +18,7 @@ RETRYABLE = {
     "ConnectionLostError",
     "IdentityClashError",
     "StoreUnavailableError",
+    "TableAlteredError",
     "TableLockedError",
     "TargetConflictError",
     "UnknownMergeError",

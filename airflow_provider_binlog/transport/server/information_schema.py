@@ -93,26 +93,22 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                 break
             for name in sorted(kinds.keys() - held - hidden):
                 try:
-                    if _hold(connection, name):
+                    if hold_table(connection, name):
                         held.add(name)
                 except AccessDeniedError:
                     hidden.add(name)
         else:
             raise TableLockedError("tables are created and dropped too fast to be listed")
         position = log_end(connection)
-        tables = _read_tables(connection, held & kinds.keys())
+        tables = read_tables(connection, held & kinds.keys())
         versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
         return ServerTables(position, tables, versioned)
 
 
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
-    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
     query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    of = server_version(connection)
-    if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
-        # In the log, a generated invisible primary key is a column like any other.
-        query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+    prepare_session(connection)
     query(connection, "START TRANSACTION READ ONLY")
     try:
         yield
@@ -122,6 +118,15 @@ def _transaction(connection: Connection) -> Iterator[None]:
             query(connection, "ROLLBACK")
         raise
     query(connection, "ROLLBACK")
+
+
+def prepare_session(connection: Connection) -> None:
+    """Let a session see all columns, and not wait long for a table that another one has locked."""
+    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    of = server_version(connection)
+    if of.flavor is Flavor.MYSQL and of.version >= (8, 0, 30):
+        # In the log, a generated invisible primary key is a column like any other.
+        query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
 
 
 def _list_tables(connection: Connection) -> dict[TableName, str]:
@@ -137,8 +142,10 @@ def _list_tables(connection: Connection) -> dict[TableName, str]:
     }
 
 
-def _hold(connection: Connection, name: TableName) -> bool:
-    """Read no row from a table; return False if it was dropped.
+def hold_table(connection: Connection, name: TableName) -> bool:
+    """Read no row from a table, so that nobody alters it before the transaction ends.
+
+    Returns False if there is no such table.
 
     Raises:
         AccessDeniedError: The account may not read from it.
@@ -164,9 +171,10 @@ def _hold(connection: Connection, name: TableName) -> bool:
     return True
 
 
-def _read_tables(
+def read_tables(
     connection: Connection, names: Collection[TableName]
 ) -> dict[TableName, PartialSchema]:
+    """Return tables that the connection holds; see `hold_table`."""
     columns, keys = _columns(connection, names), _keys(connection, names)
     return {
         name: _table(connection, name, columns[name], keys.get(name, []))
@@ -250,6 +258,8 @@ def _column(row: Row, of: ServerVersion) -> PartialColumn:
         precision=_number(row["num_precision"]),
         scale=_number(row["num_scale"]),
         fsp=_number(row["fsp"]),
+        dimension=printed.length if printed is not None and data_type == "vector" else None,
+        compressed=True if printed is not None and printed.compressed else None,
         generated="GENERATED" in hints.replace("DEFAULT_GENERATED", ""),
         visible="INVISIBLE" not in hints,
     )

@@ -36,8 +36,8 @@ from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import events_from
+from airflow_provider_binlog.transport.pace import Pace
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
-from airflow_provider_binlog.transport.stream.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,11 +20,11 @@ from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.block_stream import reaches
+from airflow_provider_binlog.transport.pace import Pace
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.dump import Dump
-from airflow_provider_binlog.transport.stream.pace import Pace
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 
 if TYPE_CHECKING:

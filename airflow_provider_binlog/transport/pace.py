@@ -1,4 +1,4 @@
-"""How long a stream may take: a server cannot hold up a range with silence, drops or heartbeats.
+"""How long a stream may take: a server cannot hold it up with silence, drops or heartbeats.
 
 Only the time that is spent waiting for the server counts, not that of the reader of the blocks.
 """
@@ -39,7 +39,7 @@ class Pace:
             self._size, self._seconds = 0, 0.0
         elif self._seconds > self._seconds_max:
             raise ConnectionLostError(
-                "the server sends the log too slowly",
+                "the server sends too slowly",
                 bytes=self._size,
                 seconds=round(self._seconds),
                 bytes_per_second_min=BYTES_PER_SECOND_MIN,

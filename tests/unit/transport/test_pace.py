@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.errors import ConnectionLostError
-from airflow_provider_binlog.transport.stream.pace import BYTES_PER_SECOND_MIN, Pace
+from airflow_provider_binlog.transport.pace import BYTES_PER_SECOND_MIN, Pace
 
 SECONDS_MAX = 60
 

@@ -1,0 +1,1 @@
+"""The rows of a SELECT, in lock-step: the same Arrow columns as from the log."""

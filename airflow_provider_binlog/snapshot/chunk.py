@@ -1,0 +1,129 @@
+"""One chunk: a short transaction, one SELECT, and the parts of its rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pymysql.constants import ER
+
+from airflow_provider_binlog.changes import Policies
+from airflow_provider_binlog.errors import SourceError, TableAlteredError, error_context
+from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.results.layout import ResultLayout, compile_results
+from airflow_provider_binlog.schema import Schema
+from airflow_provider_binlog.schema_history.described import describe
+from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
+from airflow_provider_binlog.snapshot.parts import ChunkParts
+from airflow_provider_binlog.snapshot.plan import ChunkRecord
+from airflow_provider_binlog.snapshot_manifest import Chunk
+from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.information_schema import quote_table
+from airflow_provider_binlog.transport.server.queries import log_end
+from airflow_provider_binlog.transport.server.result_rows import select_rows
+from airflow_provider_binlog.transport.server.version import server_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pymysql
+
+    from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
+    from airflow_provider_binlog.transport.server.consistent_read import ConsistentRead
+
+    Connect = Callable[[], pymysql.Connection[Any]]
+
+_SCHEMA_ID = 1
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table as a transaction sees it, and how its rows are read.
+
+    Attributes:
+        layout: Its columns, as the log has them.
+        schema: The same, as a manifest has them.
+        key: By which it is read in chunks.
+    """
+
+    layout: RowLayout
+    schema: Schema
+    key: ChunkKey
+
+
+def describe_table(read: ConsistentRead, name: TableName, policies: Policies) -> ReadTable:
+    """Return how the rows of a table are read.
+
+    Raises:
+        UnsupportedError: The type of a column is not decoded.
+    """
+    of = server_version(read.connection)
+    table_map = describe(name, read.schema, of.flavor, of.version)
+    layout = compile_layout(table_map, policies=policies)
+    fields = layout.fields()
+    schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
+    return ReadTable(layout, schema, find_key(layout, read.schema))
+
+
+def read_chunk(
+    plan: SnapshotPlan, number: int, connect: Connect, files: SnapshotFiles, limits: Limits
+) -> ChunkRecord:
+    """Read a chunk of a plan, stage its rows, and return its record, which is stored last.
+
+    Raises:
+        TableAlteredError: The table has another schema than in the plan.
+        SourceError: The server refused.
+        StagingError: A part could not be written.
+        UnsupportedError: A value is refused by the policies.
+    """
+    with (
+        error_context(table=".".join(plan.name), chunk=number),
+        open_read(connect, plan.name, exact=plan.exact) as read,
+    ):
+        table = describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
+        if table.schema != plan.schema:
+            raise TableAlteredError("the table was altered while its snapshot was read")
+        parts = ChunkParts(
+            files,
+            plan.id,
+            plan.schema,
+            number=number,
+            low=read.low,
+            read_at=time.time_ns() // 1000,
+            bytes_max=limits.decoded_bytes_max,
+        )
+        _read_rows(read, _statement(plan, number, table), compile_results(table.layout), parts)
+        read.connection.rollback()
+        high = read.low if read.is_exact else log_end(read.connection)
+    record = ChunkRecord(
+        Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)
+    )
+    files.write_record(plan.id, record)
+    return record
+
+
+def _statement(plan: SnapshotPlan, number: int, table: ReadTable) -> str:
+    after = plan.bounds[number - 1] if number else None
+    upto = plan.bounds[number] if number < len(plan.bounds) else None
+    chosen = condition(table.key, after, upto, plan.where)
+    hint = table.key.hint if plan.bounds else ""
+    expressions = ", ".join(compile_results(table.layout).expressions)
+    return f"SELECT {expressions} FROM {quote_table(plan.name)}{hint}{chosen}"  # noqa: S608
+
+
+def _read_rows(
+    read: ConsistentRead, statement: str, results: ResultLayout, parts: ChunkParts
+) -> None:
+    try:
+        with select_rows(read.connection, statement) as rows:
+            layout = results.of_types([column.type for column in rows.columns])
+            for block in rows.blocks:
+                parts.add(layout.decode(block.data, block.start, block.stop))
+    except SourceError as error:
+        if error.context.get("code") == ER.TABLE_DEF_CHANGED:
+            raise TableAlteredError("the table was altered while its snapshot was read") from error
+        raise
+    parts.flush()

@@ -1,0 +1,163 @@
+"""What a snapshot of a table is going to read: stored before its first chunk is read.
+
+    <source>/snapshots/<snapshot id>/plan.json
+    <source>/snapshots/<snapshot id>/chunk-000012.json
+
+A retry finds the plan of its run, and reads the chunks that have no record yet. A record names the
+parts of its chunk, and is written after them.
+"""
+
+# ruff: noqa: TC001  `from_json` evaluates the types of fields.
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_binlog import stored_json
+from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, ObjectMissingError, cause_of
+from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.manifest import Part
+from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.snapshot_manifest import (
+    SNAPSHOTS,
+    Chunk,
+    SnapshotManifest,
+    digest_in,
+    snapshot_folder,
+    snapshot_path,
+    table_digest,
+)
+from airflow_provider_binlog.staging.paths import part_key, source_folder
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+_PLAN = "airflow-provider-binlog/snapshot-plan"
+_CHUNK = "airflow-provider-binlog/snapshot-chunk"
+VERSION = 1
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotPlan:
+    """A snapshot that is being taken.
+
+    Attributes:
+        id, identity, database, table, schema, where: As in `SnapshotManifest`.
+        low: Before every chunk, as in `SnapshotManifest`.
+        exact: Whether the only chunk is read at one position.
+        bounds: Between the chunks: one less than there are; see `bounds.py`.
+        zero_dates, invalid_text: How values are staged that no lake type holds.
+        created_at: ISO 8601 in UTC.
+        created_by: The run that takes it.
+    """
+
+    id: str
+    identity: SourceIdentity = field(metadata=stored_as("source"))
+    database: str
+    table: str
+    schema: Schema
+    low: Position
+    exact: bool
+    where: str | None
+    bounds: tuple[tuple[str, ...], ...]
+    zero_dates: ZeroDates
+    invalid_text: InvalidText
+    created_at: str
+    created_by: str
+
+    @property
+    def name(self) -> TableName:
+        """Database and table."""
+        return self.database, self.table
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks there are."""
+        return len(self.bounds) + 1
+
+
+@dataclass(frozen=True)
+class ChunkRecord:
+    """A chunk that was read.
+
+    Attributes:
+        chunk: As in the manifest.
+        is_exact: Whether its rows are those that the table had at its `low`.
+        parts: In the order of their rows.
+    """
+
+    chunk: Chunk
+    is_exact: bool
+    parts: tuple[Part, ...]
+
+
+class SnapshotFiles:
+    """The plans, records and manifests of the snapshots of `source` in `store`."""
+
+    def __init__(self, store: ObjectStore, source: str) -> None:
+        self.store = store
+        self._source = source
+
+    def key(self, path: str) -> str:
+        """Return the key of a path below the source's folder."""
+        return part_key(self._source, path)
+
+    def find_plan(self, name: TableName, created_by: str) -> SnapshotPlan | None:
+        """Return the newest plan of a table and a run; None if there is none."""
+        folders = self.store.folders(f"{source_folder(self._source)}/{SNAPSHOTS}")
+        of_table = [each for each in folders if digest_in(each) == table_digest(name)]
+        for snapshot_id in reversed(of_table):
+            plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
+            if plan is not None and (plan.name, plan.created_by) == (name, created_by):
+                return plan
+        return None
+
+    def write_plan(self, plan: SnapshotPlan) -> None:
+        """Store a plan, before its first chunk is read."""
+        self._write(plan, _PLAN, _plan_path(plan.id))
+
+    def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
+        """Return the record of a chunk; None if it is not read yet."""
+        return self._read(ChunkRecord, _CHUNK, _record_path(snapshot_id, number))
+
+    def write_record(self, snapshot_id: str, record: ChunkRecord) -> None:
+        """Store the record of a chunk, after its parts."""
+        self._write(record, _CHUNK, _record_path(snapshot_id, record.chunk.number))
+
+    def find_manifest(self, snapshot_id: str) -> SnapshotManifest | None:
+        """Return the manifest of a snapshot; None if it is not complete."""
+        try:
+            return SnapshotManifest.decode(self.store.read(self.key(snapshot_path(snapshot_id))))
+        except ObjectMissingError:
+            return None
+
+    def _write(self, value: object, form: str, path: str) -> None:
+        plain = {"format": form, "version": VERSION, **to_json(value)}
+        self.store.write(self.key(path), stored_json.encode(plain))
+
+    def _read(self, kind: type[_Value], form: str, path: str) -> _Value | None:
+        key = self.key(path)
+        try:
+            value = stored_json.decode(self.store.read(key))
+            if (value.pop("format", None), value.pop("version", None)) != (form, VERSION):
+                raise ManifestError("a file of another format, or of another version", key=key)
+            return from_json(kind, value)
+        except ObjectMissingError:
+            return None
+        except MALFORMED as error:
+            raise ManifestError(
+                f"not a file of a snapshot that is being taken: {cause_of(error)}", key=key
+            ) from error
+
+
+def _plan_path(snapshot_id: str) -> str:
+    return f"{snapshot_folder(snapshot_id)}/plan.json"
+
+
+def _record_path(snapshot_id: str, number: int) -> str:
+    return f"{snapshot_folder(snapshot_id)}/chunk-{number:06}.json"

@@ -1,0 +1,213 @@
+"""A transaction that reads one table, and a position whose transactions it sees for certain.
+
+A server writes a transaction to its log before the engine makes it visible, so that the end of the
+log says nothing of what a SELECT sees. What says it:
+
+    MariaDB             `Binlog_snapshot_file` and `_position` of START TRANSACTION WITH CONSISTENT
+                        SNAPSHOT: exactly what it sees
+    MySQL with GTIDs    `gtid_executed`, which is updated after the engine's commit: at least that;
+                        and the end of the log, once all transactions are executed whose GTIDs were
+                        owned then: those in the middle of their commit are
+    MySQL without       the end of the log under LOCK TABLES ... READ, which waits for the commit of
+                        all who wrote to the table: exactly, if it is held until the transaction of
+                        the other connection is open
+
+The transaction writes nothing. Until it ends, nobody alters the table.
+
+Source: MySQL 9.7 reference manual, 15.3.1 START TRANSACTION, 15.3.6 LOCK TABLES, 10.11.4 Metadata
+Locking; mysql-server, sql/binlog.cc, MYSQL_BIN_LOG::ordered_commit, and
+sql/rpl_gtid_state.cc, Gtid_state::update_commit_group; MariaDB documentation, START
+TRANSACTION and Binlog_snapshot_position.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pymysql.constants import ER
+
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    ServerSetupError,
+    SourceError,
+    TableLockedError,
+)
+from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF
+from airflow_provider_binlog.transport.server.information_schema import (
+    hold_table,
+    prepare_session,
+    quote_table,
+    read_tables,
+)
+from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
+from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.version import global_variables, server_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pymysql
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.sql.partial_schema import PartialSchema
+
+    Connection = pymysql.Connection[Any]
+
+# Writers wait as long as the lock is waited for.
+_LOCK_WAIT_SECONDS = 10
+_NET_WRITE_TIMEOUT_SECONDS = 3600
+_OWNED_SECONDS_MAX = 5
+_OWNED_POLL_SECONDS = 0.005
+
+_SESSION = (
+    # Text comes in the column's character set, and times in UTC, as in the log.
+    "SET SESSION character_set_results = NULL",
+    "SET SESSION time_zone = '+00:00'",
+    # No PAD_CHAR_TO_FULL_LENGTH; and a condition may name any date that a column holds.
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
+    f"SET SESSION net_write_timeout = {_NET_WRITE_TIMEOUT_SECONDS}",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+)
+_BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+
+
+@dataclass(frozen=True)
+class ConsistentRead:
+    """A table as an open transaction sees it.
+
+    Attributes:
+        connection: In the transaction; its text is in the character set of each column.
+        low: Every transaction before it is visible, by its coordinates and by its GTID set, if it
+            has one, which may contain more. No statement that alters the table is after it.
+        is_exact: Whether nothing after the coordinates of `low` is visible in the table.
+        schema: The table's columns and key.
+    """
+
+    connection: Connection
+    low: Position
+    is_exact: bool
+    schema: PartialSchema
+
+
+@contextmanager
+def open_read(
+    connect: Callable[[], Connection], name: TableName, *, exact: bool
+) -> Iterator[ConsistentRead]:
+    """Open a transaction that reads a table; it ends with the context.
+
+    Args:
+        connect: Opens a connection.
+        name: Database and table.
+        exact: Whether `low` must be exact, be it by a lock that keeps writers waiting for moments.
+
+    Raises:
+        AccessDeniedError: The account may not read or lock the table.
+        ServerSetupError: The server writes no binary log.
+        SourceError: There is no such table, or the server refused.
+        TableLockedError: Another session held the table for too long.
+    """
+    with closing(connect()) as connection:
+        prepare_session(connection)
+        for statement in _SESSION:
+            query(connection, statement)
+        low, is_exact = _begin(connect, connection, name, exact=exact)
+        try:
+            schema = _read_schema(connection, name)
+            yield ConsistentRead(connection, low, is_exact, schema)
+        finally:
+            if connection.open:
+                connection.rollback()
+
+
+def _begin(
+    connect: Callable[[], Connection], connection: Connection, name: TableName, *, exact: bool
+) -> tuple[Position, bool]:
+    """Start the transaction; return its `low`, and whether that is exact."""
+    if server_version(connection).flavor is Flavor.MARIADB:
+        query(connection, _BEGIN)
+        return _snapshot_position(connection), True
+    has_gtids = global_variables(connection).get("gtid_mode") == "ON"
+    if has_gtids and not exact and (end := _executed_end(connection)) is not None:
+        low = replace(end, gtid=gtid_executed(connection))
+        query(connection, _BEGIN)
+        return low, False
+    with closing(connect()) as other, _locked(other, name):
+        low = log_end(other)
+        if has_gtids:
+            low = replace(low, gtid=gtid_executed(other))
+        query(connection, _BEGIN)
+    return low, True
+
+
+def _executed_end(connection: Connection) -> Position | None:
+    """Return where the log ended, once all before it is visible; None if that takes too long.
+
+    A replica owns the GTID of a transaction as long as it applies it, which may be long.
+    """
+    end = log_end(connection)
+    owned = _owned_gtids(connection)
+    until = time.monotonic() + _OWNED_SECONDS_MAX
+    while owned & _owned_gtids(connection):
+        if time.monotonic() > until:
+            return None
+        time.sleep(_OWNED_POLL_SECONDS)
+    return end
+
+
+def _owned_gtids(connection: Connection) -> set[tuple[str, str]]:
+    """Return the GTIDs of transactions that are not executed yet, as (source, number#thread).
+
+    In text: `uuid:5#12:6#13,uuid:tag:1#14`.
+    """
+    text = str(query(connection, "SELECT @@GLOBAL.gtid_owned AS owned")[0]["owned"] or "")
+    sources = (each.strip().split(":") for each in text.split(","))
+    return {(source, each) for source, *rest in sources for each in rest if "#" in each}
+
+
+def _snapshot_position(connection: Connection) -> Position:
+    rows = query(connection, "SHOW SESSION STATUS LIKE 'Binlog\\_snapshot\\_%'")
+    status = {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+    file = status.get("binlog_snapshot_file")
+    if not file:
+        raise ServerSetupError(LOG_IS_OFF)
+    return Position(file, int(status["binlog_snapshot_position"]))
+
+
+@contextmanager
+def _locked(connection: Connection, name: TableName) -> Iterator[None]:
+    """Keep writers from a table, after the commit of those who wrote to it."""
+    query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    try:
+        query(connection, f"LOCK TABLES {quote_table(name)} READ")
+    except AccessDeniedError as error:
+        database = quote_identifier(name[0])
+        raise AccessDeniedError(
+            "the account lacks LOCK TABLES, which it takes to know the position of this table's "
+            f"rows: GRANT LOCK TABLES, SELECT ON {database}.* TO the account",
+            table=".".join(name),
+        ) from error
+    except SourceError as error:
+        if error.context.get("code") != ER.LOCK_WAIT_TIMEOUT:
+            raise
+        raise TableLockedError(
+            "a table cannot be locked for a moment: a transaction that wrote to it is still open",
+            table=".".join(name),
+            seconds=_LOCK_WAIT_SECONDS,
+        ) from error
+    try:
+        yield
+    finally:
+        query(connection, "UNLOCK TABLES")
+
+
+def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
+    if hold_table(connection, name):
+        found = read_tables(connection, [name])
+        if name in found:
+            return found[name]
+    raise SourceError("the server has no such table", table=".".join(name))

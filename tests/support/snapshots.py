@@ -1,0 +1,111 @@
+"""Snapshots of real tables, read back, and the same tables by their logs."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider_binlog.changes import CHANGE_COLUMNS
+from airflow_provider_binlog.snapshot import SnapshotRequest, take_snapshot
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.staging.paths import part_key
+from tests.support.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.snapshot import TakenSnapshot
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from tests.fixtures.mysql import Database
+    from tests.support.ranges import Row
+
+SOURCE = "shop"
+
+
+def take(
+    database: Database, table: str, store: ObjectStore | None = None, **arguments: Any
+) -> TakenSnapshot:
+    """Take a snapshot of a table; `arguments` of the request, and of `take_snapshot`."""
+    taking = {name: arguments.pop(name) for name in ("connect", "on_progress") if name in arguments}
+    request = SnapshotRequest(
+        source_name=SOURCE,
+        name=(database.name, table),
+        **{"created_by": "a test"} | arguments,
+    )
+    connect = taking.pop("connect", settings_of(database).connect)
+    return take_snapshot(request, connect, store or new_store(), **taking)
+
+
+def settings_of(database: Database, ssl_mode: str = "disabled") -> ConnectionSettings:
+    """Return how a task reaches the server."""
+    return ConnectionSettings.from_dsn(f"{database.server.dsn}/?ssl_mode={ssl_mode}")
+
+
+def new_store() -> ObjectStore:
+    """Return a store of this process, which all tests share: sources and ids differ."""
+    return open_store("memory://snapshots")
+
+
+def read_parts(store: ObjectStore, parts: Iterable[Part]) -> list[pa.Table]:
+    """Return the parts as they are stored."""
+    data = (store.read(part_key(SOURCE, part.path)) for part in parts)
+    return [pq.read_table(io.BytesIO(each)) for each in data]
+
+
+def types_of(parts: Iterable[pa.Table]) -> list[list[tuple[str, pa.DataType]]]:
+    """Return the columns of each part, with their Parquet types as Arrow has them."""
+    return [[(field.name, field.type) for field in part.schema] for part in parts]
+
+
+def rows_of(parts: Iterable[pa.Table]) -> list[Row]:
+    """Return the rows of parts, in their order, without what a change row adds."""
+    return [
+        {name: value for name, value in row.items() if name not in CHANGE_COLUMNS}
+        for part in parts
+        for row in part.to_pylist()
+    ]
+
+
+def fold(
+    rows: Iterable[Row], changes: Iterable[Row], key: tuple[str, ...]
+) -> dict[tuple[Any, ...], Row]:
+    """Return rows by their key after changes in the order of the log, of whole images.
+
+    A change may have been made to the rows already.
+    """
+    found = {_key_of(row, key): row for row in rows}
+    for change in sorted(changes, key=lambda each: int(each["_row"])):
+        values = {name: value for name, value in change.items() if name not in CHANGE_COLUMNS}
+        if change["_change_type"] in ("insert", "update_postimage"):
+            found[_key_of(values, key)] = values
+        else:
+            found.pop(_key_of(values, key), None)
+    return found
+
+
+def by_key(rows: Iterable[Row], key: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
+    """Return rows by their key, each of which must be there once."""
+    listed = list(rows)
+    found = {_key_of(row, key): row for row in listed}
+    assert len(found) == len(listed)
+    return found
+
+
+def _key_of(row: Row, key: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in key)
+
+
+def after_chunks(count: int, act: Callable[[], None]) -> Callable[[Any], None]:
+    """Return what to call on progress, so that something happens after so many chunks, once."""
+    done: list[None] = []
+
+    def on_progress(progress: Any) -> None:
+        if progress.chunks == count and not done:
+            done.append(None)
+            act()
+
+    return on_progress

@@ -1,0 +1,64 @@
+"""Conditions on a key: rows after a bound, and up to the next."""
+
+from __future__ import annotations
+
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.rows.layout import compile_layout
+from airflow_provider_binlog.schema_history.described import describe
+from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
+from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+
+INT = Facts(data_type="int", nullable=False, unsigned=False)
+TEXT = Facts(data_type="varchar", nullable=False, charset="latin1", octets=40)
+BINARY = Facts(data_type="varbinary", nullable=False, charset="binary", octets=40)
+ENUM = Facts(data_type="enum", nullable=False, charset="latin1", values=("a", "b"))
+FLOAT = Facts(data_type="float", nullable=False, unsigned=False)
+
+
+def key_of(*facts: Facts, prefix: int = 0, primary: bool = True) -> ChunkKey:
+    """Return the key of a table whose columns `a`, `b` ... are all in it."""
+    names = [chr(ord("a") + index) for index in range(len(facts))]
+    columns = tuple(map(PartialColumn, names, facts))
+    parts = [(name, 0) for name in names]
+    if parts:
+        parts[-1] = (names[-1], prefix)
+    schema = PartialSchema(columns, Key(tuple(parts), primary=primary, others=False))
+    table_map = describe(("shop", "t"), schema, Flavor.MYSQL, (9, 7, 0))
+    return find_key(compile_layout(table_map), schema)
+
+
+def test_a_key_of_one_column() -> None:
+    key = key_of(INT)
+
+    assert condition(key, None, None) == ""
+    assert condition(key, ("1",), None) == " WHERE `a` > 1"
+    assert condition(key, None, ("9",)) == " WHERE `a` <= 9"
+    assert condition(key, ("1",), ("9",), "x OR y") == " WHERE (x OR y) AND `a` > 1 AND `a` <= 9"
+    assert key.hint == " FORCE INDEX (PRIMARY)"
+    assert key_of(INT, primary=False).hint == ""
+
+
+def test_a_key_of_three_columns_is_a_range_on_the_first() -> None:
+    assert condition(key_of(INT, INT, INT), ("1", "2", "3"), None) == (
+        " WHERE `a` >= 1 AND (`a` > 1 OR (`a` = 1 AND `b` >= 2 AND (`b` > 2 OR (`b` = 2 AND"
+        " `c` > 3))))"
+    )
+
+
+def test_a_key_ends_before_the_first_column_without_ranges() -> None:
+    assert [each.name for each in key_of(INT, ENUM, INT).columns] == ["`a`"]
+    assert [each.name for each in key_of(INT, TEXT, prefix=3).columns] == ["`a`"]
+    assert key_of(ENUM, INT).columns == ()
+
+
+def test_literals_are_exact() -> None:
+    text, binary, number = key_of(TEXT, BINARY, FLOAT).columns
+
+    assert text.literal("27") == "_latin1 x'27'"
+    assert text.literal(b"27") == "_latin1 x'27'"
+    assert binary.literal("00FF") == "x'00FF'"
+    assert [number.literal(each) for each in (0.10000000149011612, 1e300, -5.0)] == [
+        "0.10000000149011612e0",
+        "1e+300",
+        "-5.0e0",
+    ]

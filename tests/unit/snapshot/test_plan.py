@@ -1,0 +1,93 @@
+"""Plans and records of snapshots: found again by the run that wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.schema import Field, Schema
+from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles, SnapshotPlan
+from airflow_provider_binlog.snapshot_manifest import Chunk, new_snapshot_id
+from tests.support.stores import open_store
+
+_numbers = count()
+NAME = ("shop", "orders")
+LOW = Position("binlog.000007", 4, gtid="uuid:1-9")
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def files() -> SnapshotFiles:
+    return SnapshotFiles(open_store(f"memory://plans{next(_numbers)}"), "shop")
+
+
+def plan(*, hours: int = 0, run: str = "a run") -> SnapshotPlan:
+    return SnapshotPlan(
+        id=new_snapshot_id(AT + timedelta(hours=hours), NAME),
+        identity=SourceIdentity(Flavor.MYSQL, "uuid", "binlog"),
+        database="shop",
+        table="orders",
+        schema=Schema(1, (Field(1, "id", "int", "int32", nullable=False),), (1,)),
+        low=LOW,
+        exact=False,
+        where=None,
+        bounds=(("1", "x'00'"), ("2", "'é'")),
+        zero_dates=ZeroDates.NULL,
+        invalid_text=InvalidText.FAIL,
+        created_at="2026-11-22T00:00:00+00:00",
+        created_by=run,
+    )
+
+
+def test_a_run_finds_its_newest_plan(files: SnapshotFiles) -> None:
+    for each in (plan(), plan(hours=2), plan(hours=3, run="another run"), plan(hours=1)):
+        files.write_plan(each)
+
+    assert files.find_plan(NAME, "a run") == plan(hours=2)
+    assert files.find_plan(NAME, "a third run") is None
+    assert files.find_plan(("shop", "others"), "a run") is None
+    assert plan().chunk_count == 3
+
+
+def test_a_chunk_without_a_record_is_not_read_yet(files: SnapshotFiles) -> None:
+    record = ChunkRecord(Chunk(1, LOW, LOW, 5), is_exact=False, parts=())
+    files.write_record(plan().id, record)
+
+    assert files.find_record(plan().id, 1) == record
+    assert files.find_record(plan().id, 0) is None
+    assert files.find_manifest(plan().id) is None
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data[:-5],
+        lambda data: data.replace(b"orders", b"0rders"),
+        lambda data: b"{}",
+    ],
+)
+def test_a_damaged_plan_is_refused(files: SnapshotFiles, spoil: object) -> None:
+    files.write_plan(plan())
+    key = files.key(f"snapshots/{plan().id}/plan.json")
+    assert callable(spoil)
+    files.store.write(key, spoil(files.store.read(key)))
+
+    with pytest.raises(ManifestError, match="not a file of a snapshot"):
+        files.find_plan(NAME, "a run")
+
+
+def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
+    record = ChunkRecord(Chunk(1, LOW, LOW, 5), is_exact=False, parts=())
+    files.write_record(plan().id, record)
+    data = files.store.read(files.key(f"snapshots/{plan().id}/chunk-000001.json"))
+    files.store.write(files.key(f"snapshots/{plan().id}/plan.json"), data)
+
+    with pytest.raises(ManifestError, match="another format"):
+        files.find_plan(NAME, "a run")
+    assert replace(plan(), created_by="x").name == NAME
