@@ -23,7 +23,12 @@ from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkp
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.checkpoint import read_staged
 from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
-from airflow_provider_binlog.sources.choices import LakeFormat, OnStale, check_choice
+from airflow_provider_binlog.sources.choices import (
+    InitialLoad,
+    LakeFormat,
+    OnStale,
+    check_choice,
+)
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.paths import source_folder
 
@@ -77,6 +82,11 @@ class BinlogMergeOperator(SparkSubmitOperator):
         (templated)
     :param keys: Key columns of tables whose key the log does not contain,
         ``{"shop.visits": ["id"]}``. (templated)
+    :param initial_load: What to do about a table that was never loaded, and has rows from before
+        the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
+        ``loading``, and left alone until a snapshot of it is there. ``"changes_only"``: it begins
+        with the changes that are staged, and lacks the other rows, as its state says. ``"fail"``:
+        the task fails for it, once the other tables are merged.
     :param on_stale: What to do about tables that wait for a reload, once the others are merged:
         ``"warn"`` in the task's log, or ``"fail"`` the task without a retry, in every run until
         they are reloaded. Such a task moves the checkpoint itself, which no later task can do, and
@@ -115,6 +125,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         exclude: Sequence[str] = (),
         table_name: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        initial_load: InitialLoad = "snapshot",
         on_stale: OnStale = "warn",
         adopt: bool = False,
         conn_id: str = "spark_default",
@@ -129,6 +140,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.exclude = exclude
         self.table_name = table_name
         self.keys = keys
+        self.initial_load = initial_load
         self.on_stale = on_stale
         self.adopt = adopt
 
@@ -150,6 +162,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 table_name=self.table_name,
                 keys=self.keys,
                 adopt=self.adopt,
+                initial_load=self.initial_load,
             )
             more = self.application_args or []
             idle = find_idle_report(StoredFiles(store, source), [*arguments, *more])
@@ -245,6 +258,7 @@ def merge_arguments(
     table_name: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     adopt: bool = False,
+    initial_load: InitialLoad = "snapshot",
 ) -> list[str]:
     """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
 
@@ -259,11 +273,13 @@ def merge_arguments(
         table_name: Names of the target tables.
         keys: Key columns by table.
         adopt: Whether snapshots are also loaded into lake tables that someone else made.
+        initial_load: What to do about a table that has rows from before the staged log.
 
     Raises:
-        ConfigurationError: The format is another one.
+        ConfigurationError: The format is another one, or `initial_load`.
     """
     check_choice(LakeFormat, format, "format")
+    check_choice(InitialLoad, initial_load, "initial_load")
     arguments = [
         *("--staging", spark_location(staging_path)),
         *("--source", source),
@@ -278,6 +294,8 @@ def merge_arguments(
         arguments += ["--tables", *tables]
     if exclude:
         arguments += ["--exclude", *exclude]
+    if initial_load != "snapshot":
+        arguments += ["--initial-load", initial_load]
     for table, columns in (keys or {}).items():
         arguments += ["--keys", f"{table}={','.join(columns)}"]
     if adopt:
@@ -302,12 +320,19 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     for table in report.get("tables", ()):
         counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
         yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
+        if table["status"] == "merged" and table["reason"]:
+            yield f"{table['table']}: {table['reason']}"
 
 
 def _held(report: Mapping[str, Any]) -> Iterator[str]:
-    for table in report.get("tables", ()):
-        if table["status"] in ("loading", "stale"):
-            yield f"{table['table']} is {table['status']}, and is not merged: {table['reason']}"
+    tables = report.get("tables", ())
+    for status in ("loading", "stale"):
+        held = [each for each in tables if each["status"] == status]
+        for each in held:
+            yield f"{each['table']} is {status}, and is not merged: {each['reason']}"
+        if held:
+            yield f"of {len(tables)} tables, {len(held)} are {status}"
+    for table in tables:
         snapshot = table.get("snapshot", "")
         if "not loaded" in snapshot and snapshot not in table["reason"]:
             yield f"{table['table']}: {snapshot}"

@@ -12,6 +12,8 @@ Failover = Literal["refuse", "follow"]
 BeforeImagesChoice = Literal["key_changes", "all"]
 ZeroDatesChoice = Literal["null", "fail", "text"]
 InvalidTextChoice = Literal["fail", "replace", "binary"]
+InitialLoad = Literal["snapshot", "changes_only", "fail"]
+"""What a merge does about a table that has rows from before what is staged of it."""
 OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
 """What to do about lake tables that wait for a reload."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ManifestError, MergeError
-from airflow_provider_binlog.schema import CreateTable
+from airflow_provider_binlog.schema import CreateTable, RenameTable
 from airflow_provider_binlog.spark.failures import explain
-from airflow_provider_binlog.spark.lake.lake_state import LIVE, LakeState
+from airflow_provider_binlog.spark.lake.lake_state import LIVE, WITHOUT_BEGINNING, LakeState
 from airflow_provider_binlog.spark.lake.table_format import UNSEEN
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.progress import TableProgress
@@ -141,7 +141,9 @@ def stale(stop: Stop) -> LakeState:
     return LakeState("stale", stop.explanation, stop.cut.position)
 
 
-def check_coverage(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
+def check_coverage(
+    table: LakeTable, log: TableLog, before: Progress, now: Progress, *, initial_load: str
+) -> None:
     """Hold a table of which changes are not staged that it lacks.
 
     Args:
@@ -149,6 +151,7 @@ def check_coverage(table: LakeTable, log: TableLog, before: Progress, now: Progr
         log: The manifests that are new.
         before: How far the lake has got before this merge.
         now: The same with those manifests.
+        initial_load: What to do about a table that has rows from before the staged log.
     """
     known = before.tables.get(table.name)
     table.first_needed = before.first_needed(table.name, table.applied)
@@ -161,6 +164,8 @@ def check_coverage(table: LakeTable, log: TableLog, before: Progress, now: Progr
         _check_gap(table, log, now)
     else:
         _check_new(table, log, before, now)
+        if table.is_merged and initial_load != "changes_only":
+            _check_beginning(table, log, known, fails=initial_load == "fail")
 
 
 def check_manifests(table: LakeTable, present: Collection[int], *, last: int, folder: str) -> None:
@@ -251,6 +256,33 @@ def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress)
                 "more: reload it",
             )
         )
+
+
+def _check_beginning(
+    table: LakeTable, log: TableLog, known: TableProgress | None, *, fails: bool
+) -> None:
+    """Hold a table, or fail it, of which rows from before the staged log were never loaded."""
+    holdings = log.holdings(table.name, since=0)
+    if not holdings:
+        begins = known is None or known.state.reason != WITHOUT_BEGINNING.reason
+    elif known is not None and known.state.name == "stale":
+        begins = True  # It was followed to where it became so.
+    else:
+        last = holdings[-1]
+        # What a rename brings is decided with the log of both names.
+        renamed = any(each.step and isinstance(each.step.action, RenameTable) for each in holdings)
+        begins = (
+            last.table is None
+            or renamed
+            or log.created(last.table) is not None
+            or log.find_restart(table.name) is not None
+        )
+    if begins:
+        return
+    if fails:
+        table.fail(MergeError(WITHOUT_BEGINNING.reason))
+    else:
+        table.hold(WITHOUT_BEGINNING)
 
 
 def _uncaptured(manifest: int) -> LakeState:

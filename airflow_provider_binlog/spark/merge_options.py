@@ -30,6 +30,9 @@ class MergeOptions:
         threads: How many tables are merged at once.
         verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
         adopt: Whether snapshots are loaded into lake tables, too, that someone else made.
+        initial_load: What to do about a table that was never loaded, and has rows from before the
+            staged log: `snapshot` waits for one, `changes_only` begins with the changes, `fail`
+            fails.
     """
 
     staging: str
@@ -45,6 +48,7 @@ class MergeOptions:
     threads: int = 4
     verify_parts: bool = False
     adopt: bool = False
+    initial_load: str = "snapshot"
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
@@ -102,6 +106,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         action="store_true",
         help="load snapshots into tables that someone else made, too, and replace their rows",
     )
+    parser.add_argument(
+        "--initial-load",
+        choices=("snapshot", "changes_only", "fail"),
+        default="snapshot",
+        help="a table that was never loaded, and has rows from before the staged log, waits for a "
+        "snapshot, begins with the changes, or fails; default: snapshot",
+    )
     parser.add_argument("--report", help="URI of a file that the report is written to")
     found = parser.parse_args(arguments)
     options = MergeOptions(
@@ -118,6 +129,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         threads=found.threads,
         verify_parts=found.verify_parts,
         adopt=found.adopt,
+        initial_load=found.initial_load,
     )
     return options, found.report
 

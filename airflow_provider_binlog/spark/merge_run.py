@@ -19,7 +19,11 @@ from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, state_property
+from airflow_provider_binlog.spark.lake.lake_state import (
+    CHANGES_ONLY,
+    PROPERTY,
+    state_property,
+)
 from airflow_provider_binlog.spark.lake.table_format import Applied, Lake, check_owner
 from airflow_provider_binlog.spark.lake_table import (
     LakeTable,
@@ -205,7 +209,8 @@ def _find_needs(run: _Run, table: LakeTable, newest: TableLog, now: Progress) ->
     if table.is_followed and newest.manifests:
         _take_rows_along(run, table, newest)
     if table.is_followed:
-        check_coverage(table, newest, start.before, now)
+        initial_load = run.options.initial_load
+        check_coverage(table, newest, start.before, now, initial_load=initial_load)
     if table.is_followed:
         hold_waiting(table, newest)
 
@@ -219,6 +224,11 @@ def _work(
         plan = table.plan
         if table.is_merged and plan is not None and plan.segment is not None:
             last = log.manifests[-1]
+            created = None if plan.table is None else log.created(plan.table)
+            is_complete = created is not None or log.find_restart(table.name) is not None
+            state = CHANGES_ONLY if table.state is None else table.state.lake_state
+            if table.reload is None and not is_complete and state == CHANGES_ONLY:
+                table.report.reason = CHANGES_ONLY.reason
             work = TableWork(
                 plan,
                 table.target,
@@ -226,7 +236,7 @@ def _work(
                 last.identity,
                 Applied(run.options.source, Mark(log.last), str(last.stop)),
                 partial(_plan_again, table.name, log, run.options),
-                is_complete=plan.table is not None and log.created(plan.table) is not None,
+                is_complete=is_complete,
                 snapshot=None if table.reload is None else table.reload.snapshot.id,
             )
             found.append((table, work))

@@ -23,7 +23,8 @@ class TableReport:
         target: The lake table, as SQL names it.
         status: `merged`, `current` (nothing to do), `failed`; or the lake table's own state,
             `loading` or `stale`, in which it is left alone until it is reloaded.
-        reason, position: Why it is `loading` or `stale`, and from where in the log on.
+        reason, position: Why it is `loading` or `stale`, and from where in the log on; of a merged
+            table what it lacks, if the author chose that.
         snapshot: Id of the snapshot that was loaded; or why a newer one is not.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.

@@ -28,7 +28,13 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     collapse,
     count_actions,
 )
-from airflow_provider_binlog.spark.lake.lake_state import LIVE, PROPERTY, LakeState, state_property
+from airflow_provider_binlog.spark.lake.lake_state import (
+    CHANGES_ONLY,
+    LIVE,
+    PROPERTY,
+    LakeState,
+    state_property,
+)
 from airflow_provider_binlog.spark.lake.table_format import (
     ENDED,
     SNAPSHOT,
@@ -178,6 +184,21 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     return commit
 
 
+def _lake_state(merge: _Merge) -> LakeState | None:
+    """Return the state that the lake table gets; None if it keeps its own."""
+    work, state = merge.work, merge.work.state
+    if work.snapshot is not None:
+        # Believed until its rows are committed.
+        loading = LakeState("loading", "its rows are being loaded").at(NOTHING)
+        return loading if state is None or state.applied == NOTHING else None
+    if state is None:
+        return LIVE if work.is_complete else CHANGES_ONLY
+    if PROPERTY not in state.properties:
+        return None
+    lacks_rows = state.lake_state == CHANGES_ONLY and not merge.segment.starts_empty
+    return CHANGES_ONLY if lacks_rows else LIVE
+
+
 def _prepare(merge: _Merge) -> TargetState:
     """Create or evolve the target; return its state then.
 
@@ -192,12 +213,9 @@ def _prepare(merge: _Merge) -> TargetState:
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
-    if work.snapshot is not None:
-        if state is None or state.applied == NOTHING:
-            # Believed until its rows are committed.
-            wanted |= state_property(LakeState("loading", "its rows are being loaded").at(NOTHING))
-    elif work.is_complete if state is None else PROPERTY in state.properties:
-        wanted |= state_property(LIVE)
+    lake_state = _lake_state(merge)
+    if lake_state is not None:
+        wanted |= state_property(lake_state)
     if state is None:
         if work.plan.table is not None:
             wanted |= new_fields_property(segment.fields)

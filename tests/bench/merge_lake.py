@@ -73,6 +73,7 @@ class BenchLake:
             format=self.format,
             lake=CATALOG if self.format == "iceberg" else f"file://{self.folder}/live/lake",
             threads=THREADS,
+            initial_load="changes_only",
         )
         report = merge_all(self.spark, options)
         if report.failed:

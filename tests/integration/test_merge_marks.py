@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.lake.lake_state import LakeState, read_state
+from airflow_provider_binlog.spark.lake.lake_state import (
+    CHANGES_ONLY,
+    LIVE,
+    LakeState,
+    read_state,
+)
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import INT, TEXT, Source, Table
 from tests.unit.spark.workplace import Workplace
@@ -237,6 +242,49 @@ def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workpla
         state.lake_state.name == "loading"
     )
     assert read_state(state.properties, Mark(manifest.sequence)).name == "live"
+
+
+def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_says(
+    quick_workplace: Workplace,
+) -> None:
+    workplace = quick_workplace
+    source, table = a_table(workplace, logged=False)
+    emptied = source.create(workplace.database, "u", {"id": INT}, ("id",), logged=False)
+    emptied.truncate()
+    emptied.insert(id=1)
+    whole = source.create(workplace.database, "v", {"id": INT}, ("id",))
+    whole.insert(id=1)
+    source.commit()
+    names = [_name(each) for each in (table, emptied, whole)]
+
+    def merge(choice: str) -> list[tuple[str, str]]:
+        report = workplace.try_merge(initial_load=choice)
+        assert [each.table for each in report.tables if each.status == "failed"] == (
+            names[:1] if choice == "fail" else []
+        )
+        return [(each.table, each.status) for each in report.tables]
+
+    first = merge("snapshot")
+    assert first == list(zip(names, ("loading", "merged", "merged"), strict=True))
+    whole.insert(id=2)
+    source.commit()
+    assert merge("snapshot") == [(names[0], "loading"), (names[2], "merged")]
+    table.update(1, note="two")
+    source.commit()
+    assert merge("fail") == [(names[0], "failed")]
+    assert merge("changes_only") == [(names[0], "merged")]
+
+    workplace.check(table)
+    assert workplace.state(table).lake_state == CHANGES_ONLY
+    assert workplace.state(emptied).lake_state == workplace.state(whole).lake_state == LIVE
+    table.update(1, note="three")
+    source.commit()
+    assert merge("snapshot") == [(names[0], "merged")]
+    assert workplace.state(table).lake_state == CHANGES_ONLY
+    table.truncate()
+    source.commit()
+    merge("snapshot")
+    assert workplace.state(table).lake_state == LIVE
 
 
 def test_a_missing_manifest_concerns_only_the_tables_that_need_it(

@@ -1,8 +1,8 @@
 """Whether a lake table is `loading`, `live` or `stale`: a property of it.
 
-`live`: it has every row of its table. `loading`: it lacks rows that are not staged. `stale`: a
-change of its table cannot be followed. Of both a reload is the way out; until then merges leave
-the table alone, and it keeps what it has.
+`live`: it has every row of its table, or the author chose to begin with the changes. `loading`: it
+lacks rows that are not staged. `stale`: a change of its table cannot be followed. Of both a reload
+is the way out; until then merges leave the table alone, and it keeps what it has.
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class LakeState:
 
 
 LIVE = LakeState("live")
+CHANGES_ONLY = LakeState(
+    "live",
+    "it began with the changes that are staged (initial_load='changes_only'): it lacks the rows "
+    "that did not change since",
+)
+WITHOUT_BEGINNING = LakeState(
+    "loading",
+    "it has rows from before the staged log, which does not contain its creation: load it from a "
+    "snapshot; or let it begin with the changes, with initial_load='changes_only'",
+)
 
 
 def state_property(state: LakeState) -> dict[str, str]:
@@ -63,13 +73,15 @@ def state_property(state: LakeState) -> dict[str, str]:
 def read_state(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> LakeState:
     """Return the state of a table with a mark, last loaded from a snapshot.
 
-    `live` where its property holds at another mark, or was set before that was loaded.
+    `live` where its property holds at another mark, or was set before that was loaded; so is a
+    table that began with changes, once it is loaded.
     """
     try:
         state = state_from_json(json.loads(properties[PROPERTY]))
     except MALFORMED:
         return LIVE
     holds = state.mark is None or (state.mark, state.snapshot) == (mark, snapshot)
+    holds = holds and (state.name != "live" or state.snapshot == snapshot)
     return state if holds else LIVE
 
 

@@ -34,6 +34,7 @@ def test_the_job_understands_its_arguments() -> None:
         exclude=["*.tmp"],
         table_name="{database}_{table}",
         keys={"shop.visits": ["day", "id"]},
+        initial_load="changes_only",
     )
 
     options, report = parse_arguments([*arguments, "--report", "file:///r"])
@@ -44,6 +45,7 @@ def test_the_job_understands_its_arguments() -> None:
     assert (options.tables, options.exclude) == (("shop.*", "crm.users"), ("*.tmp",))
     assert options.table_name == "{database}_{table}"
     assert options.keys == {("shop", "visits"): ("day", "id")}
+    assert options.initial_load == "changes_only"
 
 
 def test_everything_staged_is_merged_where_no_number_is_given() -> None:
@@ -54,6 +56,7 @@ def test_everything_staged_is_merged_where_no_number_is_given() -> None:
     options, _ = parse_arguments(arguments)
 
     assert (options.through, options.lake, options.tables) == (None, "catalog", ())
+    assert options.initial_load == "snapshot"
 
 
 def test_another_format_is_refused() -> None:
