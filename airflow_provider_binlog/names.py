@@ -13,6 +13,9 @@ from airflow_provider_binlog.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+"""The server's own databases."""
+
 _NAME_BYTES_MAX = 200
 """A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
 Chinese, which MySQL allows, take 576 when encoded."""

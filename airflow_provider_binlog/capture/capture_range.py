@@ -135,6 +135,9 @@ def _stage(
     if quarantines.missing:
         known = (*facts.quarantined, *quarantines.missing)
         raise RestartRange(replace(facts, quarantined=known))
+    if request.on_tables is not None:
+        named = {each.state.name for each in history.touched.values()}
+        request.on_tables(request.sequence, reader.tables | named)
     return _manifest(log_range, reader, tables, segments.in_order())
 
 

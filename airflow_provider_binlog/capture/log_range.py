@@ -15,13 +15,14 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from airflow_provider_binlog.capture.progress import Progress
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
 
@@ -51,6 +52,8 @@ class ExtractRequest:
             `issued_by` is another server.
         bytes_total: Bytes of log in the range, if known; only reported.
         on_progress: Called every few seconds.
+        on_tables: Called before a manifest is committed, with its number and the tables that the
+            range's log names, captured or not. What it raises keeps the range from being staged.
     """
 
     start: Position
@@ -71,6 +74,7 @@ class ExtractRequest:
     find_gtids: Callable[[str], Position] | None = None
     bytes_total: int | None = None
     on_progress: Callable[[Progress], None] | None = None
+    on_tables: Callable[[int, Collection[TableName]], None] | None = None
 
     @property
     def range_id(self) -> str:

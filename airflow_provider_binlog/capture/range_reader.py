@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 _ROWS = [int(each) for each in ROWS]
@@ -104,6 +105,11 @@ class RangeReader:
     def events(self) -> Counter[int]:
         """How many events were read so far, by type code; see `Expander`."""
         return self._expander.events
+
+    @property
+    def tables(self) -> set[TableName]:
+        """The tables that rows were logged of so far, captured or not."""
+        return {(each.database, each.table) for each in self._table_maps.table_maps}
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:

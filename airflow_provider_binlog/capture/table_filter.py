@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import matches_globs
+from airflow_provider_binlog.names import SYSTEM_DATABASES, matches_globs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-_SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+    from airflow_provider_binlog.schema import TableName
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,20 @@ class TableFilter:
     def matches(self, database: str, table: str) -> bool:
         """Whether this table is captured."""
         name = f"{database}.{table}"
-        if database in _SYSTEM_DATABASES:
+        if database in SYSTEM_DATABASES:
             globs = [each for each in self.include if each.startswith(f"{database}.")]
         else:
             globs = list(self.include)
         return matches_globs(name, globs, self.exclude)
+
+    def unmatched(self, names: Collection[TableName]) -> list[str]:
+        """Return the globs, to include or to exclude, that match none of these tables."""
+        texts = {".".join(name) for name in names}
+        return [
+            glob
+            for glob in (*self.include, *self.exclude)
+            if not any(fnmatchcase(text, glob) for text in texts)
+        ]
 
     def may_match_in(self, database: str) -> bool:
         """Whether a table of this database may be captured; never False for one that is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, BaseOperator
@@ -26,6 +27,7 @@ from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import (
@@ -216,7 +218,8 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
 
         name, start, stop = request.source_name, request.start, request.stop
         self.log.info("%s: staging from %s to %s", name, start, stop)
-        extracted = extract(request, log, store)
+        check = GlobCheck(name, log, request.tables, self.log)
+        extracted = extract(replace(request, on_tables=check), log, store)
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {start} and {stop}")
         return extracted

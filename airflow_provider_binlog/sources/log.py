@@ -91,6 +91,10 @@ class Log(BlockStream, Protocol):
         """Whether the server is set to log row images without all columns."""
         return False
 
+    def table_names(self) -> Collection[tuple[str, str]]:
+        """Return database and name of the tables that the server shows; none where it is files."""
+        return ()
+
     def unlogged_foreign_keys(
         self,
         captured: Callable[[str, str], bool],  # noqa: ARG002

@@ -15,7 +15,10 @@ from airflow_provider_binlog.sources.start import find_gtid_text, resolve_positi
 from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.transport.server import foreign_keys, queries, setup
 from airflow_provider_binlog.transport.server import version as server
-from airflow_provider_binlog.transport.server.information_schema import read_server_tables
+from airflow_provider_binlog.transport.server.information_schema import (
+    read_server_tables,
+    read_table_names,
+)
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 if TYPE_CHECKING:
@@ -133,6 +136,11 @@ class ServerLog(Log):
         """Query the server for its `binlog_row_image`."""
         with closing(self.settings.connect()) as connection:
             return server.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
+
+    def table_names(self) -> Collection[tuple[str, str]]:
+        """Query the server for the tables that the account may see."""
+        with closing(self.settings.connect()) as connection:
+            return read_table_names(connection)
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]

@@ -249,13 +249,13 @@ def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_say
 ) -> None:
     workplace = quick_workplace
     source, table = a_table(workplace, logged=False)
-    emptied = source.create(workplace.database, "u", {"id": INT}, ("id",), logged=False)
-    emptied.truncate()
-    emptied.insert(id=1)
+    truncated = source.create(workplace.database, "u", {"id": INT}, ("id",), logged=False)
+    truncated.truncate()
+    truncated.insert(id=1)
     whole = source.create(workplace.database, "v", {"id": INT}, ("id",))
     whole.insert(id=1)
     source.commit()
-    names = [_name(each) for each in (table, emptied, whole)]
+    names = [_name(each) for each in (table, truncated, whole)]
 
     def merge(choice: str) -> list[tuple[str, str]]:
         report = workplace.try_merge(initial_load=choice)
@@ -276,7 +276,7 @@ def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_say
 
     workplace.check(table)
     assert workplace.state(table).lake_state == CHANGES_ONLY
-    assert workplace.state(emptied).lake_state == workplace.state(whole).lake_state == LIVE
+    assert workplace.state(truncated).lake_state == workplace.state(whole).lake_state == LIVE
     table.update(1, note="three")
     source.commit()
     assert merge("snapshot") == [(names[0], "merged")]

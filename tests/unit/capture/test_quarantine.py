@@ -33,7 +33,7 @@ from tests.unit.capture.staging import (
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.unit.capture.staging import Files
@@ -370,3 +370,15 @@ def test_quarantine_is_no_part_of_what_names_a_range() -> None:
     )
 
     assert one == other
+
+
+def test_the_tables_of_a_range_are_named_before_it_is_committed() -> None:
+    named: list[tuple[int, list[str]]] = []
+
+    def note(sequence: int, tables: Collection[tuple[str, str]]) -> None:
+        named.append((sequence, sorted(map(".".join, tables))))
+
+    files = a_log(good(1), bad(2), "CREATE TABLE fresh (id INT)")
+    run(files, tables=TableFilter(["shop.t*", "shop.f*"]), on_tables=note)
+
+    assert named == [(1, ["shop.fresh", "shop.good", "shop.texts"])]

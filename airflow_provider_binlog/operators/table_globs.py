@@ -1,0 +1,64 @@
+"""Whether every glob of an extract matches a table: a misspelled one captures nothing, for ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import SYSTEM_DATABASES
+from airflow_provider_binlog.schema import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from airflow_provider_binlog.capture import TableFilter
+    from airflow_provider_binlog.sources.log import Log
+
+_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class GlobCheck:
+    """Compares globs with the tables of a range and, where these are not enough, of the server.
+
+    Attributes:
+        source: The source's name.
+        log: Its log.
+        tables: The globs.
+        logger: The task's.
+    """
+
+    source: str
+    log: Log
+    tables: TableFilter
+    logger: Any
+
+    def __call__(self, sequence: int, logged: Collection[TableName]) -> None:
+        """Check the globs before a manifest is committed.
+
+        Raises:
+            ConfigurationError: One matches nothing, and the manifest is the source's first.
+        """
+        first, names, there = sequence == 1, set(logged), set[TableName]()
+        if first or self.tables.unmatched(names):
+            there = set(self.log.table_names())
+        names |= there
+        if first:
+            self._list(sorted(name for name in names if self.tables.matches(*name)))
+        left = self.tables.unmatched(names)
+        if not left:
+            return
+        text = (
+            "globs match no table of the log or of the server, in letters and case: correct them, "
+            "or GRANT SELECT on the tables to the account, which sees no others"
+        )
+        # An account that may see no tables at all is none to judge by.
+        if first and any(database not in SYSTEM_DATABASES for database, _ in there):
+            raise ConfigurationError(text, globs=", ".join(left))
+        self.logger.warning("%s: %s (globs=%s)", self.source, text, ", ".join(left))
+
+    def _list(self, matched: list[TableName]) -> None:
+        shown = ", ".join(map(".".join, matched[:_SHOWN])) or "none yet"
+        more = f" and {len(matched) - _SHOWN} more" if len(matched) > _SHOWN else ""
+        self.logger.info("%s: captures %d tables: %s%s", self.source, len(matched), shown, more)
