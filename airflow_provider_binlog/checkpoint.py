@@ -8,6 +8,7 @@ chooses where to start; there is no default.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +26,9 @@ from airflow_provider_binlog.stored_json import digest_of_values
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
+
+KEY_PREFIX = "binlog_checkpoint_"
+"""What the keys of checkpoints begin with: the source's name follows."""
 
 FORMAT = "airflow-provider-binlog/checkpoint"
 VERSION = 1
@@ -168,8 +172,15 @@ def load(store: CheckpointStore, key: str) -> Checkpoint | None:
     try:
         return Checkpoint.decode(text)
     except CheckpointError as error:
-        error.context["key"] = key
+        source = key.removeprefix(KEY_PREFIX)
+        error.context |= {"key": key, "repair": repair_command(source, "STAGING_PATH")}
         raise
+
+
+def repair_command(source: str, staging_path: str) -> str:
+    """Return the command that saves the checkpoint which covers all manifests of a source."""
+    name, path = shlex.quote(source), shlex.quote(staging_path)
+    return f"airflow binlog checkpoint set {name} --from-manifests {path}"
 
 
 def advance(

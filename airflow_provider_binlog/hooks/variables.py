@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from airflow.sdk import Variable
 
+from airflow_provider_binlog.checkpoint import KEY_PREFIX
+
 DESCRIPTION = "How far the changes of a binary log are staged. Written by airflow-provider-binlog."
 
 
 def checkpoint_key(source: str) -> str:
     """Return the key of the Variable that holds a source's checkpoint."""
-    return f"binlog_checkpoint_{source}"
+    return f"{KEY_PREFIX}{source}"
 
 
 class AirflowVariableStore:

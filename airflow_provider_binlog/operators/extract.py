@@ -18,10 +18,17 @@ from airflow_provider_binlog.changes import (
     Policies,
     ZeroDates,
 )
-from airflow_provider_binlog.checkpoint import Checkpoint, StagedCheckpoints, advance, load
+from airflow_provider_binlog.checkpoint import (
+    Checkpoint,
+    StagedCheckpoints,
+    advance,
+    load,
+    repair_command,
+)
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
+from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
@@ -138,7 +145,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         source = read_source(self.source)
         self._check()
         store = open_store(self.staging_path)
-        with closing(open_log(source)) as log:
+        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
             log.check()
             self.log.info("%s: %s", source.name, log.describe())
             checkpoint, request = self._request(source, log, store, run)
@@ -315,9 +322,9 @@ def first_checkpoint(
     latest = ManifestLog(store, source).latest()
     if latest is not None:
         raise CheckpointMissingError(
-            "there is no checkpoint, yet changes of this source are staged: restore it with "
-            f"`airflow binlog checkpoint set {source} --from-manifests STAGING_PATH`, "
-            "or stage under another name",
+            "there is no checkpoint, yet changes of this source are staged: restore it, or stage "
+            "under another name",
+            repair=repair_command(source, "STAGING_PATH"),
             newest_manifest=latest.sequence,
             stop=latest.stop,
         )

@@ -12,6 +12,7 @@ from airflow_provider_binlog.checkpoint import CheckpointStore, StagedCheckpoint
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
@@ -84,7 +85,8 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
         """
         with fail_unless_retryable():
             source = read_source(self.source)
-            state = self._read_state(source)
+            with naming_repairs(source, self.staging_path):
+                state = self._read_state(source)
         end, found = state.log_end, _describe(source, state)
         if state.has_work:
             where = state.checkpoint or f"the first run, from {state.start or source.start}"

@@ -1,0 +1,33 @@
+"""What repairs a source whose position or checkpoint cannot be used, with the arguments to give."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.checkpoint import repair_command
+from airflow_provider_binlog.errors import CheckpointError, PositionPurgedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.sources.binlog_source import BinlogSource
+
+
+@contextmanager
+def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Iterator[None]:
+    """Add to errors what repairs the source."""
+    try:
+        yield
+    except PositionPurgedError as error:
+        where = f"files={source.files!r}" if source.files is not None else ""
+        where = where or f'conn_id="{source.conn_id}"'
+        again = f'BinlogSource("{source.name}_2", {where}, start="earliest")'
+        error.context["repair"] = (
+            f"capture what is left as {again}, and load its tables from snapshots"
+        )
+        raise
+    except CheckpointError as error:
+        if staging_path is not None and "repair" in error.context:
+            error.context["repair"] = repair_command(source.name, staging_path)
+        raise

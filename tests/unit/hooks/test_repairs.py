@@ -1,0 +1,55 @@
+"""Errors name what repairs the source, with its arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_binlog import BinlogSource
+from airflow_provider_binlog.checkpoint import load
+from airflow_provider_binlog.errors import BinlogError, PositionPurgedError
+from airflow_provider_binlog.hooks.repairs import naming_repairs
+from airflow_provider_binlog.hooks.variables import checkpoint_key
+
+SHOP = BinlogSource("shop", conn_id="replica", start="now")
+
+
+class Edited:
+    """A store with a checkpoint that somebody edited."""
+
+    def get(self, key: str) -> str:  # noqa: ARG002
+        return "{}"
+
+    def set(self, key: str, value: str) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("s3://lake_s3@lake/my staging", "'s3://lake_s3@lake/my staging'"),
+        (None, "STAGING_PATH"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read(path: str | None, named: str) -> None:
+    with pytest.raises(BinlogError) as raised, naming_repairs(SHOP, path):
+        load(Edited(), checkpoint_key("shop"))
+
+    command = f"airflow binlog checkpoint set shop --from-manifests {named}"
+    assert raised.value.context["repair"] == command
+
+
+@pytest.mark.parametrize(
+    ("source", "again"),
+    [
+        (SHOP, 'BinlogSource("shop_2", conn_id="replica", start="earliest")'),
+        (
+            BinlogSource("shop", files="/backup/", start="earliest"),
+            "BinlogSource(\"shop_2\", files='/backup/', start=\"earliest\")",
+        ),
+    ],
+)
+def test_a_purged_position(source: BinlogSource, again: str) -> None:
+    with pytest.raises(PositionPurgedError) as raised, naming_repairs(source):
+        raise PositionPurgedError("purged")
+
+    assert again in str(raised.value)
