@@ -160,6 +160,31 @@ class StagedCheckpoints:
         self._store.set(key, value)
 
 
+class BegunCheckpoints:
+    """Checkpoints of sources of which something is staged.
+
+    One that only says where the first run starts is none: the start is read again, since it may
+    have been corrected meanwhile. But `now` was fixed by it: later it is another position.
+
+    Args:
+        store: The saved ones.
+        start: Where the author lets the first run start.
+    """
+
+    def __init__(self, store: CheckpointStore, start: object) -> None:
+        self._store, self._start = store, start
+
+    def get(self, key: str) -> str | None:
+        """Return the checkpoint; None if none is saved, or if nothing is staged up to it."""
+        saved = load(self._store, key)
+        begun = saved is None or saved.sequence > 0 or self._start in (None, "now")
+        return self._store.get(key) if begun else None
+
+    def set(self, key: str, value: str) -> None:
+        """Save a checkpoint."""
+        self._store.set(key, value)
+
+
 def load(store: CheckpointStore, key: str) -> Checkpoint | None:
     """Return the saved checkpoint; None if there is none.
 

@@ -19,10 +19,12 @@ from airflow_provider_binlog.changes import (
     ZeroDates,
 )
 from airflow_provider_binlog.checkpoint import (
+    BegunCheckpoints,
     Checkpoint,
     StagedCheckpoints,
     advance,
     load,
+    overwrite,
     repair_command,
 )
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
@@ -80,7 +82,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     :param tables: Globs of ``database.table`` to capture. (templated)
     :param exclude: Globs of tables among them to leave out. (templated)
     :param start: Where the first run begins, in place of the source's ``start``: the sensor's
-        output. Ignored once there is a checkpoint. (templated)
+        output. Ignored once something is staged. (templated)
     :param stop: Where the range stops: a position ``file:offset`` or a GTID set; by default the end
         of the log. (templated)
     :param before_images: ``"key_changes"`` stages an update's before-image if the key changed,
@@ -186,15 +188,17 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         saved = AirflowVariableStore()
         # The server may have purged what is staged, though it is not merged yet.
         staged = StagedCheckpoints(saved, ManifestLog(store, source.name))
-        state = log.read_state(staged, key, start=start)
-        checkpoint = load(saved, key) or first_checkpoint(
-            saved,
-            store,
-            source=source.name,
-            identity=state.identity,
-            start=state.start or log.resolve(start or {}),
-            saved_by=run,
-        )
+        state = log.read_state(BegunCheckpoints(staged, start), key, start=start)
+        checkpoint = load(saved, key)
+        if checkpoint is None or state.checkpoint is None:
+            checkpoint = first_checkpoint(
+                saved,
+                store,
+                source=source.name,
+                identity=state.identity,
+                start=state.start or log.resolve(start or {}),
+                saved_by=run,
+            )
         stop = log.resolve(self.stop) if self.stop else state.log_end
         begin = state.checkpoint or checkpoint
         here = begin.identity == state.identity
@@ -313,7 +317,7 @@ def first_checkpoint(
 ) -> Checkpoint:
     """Save where the first run begins, before anything is staged, and return it.
 
-    From then on the start is fixed: a retry, and every later run, begins at it.
+    Once something is staged the start is fixed: a retry, and every later run, begins at it.
 
     Raises:
         CheckpointMissingError: The source has manifests already, so that this is not its first
@@ -335,7 +339,12 @@ def first_checkpoint(
         saved_at=now(),
         saved_by=saved_by,
     )
-    advance(checkpoints, checkpoint_key(source), expected=None, new=first)
+    key = checkpoint_key(source)
+    previous = load(checkpoints, key)
+    if previous is None:
+        advance(checkpoints, key, expected=None, new=first)
+    elif not first.says_the_same(previous):
+        overwrite(checkpoints, key, first)
     return first
 
 

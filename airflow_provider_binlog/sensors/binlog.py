@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.checkpoint import CheckpointStore, StagedCheckpoints
+from airflow_provider_binlog.checkpoint import (
+    BegunCheckpoints,
+    CheckpointStore,
+    StagedCheckpoints,
+)
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
@@ -110,7 +114,7 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
             saved = StagedCheckpoints(saved, manifests)
         return read_server_state(
             BinlogHook(source.conn_id).settings,
-            saved,
+            BegunCheckpoints(saved, source.start),
             checkpoint_key(source.name),
             start=source.start,
             failover=source.failover,

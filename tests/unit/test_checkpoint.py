@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.checkpoint import (
+    BegunCheckpoints,
     Checkpoint,
     StagedCheckpoints,
     load,
@@ -160,3 +161,27 @@ def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: ob
     assert found is not None
     assert (found.position, found.sequence) == (manifest(2).stop, 2)
     assert load(saved, KEY) == checkpoint(1)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "start", "found"),
+    [
+        (0, "earliest", False),
+        (0, {"start": {}}, False),
+        (0, "now", True),
+        (0, None, True),
+        (1, "earliest", True),
+    ],
+)
+def test_a_start_is_read_again_until_something_is_staged(
+    sequence: int, start: Any, *, found: bool
+) -> None:
+    store = DictStore(shop=STORED)
+    saved = load(store, "shop")
+    assert saved is not None
+    text = dataclasses.replace(saved, sequence=sequence).encode()
+    begun = BegunCheckpoints(store, start)
+    begun.set("shop", text)
+
+    assert begun.get("shop") == (text if found else None)
+    assert begun.get("crm") is None

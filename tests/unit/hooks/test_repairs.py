@@ -16,7 +16,7 @@ SHOP = BinlogSource("shop", conn_id="replica", start="now")
 class Edited:
     """A store with a checkpoint that somebody edited."""
 
-    def get(self, key: str) -> str:  # noqa: ARG002
+    def get(self, key: str) -> str:
         return "{}"
 
     def set(self, key: str, value: str) -> None:
@@ -44,7 +44,7 @@ def test_a_checkpoint_that_cannot_be_read(path: str | None, named: str) -> None:
         (SHOP, 'BinlogSource("shop_2", conn_id="replica", start="earliest")'),
         (
             BinlogSource("shop", files="/backup/", start="earliest"),
-            "BinlogSource(\"shop_2\", files='/backup/', start=\"earliest\")",
+            'BinlogSource("shop_2", files=\'/backup/\', start="earliest")',
         ),
     ],
 )
