@@ -15,7 +15,7 @@ from airflow_provider_binlog.spark.lake.lake_state import (
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import INT, TEXT, Source, Table
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, sorted_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,6 +242,36 @@ def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workpla
         state.lake_state.name == "loading"
     )
     assert read_state(state.properties, Mark(manifest.sequence)).name == "live"
+
+
+def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workplace) -> None:
+    source, table = a_table(workplace)
+    good = source.create(workplace.database, "good", {"id": INT}, ("id",))
+    table.update(1, note="before")
+    expected = table.values
+    table.quarantine("why")
+    good.insert(id=1)
+    source.commit()
+
+    report = workplace.merge(initial_load="snapshot")
+    for id_ in (10, 11):
+        assert {each.table: each.status for each in report.tables} == {
+            _name(good): "merged",
+            _name(table): "stale",
+        }
+        assert report.held[0].reason == "the table was quarantined: why: reload the table"
+        workplace.check(good)
+        assert sorted_rows(workplace.found(table)) == sorted_rows(expected)
+        table.insert(id=id_, note="after the gap")
+        good.insert(id=id_)
+        source.commit()
+        report = workplace.merge(initial_load="snapshot")
+
+    table.truncate()
+    table.insert(id=1, note="again")
+    source.commit()
+    assert workplace.merge(initial_load="snapshot").held == []
+    workplace.check(table, good)
 
 
 def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_says(

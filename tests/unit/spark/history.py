@@ -42,6 +42,7 @@ from airflow_provider_binlog.schema import (
     DropField,
     DropTable,
     Field,
+    QuarantineTable,
     RenameField,
     RenameTable,
     RewriteRows,
@@ -256,6 +257,11 @@ class Table:
             self.source.identify(self)
             action = CreateTable(self.identity.id, self.name)
             self.source.run("CREATE TABLE", f"CREATE TABLE {self.name[1]} (...)", self, action)
+
+    def quarantine(self, reason: str) -> None:
+        """Leave out what is changed from here on, up to the end of the manifest."""
+        self.identity.created = None
+        self.source.run("", "", self, QuarantineTable(self.identity.id, reason))
 
     def rewrite(self, reason: str, column: str | None = None) -> None:
         """Run a statement that may change rows."""

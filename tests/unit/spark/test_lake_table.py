@@ -1,0 +1,80 @@
+"""A table with rows from before the staged log is not merged, unless the author says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.schema import CreateTable, QuarantineTable, RenameTable, TruncateTable
+from airflow_provider_binlog.spark.lake.lake_state import WITHOUT_BEGINNING, LakeState
+from airflow_provider_binlog.spark.lake_table import LakeTable, check_coverage
+from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.report import TableReport
+from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
+
+CREATED = statement(5, CreateTable(ORDERS, NAME))
+TRUNCATED = statement(5, TruncateTable(ORDERS))
+RENAMED = statement(5, RenameTable(ORDERS, ("shop", "old"), NAME))
+BEFORE = manifest(4, table([(10, 14)]))
+
+
+def checked(
+    *manifests: Manifest, known: LakeState | None = None, initial_load: str = "snapshot"
+) -> LakeTable:
+    """Return a table without a lake table after the check."""
+    found = LakeTable(NAME, "lake.orders", TableReport("shop.orders", "lake.orders"), is_read=True)
+    tables = {} if known is None else {NAME: TableProgress(first=4, pending=True, state=known)}
+    before = Progress(tables=tables)
+    now = before.read(manifests)
+    check_coverage(found, TableLog(manifests), before, now, initial_load=initial_load)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("initial_load", "held", "fails"),
+    [("snapshot", True, False), ("changes_only", False, False), ("fail", False, True)],
+)
+def test_a_table_without_a_beginning(initial_load: str, *, held: bool, fails: bool) -> None:
+    found = checked(BEFORE, initial_load=initial_load)
+
+    assert found.held == (WITHOUT_BEGINNING if held else None)
+    assert (found.report.error or "").startswith(WITHOUT_BEGINNING.reason) == fails
+    assert found.report.retryable is False
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        manifest(4, table([(10, 14)], created=4), statements=[CREATED]),
+        manifest(4, table([(10, 14)], created=2)),
+        manifest(4, table([(10, 14)]), statements=[TRUNCATED]),
+        manifest(4, table([(10, 14)]), statements=[RENAMED]),
+        manifest(
+            4,
+            table([(10, 14)]),
+            statements=[CREATED, statement(15, QuarantineTable(ORDERS, "why"))],
+        ),
+    ],
+    ids=["created", "created before", "truncated", "renamed", "quarantined"],
+)
+def test_one_whose_rows_are_staged_or_followed_otherwise_is_merged(first: Manifest) -> None:
+    assert checked(first).is_merged
+
+
+QUIET: Any = manifest(5)
+
+
+def test_it_waits_while_the_log_does_not_mention_it() -> None:
+    assert checked(QUIET, known=WITHOUT_BEGINNING).held == WITHOUT_BEGINNING
+    assert checked(QUIET, known=WITHOUT_BEGINNING, initial_load="changes_only").is_merged
+
+
+def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
+    stale = LakeState("stale", "the table was quarantined: why")
+
+    assert checked(BEFORE, known=stale).is_merged  # Planned again, it meets the same stop.
