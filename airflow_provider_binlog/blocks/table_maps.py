@@ -18,11 +18,17 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
-from airflow_provider_binlog.errors import FormatError, TableMapMissingError, error_context
+from airflow_provider_binlog.errors import (
+    FormatError,
+    TableMapMissingError,
+    UnsupportedError,
+    error_context,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.blocks.block import EventBlock
 
 NO_TABLE = -1
@@ -58,7 +64,6 @@ class TableMapReader:
 
         Raises:
             FormatError: A TABLE_MAP breaks the format.
-            UnsupportedError: A TABLE_MAP has a column of a type that is not known.
             TableMapMissingError: A rows event's transaction has no TABLE_MAP of its table.
         """
         mapped = np.flatnonzero(block.type == EventType.TABLE_MAP)
@@ -151,7 +156,7 @@ class TableMapReader:
         known = self._known.get(body)
         if known is None:
             with error_context(**block.where(event)):
-                table_map = TableMap.parse(block.body(event), block.format)
+                table_map = _parse(block.body(event), block.format)
             known = self._known[body] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known
@@ -173,6 +178,14 @@ class TableMapReader:
             own = transaction[mapped] == last
             own_ids, own_tables = mapped_id[own].tolist(), mapped_table[own].tolist()
             self._open |= dict(zip(own_ids, own_tables, strict=True))
+
+
+def _parse(body: memoryview, file_format: FormatDescription) -> TableMap:
+    """Read a TABLE_MAP; of one with a column of an unknown type the name, which may not matter."""
+    try:
+        return TableMap.parse(body, file_format)
+    except UnsupportedError as error:
+        return TableMap.parse_name(body, file_format, refused=str(error))
 
 
 def _is_dummy(block: EventBlock, event: int) -> bool:

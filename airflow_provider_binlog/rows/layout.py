@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.images.route import Route, compile_route
 from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
 from airflow_provider_binlog.schema import Field
@@ -109,6 +109,8 @@ def compile_layout(
         UnsupportedError: A column's type is not decoded, or the log leaves out what it takes to
             read it.
     """
+    if table_map.refused:
+        raise UnsupportedError(table_map.refused, table=_full_name(table_map))
     if not table_map.columns:
         raise FormatError("a table without columns", table=_full_name(table_map))
     columns = tuple(

@@ -125,6 +125,7 @@ class TableMap:
         columns: In the table's order; hidden columns of functional indexes are never among them.
         primary_key: (column index, characters of a prefix or 0) in key order; None where the log
             names no key, be it that the table has none or that the server does not log it.
+        refused: Why the columns are not read, and missing; empty where they are.
     """
 
     table_id: int
@@ -133,11 +134,27 @@ class TableMap:
     table: str
     columns: tuple[TableMapColumn, ...]
     primary_key: tuple[tuple[int, int], ...] | None
+    refused: str = ""
 
     @property
     def has_names(self) -> bool:
         """Whether the columns' names were logged, and with them everything else of FULL."""
         return all(column.name is not None for column in self.columns)
+
+    @classmethod
+    def parse_name(
+        cls, body: bytes | memoryview, file_format: FormatDescription, *, refused: str
+    ) -> TableMap:
+        """Read the table's name alone, where `parse` is `refused`.
+
+        Raises:
+            FormatError: The body is too short.
+        """
+        fixed, buffer = file_format.split(EventType.TABLE_MAP, body)
+        table_id, flags = fixed.uint(6), fixed.uint(2)
+        database = decode_identifier(buffer.terminated(buffer.lenenc()))
+        table = decode_identifier(buffer.terminated(buffer.lenenc()))
+        return cls(table_id, flags, database, table, (), None, refused)
 
     @classmethod
     def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> TableMap:

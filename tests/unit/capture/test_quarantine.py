@@ -184,6 +184,23 @@ def test_a_type_that_is_not_decoded_quarantines_its_table(cut: Sequence[int]) ->
 
 
 @CUTS
+def test_a_type_of_a_newer_server_concerns_its_table_alone(cut: Sequence[int]) -> None:
+    novel = replace(GOOD, table="novel")
+    table_map = maps(novel, Flavor.MYSQL)
+    unknown = replace(table_map, body=table_map.body.replace(b"\x02\x03\x03", b"\x02\x63\x63", 1))
+    files, store = a_log(good(1), [unknown, insert(novel, [7])], good(2)), new_store()
+
+    manifest = run(files, cut, store)
+    without = run(files, cut, tables=TableFilter(["*.*"], ["*.novel"]))
+
+    assert staged(manifest, store) == {"good": [1, 2], "novel": []}
+    assert manifest.quarantined[0].reason == (
+        "a column type that no known server logs: leave the table out (type=UNKNOWN_99)"
+    )
+    assert (without.rows, without.quarantined) == (2, ())
+
+
+@CUTS
 def test_a_truncated_table_starts_again(cut: Sequence[int]) -> None:
     files, store = a_log(text(1), bad(2), "TRUNCATE texts", text(3), bad(4), text(5)), new_store()
 
