@@ -43,6 +43,8 @@ from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.statement_types import StatementType, classify, xid_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.binlog.header import EventHeader
     from airflow_provider_binlog.position import Flavor
@@ -142,8 +144,14 @@ class TransactionScanner:
         skipped: How many events were skipped, by type name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, skips: Callable[[Query], bool] = lambda _: False) -> None:
+        """Begin at a transaction boundary.
+
+        Args:
+            skips: Whether the rows that a statement changes by its text alone do not matter.
+        """
         self.skipped: Counter[str] = Counter()
+        self._skips = skips
         self._state = State.BOUNDARY
 
     @property
@@ -225,7 +233,8 @@ class TransactionScanner:
 
     def _statement(self, header: EventHeader, query: Query, flavor: Flavor) -> Scanned:
         statement_type = classify(query.sql, query.session(flavor))
-        if statement_type in (StatementType.DML, StatementType.UNKNOWN):
+        changes = statement_type in (StatementType.DML, StatementType.UNKNOWN)
+        if changes and not self._skips(query):
             refuse_statement(query, flavor, log_pos=header.log_pos)
         step, shown = step_of_statement(statement_type), ""
         if step not in TRANSITIONS[self._state]:

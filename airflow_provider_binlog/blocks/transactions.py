@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import Refuse
@@ -129,19 +130,25 @@ class TransactionReader:
         prefixes: What GTIDs begin with: `uuid:`, `uuid:tag:`, MariaDB's `domain-server-`.
     """
 
-    def __init__(self, *, refuse: Refuse = raise_error) -> None:
+    def __init__(
+        self,
+        *,
+        refuse: Refuse = raise_error,
+        skips: Callable[[Query], bool] = lambda _: False,
+    ) -> None:
         """Begin at a boundary.
 
         Args:
             refuse: Takes the error of an event that is refused. Where it returns, reading continues
                 with the next transaction.
+            skips: Whether the rows that a statement changes by its text alone do not matter.
         """
         self._refuse = refuse
         # After a refused event, until the next transaction begins.
         self._lost = False
         self.prefixes: list[str] = []
         self._prefix_index: dict[str, int] = {}
-        self._scanner = TransactionScanner()
+        self._scanner = TransactionScanner(skips)
         # Of the transaction that is open: prefix, number, commit timestamp.
         self._last = (NO_NAME, 0, 0)
 

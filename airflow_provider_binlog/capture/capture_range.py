@@ -170,6 +170,7 @@ def _open(
         ),
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,
+        skips=request.tables.leaves_out,
     )
 
 

@@ -138,7 +138,7 @@ class HeldChanges:
     def _from_log(self, held: HeldTransaction, xid: str) -> Iterator[ReadBlock]:
         start = Position(held.file, held.offset)
         # What follows the transaction may be refused: it is not read here.
-        transactions = TransactionReader(refuse=lambda _: None)
+        transactions = TransactionReader(refuse=lambda _: None, skips=lambda _: True)
         first = shift = 0
         for number, block in enumerate(self._read_again(start)):
             read = transactions.read(block)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.capture.commits import CommitReader
@@ -73,6 +74,7 @@ class RangeReader:
         gtids: ExecutedGtids | None = None,
         staged: StagedTransactions | None = None,
         refuse: Refuse = raise_error,
+        skips: Callable[[Query], bool] = lambda _: False,
     ) -> None:
         """Begin a range.
 
@@ -84,9 +86,10 @@ class RangeReader:
             gtids: Follows the executed GTIDs, and refuses gaps; without it, nobody does.
             staged: Leaves out the transactions that are already staged, where there are any.
             refuse: Takes what is refused. Where it returns, reading continues after it.
+            skips: Whether the rows that a statement changes by its text alone do not matter.
         """
         self.files: list[str] = []
-        self.transactions = TransactionReader(refuse=refuse)
+        self.transactions = TransactionReader(refuse=refuse, skips=skips)
         self.schemas = schemas
         self.undecoded: Counter[int] = Counter()
         self._captured = captured

@@ -12,7 +12,12 @@ from airflow_provider_binlog.names import SYSTEM_DATABASES, matches_globs
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from airflow_provider_binlog.binlog.events.statements import Query
     from airflow_provider_binlog.schema import TableName
+
+
+# A table that a statement creates is none of those that it opens.
+_CHANGES_OPENED_TABLES = ("INSERT ", "UPDATE ", "DELETE ", "REPLACE ")
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,17 @@ class TableFilter:
         else:
             globs = list(self.include)
         return matches_globs(name, globs, self.exclude)
+
+    def leaves_out(self, query: Query) -> bool:
+        """Whether it is certain that a logged statement changes no captured table.
+
+        Its text does not say so: a trigger or a function may change others. Its event does, by the
+        databases of all of its tables.
+        """
+        databases = query.databases
+        if databases is None or not query.sql.upper().startswith(_CHANGES_OPENED_TABLES):
+            return False
+        return not any(map(self.may_match_in, databases))
 
     def unmatched(self, names: Collection[TableName]) -> list[str]:
         """Return the globs, to include or to exclude, that match none of these tables."""

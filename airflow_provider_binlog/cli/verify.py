@@ -144,6 +144,7 @@ class Verifier:
             ),
             gtids=ExecutedGtids(chosen.log.flavor(), None),
             refuse=refuse,
+            skips=tables.leaves_out,
         )
         self._statements = StatementReader(
             tables, refuse=refuse, refuse_tables=lambda error, _: refuse(error)

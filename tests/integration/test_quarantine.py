@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.changes import OnTableError, Policies, ZeroDates
+from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerTables,
     read_server_tables,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from airflow_provider_binlog.manifest import Manifest
+    from tests.services.servers import Server
     from tests.support.ranges import Staged
 
 pytestmark = pytest.mark.server
@@ -116,6 +118,33 @@ def writes(number: int, tables: tuple[str, ...] = GOOD) -> Iterator[str]:
         yield f"INSERT INTO {name} VALUES ({number}, 'a'), ({number + 1}, NULL)"
         yield f"UPDATE {name} SET a = 'changed' WHERE id = {number}"
         yield f"DELETE FROM {name} WHERE id = {number - 1}"
+
+
+def test_a_statement_on_other_databases_alone_does_not_stop_the_source(
+    mysql97: Server, create_database: Callable[[Server], Database]
+) -> None:
+    database, other = create_database(mysql97), create_database(mysql97)
+    capture = Capture(database)
+    database.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, a VARCHAR(20))" for name in GOOD))
+    other.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    database.execute(
+        *writes(10),
+        "SET SESSION binlog_format = STATEMENT",
+        *("START TRANSACTION", f"INSERT INTO {other.name}.t VALUES (1)", "COMMIT"),
+        f"DELETE FROM {other.name}.t",
+    )
+    assert capture.run().quarantined == ()
+
+    # A trigger writes to a captured table: the event names its database, too.
+    other.execute(
+        f"CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW"
+        f" INSERT INTO {database.name}.orders VALUES (NEW.id, 'by a trigger')"
+    )
+    database.execute(
+        "SET SESSION binlog_format = STATEMENT", f"INSERT INTO {other.name}.t VALUES (99)"
+    )
+    with pytest.raises(UnsupportedError, match="STATEMENT or MIXED"):
+        capture.run()
 
 
 def test_the_good_tables_equal_select_after_every_run(database: Database) -> None:

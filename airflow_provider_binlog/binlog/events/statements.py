@@ -73,6 +73,8 @@ class Query:
         ddl_xid: The number of the transaction that a DDL statement of MySQL was.
         explicit_timestamps: `explicit_defaults_for_timestamp`; None where the event does not say.
         connection_collation: Of string literals; None where the event does not say.
+        databases: Those of all tables that it reads or changes, by triggers and functions, too;
+            None where the event does not say, as on MariaDB, and where foreign keys may add others.
     """
 
     thread_id: int
@@ -84,6 +86,7 @@ class Query:
     ddl_xid: int | None = None
     explicit_timestamps: bool | None = None
     connection_collation: int | None = None
+    databases: tuple[str, ...] | None = None
 
     def session(self, flavor: Flavor) -> Session:
         """Return what decides the meaning of the statement."""
@@ -122,6 +125,7 @@ class Query:
             known.ddl_xid,
             known.explicit_timestamps,
             known.connection_collation,
+            known.databases,
         )
 
 
@@ -134,6 +138,7 @@ class _Status:
     sql_mode: int | None = None
     ddl_xid: int | None = None
     explicit_timestamps: bool | None = None
+    databases: tuple[str, ...] | None = None
 
 
 def _read_status(status: Buffer) -> _Status:
@@ -148,6 +153,8 @@ def _read_status(status: Buffer) -> _Status:
             known.sql_mode = status.uint(8)
         elif code == _EXPLICIT_TIMESTAMPS:
             known.explicit_timestamps = bool(status.uint(1))
+        elif code == _UPDATED_DATABASES:
+            known.databases = _read_databases(status)
         elif code == _DDL_XID:
             known.ddl_xid = status.uint(8)
         elif not _skip(status, code):
@@ -164,11 +171,6 @@ def _skip(status: Buffer, code: int) -> bool:
     elif code == _INVOKER:
         status.take(status.uint(1))
         status.take(status.uint(1))
-    elif code == _UPDATED_DATABASES:
-        count = status.uint(1)
-        for _ in range(0 if count == _TOO_MANY_DATABASES else count):
-            while status.uint(1):
-                pass
     elif code == _GTID_FLAGS3:
         if status.uint(1) & _GTID_FLAGS3_ALTER:
             status.take(8)
@@ -177,6 +179,15 @@ def _skip(status: Buffer, code: int) -> bool:
     else:
         return False
     return True
+
+
+def _read_databases(status: Buffer) -> tuple[str, ...] | None:
+    """Return the databases of a statement's tables; None where they are too many, or not known."""
+    count = status.uint(1)
+    if count == _TOO_MANY_DATABASES:
+        return None
+    names = [b"".join(iter(lambda: bytes(status.take(1)), b"\0")) for _ in range(count)]
+    return tuple(map(decode_identifier, names)) if names and all(names) else None
 
 
 def _charset_or_none(collation: int | None) -> str | None:

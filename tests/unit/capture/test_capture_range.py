@@ -206,6 +206,32 @@ def test_a_statement_that_changes_rows_is_refused_whatever_is_captured(
     assert raised.value.context["offset"] == files["binlog.000001"].offsets[11]
 
 
+@CUTS
+@pytest.mark.parametrize(
+    ("databases", "sql", "refused"),
+    [
+        (["audit"], "INSERT INTO audit.t VALUES (1)", False),
+        (["audit", "shop"], "INSERT INTO audit.t VALUES (1)", True),
+        (["audit"], "CREATE TABLE b AS SELECT * FROM audit.t", True),
+        ([], "INSERT INTO audit.t VALUES (1)", True),
+    ],
+)
+def test_a_statement_whose_tables_are_all_in_other_databases_is_skipped(
+    databases: list[str], sql: str, *, refused: bool, cut: Sequence[int]
+) -> None:
+    names = b"".join(each.encode() + b"\0" for each in databases)
+    status = b"\x0c" + bytes([len(databases)]) + names if databases else b""
+    statement = Made(EventType.QUERY, builder.query(sql, status=status))
+    mixed = [gtid(2), query("BEGIN"), *CHANGE, statement, *CHANGE, XID]
+    files = a_log(transaction(1, *CHANGE) + mixed)
+
+    if refused:
+        with pytest.raises(UnsupportedError, match="STATEMENT or MIXED"):
+            run(files, cut, tables=TableFilter(["shop.*"]))
+    else:
+        assert run(files, cut, tables=TableFilter(["shop.*"])).rows == 3
+
+
 # ------------------------------------------------------------------- offsets
 
 

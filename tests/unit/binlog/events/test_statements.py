@@ -152,3 +152,19 @@ def test_any_status_leaves_database_and_sql(status: bytes, sql: str) -> None:
 
     with contextlib.suppress(BinlogError):
         assert Query.parse(body, MYSQL).database == "shop"
+
+
+@pytest.mark.parametrize(
+    ("status", "databases"),
+    [
+        (STATUS["UPDATED_DATABASES"], ("shop", "other")),
+        (STATUS["TOO_MANY_DATABASES"], None),
+        (b"\x0c\x00", None),
+        (b"\x0c\x01\x00", None),  # a foreign key refers to one of its tables
+        (b"", None),
+    ],
+)
+def test_the_databases_of_its_tables(status: bytes, databases: tuple[str, ...] | None) -> None:
+    body = builder.query("INSERT INTO t VALUES (1)", status=status)
+
+    assert Query.parse(body, MYSQL).databases == databases
