@@ -13,7 +13,7 @@ from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, 
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
-from tests.unit.spark.workplace import Workplace, sorted_rows
+from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import Commit
@@ -89,6 +89,7 @@ def test_a_table_that_is_older_than_the_log_is_loaded_while_it_is_written(
     assert workplace.state(table).loaded == snapshot.id
 
 
+@in_either_format
 def test_a_table_that_the_log_has_not_mentioned_is_known_by_its_name(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source, other = table.source, table.source.create(workplace.database, "other", {"id": INT})
@@ -117,6 +118,7 @@ def test_a_table_that_the_log_has_not_mentioned_is_known_by_its_name(workplace: 
     workplace.check(table, in_order=False)
 
 
+@in_either_format
 def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
@@ -182,6 +184,7 @@ def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
     workplace.check(table, in_order=False)
 
 
+@in_either_format
 def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
@@ -235,6 +238,7 @@ def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
     workplace.check(table, in_order=False)
 
 
+@in_either_format
 def test_a_lake_table_with_other_columns_is_not_adopted(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
@@ -415,6 +419,7 @@ def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workpla
     assert rows() == names_of(table)
 
 
+@in_either_format
 def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
