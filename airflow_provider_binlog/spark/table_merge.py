@@ -184,19 +184,22 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     return commit
 
 
-def _lake_state(merge: _Merge) -> LakeState | None:
-    """Return the state that the lake table gets; None if it keeps its own."""
+def _first_state(merge: _Merge) -> LakeState | None:
+    """Return the state that the lake table gets before it has the rows; None if it keeps its own."""
     work, state = merge.work, merge.work.state
     if work.snapshot is not None:
         # Believed until its rows are committed.
         loading = LakeState("loading", "its rows are being loaded").at(NOTHING)
         return loading if state is None or state.applied == NOTHING else None
-    if state is None:
-        return LIVE if work.is_complete else CHANGES_ONLY
-    if PROPERTY not in state.properties:
+    if state is not None:
         return None
+    return LIVE if work.is_complete else CHANGES_ONLY
+
+
+def _last_state(merge: _Merge, state: TargetState) -> LakeState:
+    """Return the state of a lake table that has the rows; another one held at those from before."""
     lacks_rows = state.lake_state == CHANGES_ONLY and not merge.segment.starts_empty
-    return CHANGES_ONLY if lacks_rows else LIVE
+    return CHANGES_ONLY if lacks_rows and merge.work.snapshot is None else LIVE
 
 
 def _prepare(merge: _Merge) -> TargetState:
@@ -213,7 +216,7 @@ def _prepare(merge: _Merge) -> TargetState:
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
-    lake_state = _lake_state(merge)
+    lake_state = _first_state(merge)
     if lake_state is not None:
         wanted |= state_property(lake_state)
     if state is None:
@@ -271,8 +274,10 @@ def _follow(merge: _Merge, state: TargetState) -> None:
         fields = fields_property(state, merge.segment.fields, of_another=True)
         noted |= table_property(table) | fields
     if snapshot is not None:
-        noted |= {SNAPSHOT: snapshot} | state_property(LIVE)
-    _set_properties(merge, noted)
+        noted |= {SNAPSHOT: snapshot}
+    if snapshot is not None or PROPERTY in state.properties:
+        noted |= state_property(_last_state(merge, state))
+    _set_properties(merge, dict(noted.items() - state.properties.items()))
 
 
 def _configure(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
