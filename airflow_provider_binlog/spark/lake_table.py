@@ -39,6 +39,7 @@ class LakeTable:
         first_needed: Number of the first manifest that it needs.
         plan: What is to be done; None if nothing.
         held: Why it is left alone, if it is `loading` or `stale`.
+        is_over: Whether its name stands for no table any more, so that no reload is awaited.
         is_settled: Whether the lake table has all of that afterwards.
         is_foreign: Whether someone else made the lake table, which is to be adopted.
         reload: The snapshot to load, and what to replay over it; None if none is loaded.
@@ -54,6 +55,7 @@ class LakeTable:
     first_needed: int = 0
     plan: TablePlan | None = None
     held: LakeState | None = None
+    is_over: bool = False
     is_settled: bool = True
     is_foreign: bool = False
     reload: Reload | None = None
@@ -125,7 +127,7 @@ class LakeTable:
             first = min(self.first_needed, known.first or self.first_needed)
             state = self.held or LIVE
             return TableProgress(self.applied, first, pending=True, state=state)
-        if self.held is not None:
+        if self.held is not None and not self.is_over:
             # One that was dropped is still to be noticed by the next merge.
             mark = known.mark if self.state is None else self.applied
             return TableProgress(mark, self.first_needed, pending=True, state=self.held)
@@ -195,11 +197,13 @@ def _check_dropped(table: LakeTable, log: TableLog, now: Progress) -> None:
     id_ = holdings[-1].table if holdings else None
     created = None if id_ is None else log.created(id_)
     if created is None or now.find_uncaptured(table.name, since=created) is not None:
-        table.hold(
+        _hold(
+            table,
+            log,
             LakeState(
                 "loading",
                 "the lake table was dropped, and not all rows of its table are staged: reload it",
-            )
+            ),
         )
     else:
         table.first_needed = created
@@ -217,7 +221,7 @@ def _check_restart(
     if restart is not None and not gap and state is not None and state.unknown is None:
         table.first_needed = restart
     elif state is not None:
-        table.hold(state.lake_state)
+        _hold(table, log, state.lake_state)
 
 
 def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
@@ -231,12 +235,12 @@ def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
     if holdings and holdings[-1].table != state.table != UNSEEN:
         # Another table has the name now: if all of its rows are staged, it is merged.
         return
-    table.hold(_uncaptured(gap))
+    _hold(table, log, _uncaptured(gap))
 
 
 def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
     holdings = log.holdings(table.name, since=0)
-    if not holdings or holdings[-1].table is None:
+    if not holdings:
         return
     creations = [
         each for each in holdings if each.step and isinstance(each.step.action, CreateTable)
@@ -247,14 +251,16 @@ def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress)
         start = min(start, known.first)
     gap = now.find_uncaptured(table.name, since=start)
     if gap is not None:
-        table.hold(_uncaptured(gap))
+        _hold(table, log, _uncaptured(gap))
     elif before.since > 1 and known is None and not creations:
-        table.hold(
+        _hold(
+            table,
+            log,
             LakeState(
                 "loading",
                 f"what was staged of the table before manifest {before.since} is not there any "
                 "more: reload it",
-            )
+            ),
         )
 
 
@@ -283,6 +289,17 @@ def _check_beginning(
         table.fail(MergeError(WITHOUT_BEGINNING.reason))
     else:
         table.hold(WITHOUT_BEGINNING)
+
+
+def _hold(table: LakeTable, log: TableLog, state: LakeState) -> None:
+    """Hold a table; for the last time if its name stands for none any more."""
+    holdings = log.holdings(table.name, since=0)
+    step = holdings[-1].step if holdings and holdings[-1].table is None else None
+    if step is not None:
+        ended = f"; at {step.position} it was dropped or renamed: there is nothing to reload"
+        state = replace(state, reason=state.reason + ended)
+        table.is_over = True
+    table.hold(state)
 
 
 def _uncaptured(manifest: int) -> LakeState:
