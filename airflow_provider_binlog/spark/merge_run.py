@@ -31,7 +31,7 @@ from airflow_provider_binlog.spark.lake_table import (
     check_manifests,
     stale,
 )
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.merge_start import read_start
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
@@ -157,8 +157,7 @@ def _merge_tables(
     Returns what was done to every table, and the note of the merge, if it changed any.
     """
     tables = _survey(run, newest, now)
-    for table in tables:
-        _find_needs(run, table, newest, now)
+    _find_needs(run, tables, newest, now)
     log = _read_log(run, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
@@ -189,11 +188,27 @@ def _merge_tables(
     return tables, note
 
 
-def _find_needs(run: _Run, table: LakeTable, newest: TableLog, now: Progress) -> None:
-    """Find out from where on a table needs the log, and whether it is merged at all."""
+def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: Progress) -> None:
+    """Find out from where on each table needs the log, and whether it is merged at all."""
+    needed: dict[TableName, Exception] = {}
+    for table in tables:
+        if table.is_merged:
+            _find_reload(run, table, newest, now)
+        if table.is_followed:
+            needed |= _take_rows_along(run, table, newest)
+        if table.is_followed:
+            initial_load = run.options.initial_load
+            check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
+        if table.is_followed:
+            hold_waiting(table, newest)
+    for table in tables:
+        if table.is_followed and table.name in needed:
+            # The next merge copies its rows: they have to be those from before the rename.
+            table.fail(needed[table.name])
+
+
+def _find_reload(run: _Run, table: LakeTable, newest: TableLog, now: Progress) -> None:
     start = run.start
-    if not table.is_merged:
-        return
     try:
         find_reload(
             table,
@@ -206,13 +221,6 @@ def _find_needs(run: _Run, table: LakeTable, newest: TableLog, now: Progress) ->
         )
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
-    if table.is_followed and newest.manifests:
-        _take_rows_along(run, table, newest)
-    if table.is_followed:
-        initial_load = run.options.initial_load
-        check_coverage(table, newest, start.before, now, initial_load=initial_load)
-    if table.is_followed:
-        hold_waiting(table, newest)
 
 
 def _work(
@@ -270,24 +278,38 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
     return _in_threads(run.options.threads, sorted(filter(start.chosen, names)), survey)
 
 
-def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> None:
-    """Give a table that was renamed the rows of the lake table of its old name."""
-    if not find_old_names(table.name, table.state, newest):
-        return
-    session, source = run.spark.newSession(), run.options.source
-    configure(session)
-    # Should it fail, the next merge finds the rename again.
-    table.first_needed = newest.first
+def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> dict[TableName, Exception]:
+    """Give a table that was renamed the rows of the lake table of its old name.
+
+    Returns its old names, with the error, if that failed.
+    """
+    known = run.start.before.tables.get(table.name, TableProgress())
+    names: list[TableName] = []
     try:
-        old = find_old_table(session, run.lake, table.name, table.state, newest)
-        follows = old and run.start.before.first_needed(old.name, old.state.applied) == newest.first
-        if old is not None and follows:
-            identity = newest.manifests[-1].identity
-            table.state = copy_rows(
-                session, run.lake, old, name=table.name, source=source, identity=identity
-            )
+        log = newest
+        failed = known.pending and known.state.is_merged and known.mark == NOTHING
+        if failed and known.first is not None:
+            log = _prepend(run, newest, known.first, run.start.before.through)
+        names = find_old_names(table.name, table.state, log) if log.manifests else []
+        if names:
+            table.first_needed = log.first
+            _copy_rows(run, table, log)
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
+        return dict.fromkeys(names, error)
+    return {}
+
+
+def _copy_rows(run: _Run, table: LakeTable, log: TableLog) -> None:
+    session, source = run.spark.newSession(), run.options.source
+    configure(session)
+    old = find_old_table(session, run.lake, table.name, table.state, log)
+    if old is None or run.start.before.first_needed(old.name, old.state.applied) != log.first:
+        return
+    identity = log.manifests[-1].identity
+    table.state = copy_rows(
+        session, run.lake, old, name=table.name, source=source, identity=identity
+    )
 
 
 def _read_log(run: _Run, newest: TableLog, tables: Sequence[LakeTable]) -> TableLog:

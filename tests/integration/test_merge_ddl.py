@@ -502,8 +502,9 @@ def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace
 
 
 def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
-    workplace: Workplace,
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also after a merge that could not copy them."""
     source = workplace.new_source()
     types = {"id": INT, "note": TEXT, "n": BIGINT}
     table = source.create(workplace.database, "t", types, ("id",), logged=False)
@@ -522,6 +523,14 @@ def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
     table.alter("...", {"id": INT, "text": TEXT}, renamed={"text": "note"})
     table.insert(id=3, text="new")
     source.commit()
+    lake = type(workplace.lake)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", fail)
+        assert workplace.try_merge().failed
 
     workplace.merge()
 
