@@ -19,7 +19,7 @@ from tests.bench.merge_measure import Sizes
 from tests.services.processes import ROOT, RUN_FOLDER
 from tests.services.progress import step
 
-_PARTS = ("big", "small", "manifests")
+_PARTS = ("big", "small", "few", "manifests")
 _FORMATS = ("delta", "iceberg")
 
 RESULT = RUN_FOLDER / "bench-merge.json"
@@ -30,14 +30,15 @@ _TARGETS = {
     ("big_newest", "ours", "rows"): {"delta": 4.0, "iceberg": 2.0},
     ("changed", "ours", "bare"): {"delta": 1.3, "iceberg": 1.3},
     ("created", "ours", "bare"): {},
-    ("few", "of many", "alone"): {"delta": 1.1, "iceberg": 1.1},
+    ("few", "many", "alone"): {"delta": 1.1, "iceberg": 1.1},
 }
 _TITLES = {
     "big_anywhere": "a tenth of the rows of a big table, beside the bare MERGE",
     "big_newest": "the newest tenth, beside reading and writing just those rows",
     "changed": "small changed tables, beside bare MERGEs of literals",
     "created": "new small tables, beside bare CREATEs and MERGEs",
-    "few": "a tenth of the tables changed, beside these tables alone",
+    "few": "ten changed tables of many, beside the same ten alone",
+    "idle": "the same, with nothing new",
     "manifests": "the same changes in more manifests",
 }
 
@@ -48,6 +49,7 @@ def main(arguments: list[str]) -> int:
     sizes = Sizes(
         rows=int(10_000_000 * options.scale),
         tables=options.tables,
+        names=options.names,
         manifests=int(2_000 * options.scale),
         rounds=options.rounds,
     )
@@ -68,6 +70,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.bench merge", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="1: ten million rows")
     parser.add_argument("--tables", type=int, default=100, help="small tables")
+    parser.add_argument("--names", type=int, default=1_000, help="tables of which ten change")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--formats", nargs="+", choices=_FORMATS, default=_FORMATS)
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS)

@@ -87,12 +87,14 @@ def change_rows(kind: str, keys: np.ndarray, *, version: int, first: int) -> pa.
     mixed = (keys * 2654435761 + version * 40503) % (1 << 32)
     key_text, mixed_text = pa.array(keys).cast(pa.string()), pa.array(mixed).cast(pa.string())
     word = pa.array(["new", "paid", "sent"])
+    # Arrow casts 64-bit integers to no fewer digits than the largest of them has.
+    whole = pa.array(mixed % 1_000_000).cast(pa.decimal128(21, 2))
     columns = {
         "id": pa.array(keys, pa.int64()),
         "quantity": pa.array((mixed // 3 % 1_000_000).astype("int32")),
         "name": pc.binary_join_element_wise("customer", key_text, " "),
         "mail": pc.binary_join_element_wise(mixed_text, "example.com", "@"),
-        "amount": pa.array(mixed % 1_000_000).cast(pa.decimal128(12, 2), safe=False),
+        "amount": whole.cast(pa.decimal128(12, 2)),
         "level": pa.array((mixed % 100).astype("int32")),
         "changed": pa.array(_COMMIT_TS + mixed).cast(pa.timestamp("us")),
         "seen": pa.array(_COMMIT_TS + keys).cast(pa.timestamp("us", "UTC")),

@@ -19,7 +19,7 @@ from tests.services.java import java_home
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -61,8 +61,8 @@ class BenchLake:
             return IcebergLake(CATALOG, None, {})
         return DeltaLake("bare", f"file://{self.folder}/live/lake", None, {})
 
-    def merge(self, source: str) -> Report:
-        """Merge what is staged.
+    def merge(self, source: str, *, tables: Sequence[str] = ()) -> Report:
+        """Merge what is staged of some tables; of all if none are given.
 
         Raises:
             RuntimeError: It failed.
@@ -72,6 +72,7 @@ class BenchLake:
             source=source,
             format=self.format,
             lake=CATALOG if self.format == "iceberg" else f"file://{self.folder}/live/lake",
+            tables=tables,
             threads=THREADS,
             initial_load="changes_only",
         )

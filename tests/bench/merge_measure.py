@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOADS = 10
+CHANGED = 10
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,15 @@ class Sizes:
 
     Attributes:
         rows: Rows of the big table; a tenth of them change.
-        tables: Small tables; a tenth of them change where few do.
+        tables: Small tables that all change.
+        names: Tables that the manifests name, of which ten change.
         manifests: Manifests that one merge takes.
         rounds: How often each merge is measured.
     """
 
     rows: int = 10_000_000
     tables: int = 100
+    names: int = 1_000
     manifests: int = 2_000
     rounds: int = 3
 
@@ -162,7 +165,7 @@ class Measurement:
     # Many small tables.
 
     def small(self) -> None:
-        """Create tables of two rows, change all of them, and change a tenth of them."""
+        """Create tables of two rows, and change all of them."""
         bench, count = self.bench, self.sizes.tables
         bench.save("empty")
         many = SmallTables(bench.store, "many", count)
@@ -190,22 +193,28 @@ class Measurement:
                 "bare": lambda: self._bare_small("bare", count, create=False),
             },
         )
-        few = max(count // 10, 1)
-        bench.restore("made")
-        many.source.sequence -= 1
-        many.source._start = many.source.log.load(many.source.sequence).stop.offset
-        many.change(many.tables[:few], 2)
-        alone = SmallTables(bench.store, "alone", few)
-        alone.source.commit()
-        bench.merge("alone")
-        alone.change(alone.tables, 2)
-        bench.save("few")
-        self._rounds(
-            "few",
-            "few",
-            {"of many": lambda: bench.merge("many"), "alone": lambda: bench.merge("alone")},
-        )
         bench.restore("empty")
+
+    def few(self) -> None:
+        """Change ten tables of many, and ten of ten; then merge once more.
+
+        Of the many only these ten are in the lake: a merge does not look at the others.
+        """
+        bench = self.bench
+        ways: dict[str, Callable[[], object]] = {}
+        for source, count in (("many", self.sizes.names), ("alone", CHANGED)):
+            tables = SmallTables(bench.store, source, count)
+            tables.source.commit()
+            ways[source] = partial(bench.merge, source, tables=[f"{source}.t000?"])
+            ways[source]()
+            tables.change(tables.tables[:CHANGED], 1)
+        bench.save("few")
+        self._rounds("few", "few", ways)
+        bench.restore("few")
+        for merge in ways.values():
+            merge()
+        bench.save("idle")
+        self._rounds("idle", "idle", ways)
 
     def _bare_small(self, database: str, count: int, *, create: bool) -> None:
         """Merge literal rows into tables of two rows, as plainly as the format can."""
