@@ -185,7 +185,7 @@ def _merge_segment(merge: _Merge) -> Commit | None:
 
 
 def _first_state(merge: _Merge) -> LakeState | None:
-    """Return the state that the lake table gets before it has the rows; None if it keeps its own."""
+    """Return the state that the target gets before it has the rows; None if it keeps its own."""
     work, state = merge.work, merge.work.state
     if work.snapshot is not None:
         # Believed until its rows are committed.
