@@ -55,7 +55,7 @@ def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
         return
     position = f" (at {state.position})" if state.position else ""
     yield f"    {state.reason}{position}"
-    yield f'    to reload it: BinlogSnapshotOperator(tables=["{text}"], ...), then merge'
+    yield f'    to reload it: BinlogSnapshotOperator(table="{text}", ...), then merge'
 
 
 def _read(store: ObjectStore, source: str) -> Iterator[Progress]:

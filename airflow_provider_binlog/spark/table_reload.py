@@ -70,8 +70,8 @@ def find_reload(
     first = find_first(snapshot, _chain(last, manifests))
     if first is None and snapshot.low.gtid is not None and last.stop.gtid is None:
         reason = (
-            "the positions of the staged log have no GTIDs yet: take the snapshot again at an "
-            "exact position, or after the server has begun another binlog file and that is staged"
+            "the positions of the staged log have no GTIDs yet: take the snapshot again with "
+            "lock='brief', or after the server has begun another binlog file and that is staged"
         )
     elif first is None:
         reason = f"what was logged from {snapshot.low} on is not staged: take the snapshot again"

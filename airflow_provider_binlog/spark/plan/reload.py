@@ -222,8 +222,8 @@ def _find_missing_key(snapshot: SnapshotManifest, state: TargetState | None, *, 
         return ""
     if not snapshot.is_exact:
         return (
-            "its table has no key, and it was not read at one position: take the snapshot again in "
-            "one chunk and at an exact position, or choose a key with --keys"
+            "its table has no key, and it was not read at one position: take the snapshot again "
+            "with lock='brief', or choose a key with --keys"
         )
     if state is not None and state.properties.get(KEY, "[]") != "[]":
         return (

@@ -59,7 +59,7 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         "delta s3://lake: merged up to manifest 0\n"
         "shop.items  stale  40.2\n"
         "    a partition was truncated (at binlog.000007:5120)\n"
-        '    to reload it: BinlogSnapshotOperator(tables=["shop.items"], ...), then merge\n'
+        '    to reload it: BinlogSnapshotOperator(table="shop.items", ...), then merge\n'
         "shop.late  live  41  waits for a merge\n"
         "shop.orders  live  42\n"
     )
