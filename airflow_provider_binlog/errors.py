@@ -14,6 +14,7 @@ BinlogError
 |   +-- PositionPurgedError   the server no longer has the position; re-snapshot
 |   +-- ForeignPositionError  the position was issued by another server, or by a log since reset
 |   +-- ServerSetupError      a server variable is not what capture needs
+|   +-- ServerChangedError    the address leads to another server than before; retryable
 |   +-- TableLockedError      another session has locked a table that must be read; retryable
 |   +-- TableAlteredError     a table was altered while its snapshot was read; retryable
 +-- StagingError              the object store, or a file in it
@@ -114,6 +115,12 @@ class ForeignPositionError(SourceError):
 
 class ServerSetupError(SourceError):
     """A server variable is not what capture needs; the text names it and its value."""
+
+
+class ServerChangedError(SourceError):
+    """The address leads to another server than it did earlier in the same task."""
+
+    retryable = True
 
 
 class TableLockedError(SourceError):

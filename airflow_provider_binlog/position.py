@@ -6,7 +6,7 @@ ordered by (file number, offset). On another server only its GTID set has a mean
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -73,12 +73,16 @@ class Position:
         logged: The part of `gtid` that is logged before this boundary in this server's log. The
             rest is logged after it, because it was staged from another server's log, in another
             order. None if all of `gtid` is logged before the boundary.
+        file_created: When the server created the file, seconds since 1970: a server that was reset,
+            or restored from a backup, has another file of that name. None where it is not known.
+            Two positions are equal whether or not it is.
     """
 
     file: str
     offset: int
     gtid: str | None = None
     logged: str | None = None
+    file_created: int | None = field(default=None, compare=False)
 
     @property
     def logged_gtid(self) -> str | None:
@@ -100,6 +104,11 @@ class Position:
         """(file number, offset): the order of positions on one server."""
         return self.file_number, self.offset
 
+    @property
+    def file_start(self) -> Position:
+        """Where the first event of the same file begins."""
+        return Position(self.file, FIRST_OFFSET, file_created=self.file_created)
+
     def to_json(self) -> dict[str, str | int | None]:
         """Return plain values that `from_json` reads back."""
         value: dict[str, str | int | None] = {
@@ -107,7 +116,11 @@ class Position:
             "offset": self.offset,
             "gtid": self.gtid,
         }
-        return value if self.logged is None else value | {"logged": self.logged}
+        if self.logged is not None:
+            value["logged"] = self.logged
+        if self.file_created is not None:
+            value["file_created"] = self.file_created
+        return value
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Position:
@@ -118,13 +131,14 @@ class Position:
         """
         try:
             file, offset, gtid = value["file"], value["offset"], value.get("gtid")
-            logged = value.get("logged")
+            logged, created = value.get("logged"), value.get("file_created")
         except (KeyError, TypeError, AttributeError) as error:
             raise FormatError("not a position", value=value) from error
         proper = isinstance(file, str) and type(offset) is int and offset >= FIRST_OFFSET
-        if not proper or not isinstance(gtid, str | None) or not isinstance(logged, str | None):
+        proper = proper and all(isinstance(each, str | None) for each in (gtid, logged))
+        if not proper or (created is not None and type(created) is not int):
             raise FormatError("not a position", value=value)
-        return cls(file, offset, gtid, logged)
+        return cls(file, offset, gtid, logged, created)
 
     def __str__(self) -> str:
         """Return `file:offset`, the form that people write."""
@@ -136,11 +150,12 @@ def is_contiguous(
 ) -> bool:
     """Whether a range that starts at `start` continues one that ended at `stop`, without overlap.
 
-    On one server both have the same coordinates. After a failover, the same GTIDs have been
-    executed before both.
+    On one server both have the same coordinates, in the same file. After a failover, the same GTIDs
+    have been executed before both.
     """
     if stop_of == start_of:
-        return stop.coordinates == start.coordinates
+        known = {stop.file_created, start.file_created} - {None}
+        return stop.coordinates == start.coordinates and len(known) < 2
     return stop_of.flavor is start_of.flavor and bool(stop.gtid) and stop.gtid == start.gtid
 
 

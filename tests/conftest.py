@@ -18,6 +18,7 @@ pytest.register_assert_rewrite("tests.contract")
 pytest_plugins = [
     "tests.fixtures.airflow",
     "tests.fixtures.mysql",
+    "tests.fixtures.proxy",
     "tests.fixtures.spark",
     "tests.fixtures.store",
 ]

@@ -118,7 +118,7 @@ def _stage(
     segments = SegmentReader(history, request.policies, quarantines)
     at = request.start
     for logged in bounded(source.blocks(at, stop), stop):
-        at = Position(logged.file, logged.next_offset)
+        at = Position(logged.file, logged.next_offset, file_created=logged.format.created)
         for captured in reader.read(logged):
             found = statements.read(captured)
             columns = segments.read(captured, found, reader.schemas.refused)
@@ -138,7 +138,8 @@ def _stage(
     if request.on_tables is not None:
         named = {each.state.name for each in history.touched.values()}
         request.on_tables(request.sequence, reader.tables | named)
-    return _manifest(log_range, reader, tables, segments.in_order())
+    stop = replace(stop, file_created=at.file_created if at.file == stop.file else None)
+    return _manifest(log_range, reader.executed_at(stop), reader, tables, segments.in_order())
 
 
 def _open(
@@ -176,6 +177,7 @@ def _open(
 
 def _manifest(
     log_range: LogRange,
+    stop: Position,
     reader: RangeReader,
     tables: tuple[TableChanges, ...],
     statements: tuple[Statement, ...],
@@ -185,7 +187,7 @@ def _manifest(
         sequence=request.sequence,
         identity=request.identity,
         start=request.start,
-        stop=reader.executed_at(request.stop),
+        stop=stop,
         before_images=request.before_images,
         zero_dates=request.policies.zero_dates,
         invalid_text=request.policies.invalid_text,
@@ -228,7 +230,7 @@ def executed_at(source: BlockStream, identity: SourceIdentity, position: Positio
     if position.offset == FIRST_OFFSET:
         return None
     transactions, gtids = TransactionReader(), ExecutedGtids(identity.flavor, None)
-    for block in bounded(source.blocks(Position(position.file, FIRST_OFFSET), position), position):
+    for block in bounded(source.blocks(position.file_start, position), position):
         prefix, number = transactions.read_names(block)
         gtids.read(block, prefix, number, transactions.prefixes)
     return gtids.text
@@ -244,7 +246,7 @@ def prepared_at(source: BlockStream, position: Position) -> tuple[Prepared, ...]
         ForeignPositionError: No event begins at the position.
         SourceError: The source, or the way to it, failed.
     """
-    return prepared_between(source, Position(position.file, FIRST_OFFSET), position)
+    return prepared_between(source, position.file_start, position)
 
 
 def prepared_between(source: BlockStream, start: Position, stop: Position) -> tuple[Prepared, ...]:

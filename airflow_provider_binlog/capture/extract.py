@@ -19,10 +19,12 @@ from airflow_provider_binlog.errors import ConfigurationError, ConflictError, Fo
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_provider_binlog.capture.log_range import ExtractRequest
     from airflow_provider_binlog.capture.table_filter import TableFilter
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -62,8 +64,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
     before = log.maybe_load(sequence - 1) if sequence > 1 else None
     prepared = before.prepared if before else None
     while True:
-        while (found := log.reuse(sequence, identity, at)) is not None:
-            _check_reusable(found, request)
+        for found in _reusable(log, request, sequence, identity, at):
             staged.append(found)
             at, identity, prepared, before = found.stop, found.identity, found.prepared, found
             sequence += 1
@@ -88,6 +89,33 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         # what follows it is staged next.
         with suppress(ConflictError):
             log.commit(manifest)
+
+
+def reuse(request: ExtractRequest, store: ObjectStore) -> Extracted:
+    """Return what earlier tries committed after the checkpoint, without reading the log.
+
+    The log may be purged or reset there by now: what is staged is not lost with it.
+
+    Raises:
+        ConflictError, ConfigurationError, StagingError: As `extract`.
+    """
+    log, identity = ManifestLog(store, request.source_name), request.issued_by or request.identity
+    staged = tuple(_reusable(log, request, request.sequence, identity, request.start))
+    return Extracted(staged, request.start, staged[-1].stop if staged else request.start)
+
+
+def _reusable(
+    log: ManifestLog,
+    request: ExtractRequest,
+    sequence: int,
+    identity: SourceIdentity,
+    at: Position,
+) -> Iterator[Manifest]:
+    """Yield the manifests that are committed from a number and a position on."""
+    while (found := log.reuse(sequence, identity, at)) is not None:
+        _check_reusable(found, request)
+        yield found
+        sequence, identity, at = sequence + 1, found.identity, found.stop
 
 
 def _captured_since(before: Manifest | None, tables: TableFilter, sequence: int) -> int:

@@ -70,14 +70,9 @@ def _from_manifests(name: str, staging_path: str) -> Checkpoint:
 def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
     from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.sources.server_log import ServerLog
-    from airflow_provider_binlog.transport.server import queries
 
-    settings = read_settings(conn)
-    with closing(ServerLog(settings)) as log:
-        resolved = log.resolve(position)
-    with closing(settings.connect()) as connection:
-        identity = queries.identify(connection)
-        queries.check_position(connection, identity, resolved)
+    with closing(ServerLog(read_settings(conn))) as log:
+        identity, resolved = log.locate(position)
     return Checkpoint(identity, resolved, sequence, _now(), _person())
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
+from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
 from airflow_provider_binlog.transport.server.version import global_variables
@@ -24,11 +25,13 @@ def run(arguments: argparse.Namespace) -> None:
         ServerSetupError, AccessDeniedError: The text names all that is missing.
     """
     settings = read_settings(arguments.source)
+    connections = Connections(settings)
     with closing(settings.connect()) as connection:
         values = global_variables(connection)
         _print("server", f"{settings.address}, {values.get('version', '')}")
         # Before what a server without a log, or an account without privileges, cannot answer.
         setup.check_setup(connection)
+        connections.check(connection)
         identity = queries.identify(connection)
         logs = queries.binary_logs(connection)
         _print("identity", str(identity))
@@ -36,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         _print("oldest", str(queries.first_position(connection)))
         _print("end", str(queries.log_end(connection)))
         _print("executed", queries.gtid_executed(connection) or "-")
-    found = unlogged_foreign_keys(settings.connect, lambda name, _: name not in _OWN_DATABASES)
+    found = unlogged_foreign_keys(connections.open, lambda name, _: name not in _OWN_DATABASES)
     for key in found.unlogged:
         _print("unlogged", str(key))
     if found.unknown:

@@ -27,7 +27,13 @@ from airflow_provider_binlog.checkpoint import (
     overwrite,
     repair_command,
 )
-from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    CheckpointMissingError,
+    ConfigurationError,
+    ForeignPositionError,
+    PositionPurgedError,
+)
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
 from airflow_provider_binlog.hooks.repairs import naming_repairs
@@ -65,7 +71,8 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     """Stage the changes between the checkpoint and the end of the log as Parquet files.
 
     The range stops where the log ends when the task starts, so the task ends too. A retry reuses
-    the manifests that an earlier try committed, and stages what follows them. The task does not
+    the manifests that an earlier try committed, and stages what follows them; if the server has
+    purged its log there meanwhile, it passes on those manifests alone. The task does not
     move the checkpoint: that is what the
     :class:`~airflow_provider_binlog.operators.checkpoint.BinlogCheckpointOperator` is for. Only the
     first run saves one, at its start.
@@ -150,22 +157,15 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
             log.check()
             self.log.info("%s: %s", source.name, log.describe())
-            checkpoint, request = self._request(source, log, store, run)
-            extracted = self._extract(request, log, store)
-            staged = self._describe(extracted, checkpoint, source.name)
-            counts = staged["changes"] or "no changes"
-            self.log.info("%s: staged up to %s: %s", source.name, extracted.stop, counts)
+            try:
+                checkpoint, request = self._request(source, log, store, run)
+                extracted = self._extract(request, log, store)
+            except (PositionPurgedError, ForeignPositionError) as error:
+                checkpoint, extracted = self._reuse(source, store, run, error)
+                return self._finish(checkpoint, extracted, source.name)
+            staged = self._finish(checkpoint, extracted, source.name)
             # After the staging, which a server that is slow to answer must not hold up.
             self._warn_of_foreign_keys(log, request, extracted)
-        self._warn_of_prepared(extracted, source.name)
-        for table, found in staged["quarantined"].items():
-            self.log.warning(
-                "%s: %s is quarantined from %s on, and has to be reloaded: %s",
-                source.name,
-                table,
-                found["position"],
-                found["reason"],
-            )
         return staged
 
     def _check(self) -> None:
@@ -182,8 +182,6 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         self, source: BinlogSource, log: Log, store: ObjectStore, run: str
     ) -> tuple[Checkpoint, ExtractRequest]:
         """Return the checkpoint, saved on the first run, and what to stage after it."""
-        from airflow_provider_binlog.capture import ExtractRequest, TableFilter
-
         key, start = checkpoint_key(source.name), self.start or source.start
         saved = AirflowVariableStore()
         # The server may have purged what is staged, though it is not merged yet.
@@ -202,12 +200,28 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         stop = log.resolve(self.stop) if self.stop else state.log_end
         begin = state.checkpoint or checkpoint
         here = begin.identity == state.identity
-        return checkpoint, ExtractRequest(
-            checkpoint.position,
-            stop,
+        return checkpoint, replace(
+            self._request_from(checkpoint, source, run),
+            stop=stop,
             identity=state.identity,
-            issued_by=checkpoint.identity,
             find_gtids=log.resolve,
+            read_server_tables=log.read_server_tables,
+            wants_defaults=log.logs_partial_images(),
+            bytes_total=log.bytes_between(begin.position, stop) if here else None,
+            on_progress=lambda progress: self._log_progress(source.name, progress),
+        )
+
+    def _request_from(
+        self, checkpoint: Checkpoint, source: BinlogSource, run: str
+    ) -> ExtractRequest:
+        """Return a request for what is staged after a checkpoint, but for its stop."""
+        from airflow_provider_binlog.capture import ExtractRequest, TableFilter
+
+        return ExtractRequest(
+            checkpoint.position,
+            checkpoint.position,
+            identity=checkpoint.identity,
+            issued_by=checkpoint.identity,
             sequence=checkpoint.sequence + 1,
             tables=TableFilter(
                 read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
@@ -218,11 +232,44 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             created_by=run,
             limits=self.limits or Limits(),
             policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
-            read_server_tables=log.read_server_tables,
-            wants_defaults=log.logs_partial_images(),
-            bytes_total=log.bytes_between(begin.position, stop) if here else None,
-            on_progress=lambda progress: self._log_progress(source.name, progress),
         )
+
+    def _reuse(
+        self, source: BinlogSource, store: ObjectStore, run: str, error: BinlogError
+    ) -> tuple[Checkpoint, Extracted]:
+        """Return what is staged already; raise the error if nothing is.
+
+        What is committed is merged, whether or not the log continues. Then the next run fails.
+        """
+        from airflow_provider_binlog.capture import reuse
+
+        checkpoint = load(AirflowVariableStore(), checkpoint_key(source.name))
+        if checkpoint is None:
+            raise error
+        extracted = reuse(self._request_from(checkpoint, source, run), store)
+        if not extracted.manifests:
+            raise error
+        self.log.warning(
+            "%s: only what earlier tries staged is passed on, and the next run will fail: %s",
+            source.name,
+            error,
+        )
+        return checkpoint, extracted
+
+    def _finish(self, checkpoint: Checkpoint, extracted: Extracted, name: str) -> dict[str, Any]:
+        staged = self._describe(extracted, checkpoint, name)
+        counts = staged["changes"] or "no changes"
+        self.log.info("%s: staged up to %s: %s", name, extracted.stop, counts)
+        self._warn_of_prepared(extracted, name)
+        for table, found in staged["quarantined"].items():
+            self.log.warning(
+                "%s: %s is quarantined from %s on, and has to be reloaded: %s",
+                name,
+                table,
+                found["position"],
+                found["reason"],
+            )
+        return staged
 
     def _extract(self, request: ExtractRequest, log: Log, store: ObjectStore) -> Extracted:
         from airflow_provider_binlog.capture import extract

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ from airflow_provider_binlog.checkpoint import (
     BegunCheckpoints,
     CheckpointStore,
     StagedCheckpoints,
+    load,
 )
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError, PositionPurgedError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.repairs import naming_repairs
@@ -22,8 +24,10 @@ from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import WhenNothingNew, check_choice
+from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 if TYPE_CHECKING:
@@ -70,7 +74,7 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> Any:
-        """Return ``{"source", "start", "log_end", "first"}`` when there is something to do."""
+        """Return ``{"source", "start", "log_end", "first", "identity"}`` when there is work."""
         if not self.deferrable:
             return super().execute(context)
         return self._succeed_or_defer(context)
@@ -108,17 +112,32 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
                 "the sensor watches a server, not files: an extract that finds nothing new skips",
                 files=source.files,
             )
-        saved: CheckpointStore = AirflowVariableStore()
+        key, variables = checkpoint_key(source.name), AirflowVariableStore()
+        staged: CheckpointStore = variables
         if self.staging_path is not None:
             manifests = ManifestLog(open_store(self.staging_path), source.name)
-            saved = StagedCheckpoints(saved, manifests)
-        return read_server_state(
-            BinlogHook(source.conn_id).settings,
-            BegunCheckpoints(saved, source.start),
-            checkpoint_key(source.name),
-            start=source.start,
-            failover=source.failover,
-        )
+            staged = StagedCheckpoints(variables, manifests)
+        connect = Connections(BinlogHook(source.conn_id).settings).open
+        try:
+            return read_server_state(
+                connect,
+                BegunCheckpoints(staged, source.start),
+                key,
+                start=source.start,
+                failover=source.failover,
+            )
+        except PositionPurgedError as error:
+            saved = load(variables, key)
+            if saved is None or (self.staging_path and saved.says_the_same(load(staged, key))):
+                raise
+            self.log.warning(
+                "%s: the extract task passes on what is staged already, if anything is: %s",
+                source.name,
+                error,
+            )
+            with closing(connect()) as connection:
+                end = queries.log_end(connection)
+            return SourceState(saved.identity, saved, None, end, has_new_gtids=True)
 
     def _succeed_or_defer(self, context: Context) -> Any:  # noqa: RET503  defer never returns
         seen: Any = self.poke(context)
@@ -143,4 +162,5 @@ def _describe(source: BinlogSource, state: SourceState) -> dict[str, Any]:
         "start": state.start.to_json() if state.start else source.start,
         "log_end": state.log_end.to_json(),
         "first": state.checkpoint is None,
+        "identity": state.identity.to_json(),
     }

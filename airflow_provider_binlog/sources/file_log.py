@@ -7,6 +7,7 @@ the GTIDs show that they are of one history.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, spl
 from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.start import find_gtid_text, read_position
 from airflow_provider_binlog.sources.state import NO_START, SourceState
+from airflow_provider_binlog.transport.block_stream import check_created
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
@@ -101,6 +103,10 @@ class FileLog(Log):
         position = saved.position if saved else self.resolve(start or {})
         self._check_position(position)
         identity = self._from(position).identity(self._file_of(position))
+        if position.file in self._names:
+            created = self._from(position).created(position.file)
+            check_created(position.file, created, position)
+            position = replace(position, file_created=created)
         if saved is not None:
             identity = self._check_history(saved, identity)
         return SourceState(identity, saved, position, self._end)
@@ -202,7 +208,7 @@ class FileLog(Log):
             # The events before a file's first transaction name the GTIDs executed before.
             starts = np.flatnonzero(IS_GROUP_START[block.type])
             offset = int(block.offset[starts[0]]) if len(starts) else block.next_offset
-            return executed_at(source, identity, Position(position.file, offset))
+            return executed_at(source, identity, replace(position, offset=offset))
         return None
 
 

@@ -10,6 +10,7 @@ from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.staged_transactions import position_with_gtids
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
 from airflow_provider_binlog.sources.state import read_server_state
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.checkpoint import CheckpointStore
-    from airflow_provider_binlog.position import Flavor, Position
+    from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
     from airflow_provider_binlog.sources.choices import Failover
     from airflow_provider_binlog.sources.settings import ConnectionSettings
     from airflow_provider_binlog.sources.start import Start
@@ -35,11 +36,22 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 
+class _Nothing:
+    """A store without a checkpoint; a `CheckpointStore`."""
+
+    def get(self, key: str) -> None:
+        """Return None."""
+
+    def set(self, key: str, value: str) -> None:
+        """Do nothing."""
+
+
 class ServerLog(Log):
     """The log of a server, read as a replica reads it; see `Log` for the methods."""
 
     def __init__(self, settings: ConnectionSettings, *, failover: Failover = "refuse") -> None:
         self.settings = settings
+        self._connections = Connections(settings)
         self._failover = failover
         self._flavor: Flavor | None = None
 
@@ -50,18 +62,18 @@ class ServerLog(Log):
     def flavor(self) -> Flavor:
         """Query the server, once."""
         if self._flavor is None:
-            with closing(self.settings.connect()) as connection:
+            with closing(self._connections.open()) as connection:
                 self._flavor = queries.identify(connection).flavor
         return self._flavor
 
     def first(self) -> Position:
         """Return where the oldest file that the server still has starts."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return queries.first_position(connection)
 
     def end(self) -> Position:
         """Query the server."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return queries.log_end(connection)
 
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
@@ -75,12 +87,16 @@ class ServerLog(Log):
 
     def check(self) -> None:
         """Query the server's settings and the account's privileges."""
+        # First what is wrong: a server without a log has no identity.
         with closing(self.settings.connect()) as connection:
             setup.check_setup(connection)
+            self._connections.check(connection)
 
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Compare the checkpoint with the server's log."""
-        state = read_server_state(self.settings, store, key, start=start, failover=self._failover)
+        state = read_server_state(
+            self._connections.open, store, key, start=start, failover=self._failover
+        )
         self._flavor = state.identity.flavor
         return state
 
@@ -92,8 +108,18 @@ class ServerLog(Log):
             PositionPurgedError, ForeignPositionError: As `find_gtids`.
         """
         if (gtids := find_gtid_text(start)) is None:
-            return resolve_position(self.settings, start)
+            return resolve_position(self._connections.open, start)
         return self.find_gtids(gtids)
+
+    def locate(self, start: Start) -> tuple[SourceIdentity, Position]:
+        """Return the server, and the position that `start` means, checked like a checkpoint's.
+
+        Raises:
+            ConfigurationError, PositionPurgedError, ForeignPositionError: As `resolve`.
+        """
+        position = self.resolve(start)
+        state = self.read_state(_Nothing(), "", start=position.to_json())
+        return state.identity, state.start or position
 
     def find_gtids(self, gtids: str) -> Position:
         """Return where the first transaction begins that is not in the set.
@@ -106,7 +132,7 @@ class ServerLog(Log):
             PositionPurgedError: The server has purged transactions that are not in the set.
             ForeignPositionError: The server's log lacks some of the set.
         """
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             identity = queries.identify(connection)
             self._flavor = identity.flavor
             try:
@@ -124,17 +150,17 @@ class ServerLog(Log):
 
     def bytes_between(self, start: Position, stop: Position) -> int | None:
         """Query the server for the sizes of its files."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return queries.bytes_between(connection, start, stop)
 
     def read_server_tables(self, wanted: Callable[[str, str], bool]) -> ServerTables:
         """Query information_schema over a connection of its own; a `ServerTablesReader`."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return read_server_tables(connection, wanted)
 
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return server.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def table_names(self) -> Collection[tuple[str, str]]:
@@ -146,14 +172,14 @@ class ServerLog(Log):
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]
     ) -> ForeignKeys:
         """Query the server for its foreign keys."""
-        return foreign_keys.unlogged_foreign_keys(self.settings.connect, captured, logged)
+        return foreign_keys.unlogged_foreign_keys(self._connections.open, captured, logged)
 
     @cached_property
     def _stream(self) -> ServerBlockStream:
         """One for all iterators, since it gives no two of them the same server id at a time."""
         settings = self.settings
         return ServerBlockStream(
-            settings.connect,
+            self._connections.open,
             flavor=self.flavor(),
             server_id=settings.server_id,
             silence_seconds_max=settings.read_timeout,

@@ -12,7 +12,11 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.transport.server import queries
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
+    from collections.abc import Callable
+
+    import pymysql
+
+    Connect = Callable[[], pymysql.Connection[Any]]
 
 Start = str | Mapping[str, Any]
 """`"now"`, `"earliest"`, `file:offset`, a GTID set, or what the sensor returned."""
@@ -28,8 +32,12 @@ def find_gtid_text(start: Start) -> str | None:
     return text.strip() if isinstance(text, str) and _GTIDS.match(text.strip()) else None
 
 
-def resolve_position(settings: ConnectionSettings, start: Start) -> Position:
+def resolve_position(connect: Connect, start: Start) -> Position:
     """Return the position that `start`, which is no GTID set, means on this server now.
+
+    Args:
+        connect: Opens a connection to the server.
+        start: What a person wrote.
 
     Raises:
         ConfigurationError: It is none of the ways to name a position.
@@ -37,7 +45,7 @@ def resolve_position(settings: ConnectionSettings, start: Start) -> Position:
     text = "" if isinstance(start, Mapping) else start.strip()
     if text not in ("now", "earliest"):
         return read_position(start)
-    with closing(settings.connect()) as connection:
+    with closing(connect()) as connection:
         query = queries.log_end if text == "now" else queries.first_position
         return query(connection)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore, load
@@ -11,14 +12,16 @@ from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ForeignPositionError,
 )
+from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.sources.choices import Failover, check_choice
 from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
+from airflow_provider_binlog.transport.block_stream import check_created
 from airflow_provider_binlog.transport.server import queries
+from airflow_provider_binlog.transport.stream.creation import file_created
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
-    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.sources.start import Connect, Start
 
 
 NO_START = (
@@ -58,7 +61,7 @@ class SourceState:
 
 
 def read_server_state(
-    settings: ConnectionSettings,
+    connect: Connect,
     store: CheckpointStore,
     key: str,
     *,
@@ -66,6 +69,13 @@ def read_server_state(
     failover: Failover = "refuse",
 ) -> SourceState:
     """Return the state of a source that is a server; changes nothing.
+
+    Args:
+        connect: Opens a connection to the server, always to the same one.
+        store: Where the checkpoint is.
+        key: Its key there.
+        start: Where the first run begins.
+        failover: What to do if the checkpoint is another server's.
 
     Raises:
         CheckpointMissingError: There is no checkpoint, and `start` is None.
@@ -77,17 +87,27 @@ def read_server_state(
     """
     check_choice(Failover, failover, "failover")
     saved = load(store, key)
-    position = saved.position if saved else _first_position(settings, start, key)
-    with closing(settings.connect()) as connection:
+    position = saved.position if saved else _first_position(connect, start, key)
+    with closing(connect()) as connection:
         here = queries.identify(connection)
         if saved is not None and saved.identity != here:
             gtids = _covered_gtids(saved, here, failover)
             queries.check_gtids(connection, gtids)
             has_new_gtids = queries.gtid_executed(connection) != gtids
             return SourceState(here, saved, None, queries.log_end(connection), has_new_gtids)
-        if position is not None:
-            queries.check_position(connection, here, position)
-        return SourceState(here, saved, position, queries.log_end(connection))
+        if saved is None:
+            _check_issuer(start, here)
+        if position is None:
+            return SourceState(here, saved, None, queries.log_end(connection))
+        queries.check_position(connection, here, position)
+        created = file_created(connect, here.flavor, position)
+        check_created(position.file, created, position)
+        # After the file's creation time: a log that is reset between the two is found out when
+        # the range is read.
+        end = queries.log_end(connection)
+        if saved is None and start == "now" and end.file == position.file:
+            position = end
+        return SourceState(here, saved, replace(position, file_created=created), end)
 
 
 def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) -> str:
@@ -115,7 +135,23 @@ def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) 
     return saved.position.gtid
 
 
-def _first_position(settings: ConnectionSettings, start: Start | None, key: str) -> Position | None:
+def _check_issuer(start: Start | None, here: SourceIdentity) -> None:
+    """Refuse what a sensor returned that queried another server.
+
+    Raises:
+        ForeignPositionError: It did.
+    """
+    issued_by = start.get("identity") if isinstance(start, Mapping) else None
+    if issued_by is not None and SourceIdentity.from_json(issued_by) != here:
+        raise ForeignPositionError(
+            "the sensor found the start on another server than the connection leads to now: does "
+            "a proxy balance over several servers? Connect to one, and clear the sensor's task",
+            start=start,
+            this_is=here,
+        )
+
+
+def _first_position(connect: Connect, start: Start | None, key: str) -> Position | None:
     if start is None:
         raise CheckpointMissingError(NO_START, key=key)
-    return None if find_gtid_text(start) else resolve_position(settings, start)
+    return None if find_gtid_text(start) else resolve_position(connect, start)

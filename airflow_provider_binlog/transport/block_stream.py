@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import ForeignPositionError
@@ -33,7 +34,8 @@ class BlockStream(Protocol):
         Raises:
             ConnectionLostError: The connection ended early; nothing is known to be wrong.
             PositionPurgedError: The source no longer has the start.
-            ForeignPositionError: The source never had the start.
+            ForeignPositionError: The source never had the start, or has another file of that name,
+                by the start's `file_created`.
             FormatError: An event is damaged, cut, or not what its header says.
         """
         ...
@@ -41,6 +43,33 @@ class BlockStream(Protocol):
     def close(self) -> None:
         """Close connections and files; an iterator that is not at its end cannot continue."""
         ...
+
+
+def check_created(file: str, created: int, position: Position) -> None:
+    """Refuse a file that has the name of a position's file, and is another one.
+
+    Args:
+        file: Name of a file that is read.
+        created: When it was created.
+        position: Where reading starts.
+
+    Raises:
+        ForeignPositionError: The position's file was created at another time.
+    """
+    if file != position.file or position.file_created in (None, created):
+        return
+    raise ForeignPositionError(
+        "the file of the position is not the one in the log now, which was created at another "
+        "time: the log was reset, or the server was restored from a backup, and another history "
+        "followed; take new snapshots of the tables, and capture under a new source name",
+        position=position,
+        file_was_created=_time(position.file_created),
+        now_created=_time(created),
+    )
+
+
+def _time(seconds: int | None) -> str:
+    return datetime.fromtimestamp(seconds or 0, UTC).isoformat()
 
 
 def events_from(block: EventBlock, offset: int) -> EventBlock:

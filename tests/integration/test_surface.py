@@ -146,14 +146,19 @@ def test_a_gtid_set_is_where_the_next_transaction_begins(database: Database) -> 
 
 
 def test_the_first_run_has_work_at_once(database: Database) -> None:
-    seen = sensor().poke({})
+    seen: Any = sensor().poke({})
 
     assert seen.is_done
+    start = seen.xcom_value.pop("start")
+    assert Position.from_json(start) == log_end()
+    assert start["file_created"] > 0
+    with closing(BinlogHook().get_conn()) as connection:
+        identity = queries.identify(connection)
     assert seen.xcom_value == {
         "source": "shop",
-        "start": log_end().to_json(),
         "log_end": log_end().to_json(),
         "first": True,
+        "identity": identity.to_json(),
     }
 
 
@@ -171,7 +176,7 @@ def test_it_waits_until_the_log_has_grown(
     seen: Any = sensor(when_nothing_new="skip").poke({})
 
     assert seen.is_done
-    assert seen.xcom_value["start"] == at.to_json()
+    assert Position.from_json(seen.xcom_value["start"]) == at
     assert seen.xcom_value["log_end"]["offset"] > at.offset
 
 
@@ -230,7 +235,7 @@ def test_it_defers_and_queries_again_when_resumed(
     payload = asyncio.run(first_event(trigger))
 
     assert payload == {"log_end": str(log_end())}
-    assert waiting.execute_complete({}, payload)["start"] == at.to_json()
+    assert Position.from_json(waiting.execute_complete({}, payload)["start"]) == at
 
 
 async def first_event(trigger: BinlogPositionTrigger) -> Any:

@@ -128,7 +128,7 @@ def save(variables: Path, staged: dict[str, Any]) -> dict[str, Any]:
     """Run the checkpoint operator."""
     patch.object(checkpoint, "AirflowVariableStore", lambda: _Variables(variables)).start()
     operator = BinlogCheckpointOperator(task_id="checkpoint", staged=staged)
-    return operator.execute(_context())
+    return operator.execute(context())
 
 
 def _start(task: Extract, starts: Barrier | None) -> tuple[int, int]:
@@ -164,7 +164,7 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
     patch.object(extract, "AirflowVariableStore", lambda: _Variables(task.variables)).start()
     operator = BinlogExtractOperator(task_id="stage", **task.arguments)
     try:
-        return "done", operator.execute(_context())
+        return "done", operator.execute(context())
     except AirflowSkipException as error:
         return "skipped", str(error)
     except AirflowFailException as error:
@@ -173,7 +173,7 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
         return "raised", repr(error)
 
 
-def _context() -> Any:
+def context() -> Any:
     return {"ti": SimpleNamespace(dag_id="shop", run_id=f"run {os.getpid()}", task_id="stage")}
 
 

@@ -60,6 +60,7 @@ positions = st.builds(
     offset=st.integers(4, 2**63),
     gtid=st.none() | text,
     logged=st.none() | text,
+    file_created=st.none() | st.integers(0, 2**32 - 1),
 )
 ids = st.integers(1, 9)
 defaults = st.builds(Default, st.none() | text)
@@ -225,6 +226,10 @@ def test_every_field_is_needed(field: str) -> None:
         ({"source": {"flavor": "oracle", "server": "x", "log_name": "y"}}, "not a manifest"),
         ({"start": {"file": "binlog.000001", "offset": 3, "gtid": None}}, "not a manifest"),
         ({"stop": {"file": "binlog.000001", "offset": "4", "gtid": None}}, "not a manifest"),
+        (
+            {"stop": {"file": "b.000001", "offset": 4, "gtid": None, "file_created": "1"}},
+            "not a manifest",
+        ),
         ({"before_images": "some"}, "not a manifest"),
         ({"tables": [{}]}, "not a manifest"),
         ({"tables": None}, "not a manifest"),

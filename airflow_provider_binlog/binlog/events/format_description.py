@@ -44,7 +44,9 @@ class FormatDescription:
 
     Attributes:
         server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
-        created: When that server started, seconds since 1970; 0 in files after its first one.
+        created: When the file was created, seconds since 1970: from the header, which is the same
+            where a stream starts inside the file. The body's field is 0 there, and in every file
+            that is not the first one after the server's start.
         checksum_algorithm: Of every other event of the file.
         post_header_lengths: Bytes of each type's post-header; that of type code 1 comes first.
     """
@@ -107,7 +109,7 @@ class FormatDescription:
                 "a binlog older than MySQL 5.0: read it through a newer replica", version=version
             )
         server_version = _server_version(buffer.take(_SERVER_VERSION_SIZE))
-        created = buffer.uint(4)
+        buffer.take(4)  # created
         header_size = buffer.uint(1)
         if header_size != HEADER_SIZE:
             raise FormatError("headers of another size than 19 bytes", header_size=header_size)
@@ -118,7 +120,7 @@ class FormatDescription:
             algorithm = ChecksumAlgorithm(code)
         except ValueError as error:
             raise FormatError("unknown checksum algorithm", algorithm=code) from error
-        return cls(server_version, created, algorithm, lengths)
+        return cls(server_version, header.timestamp, algorithm, lengths)
 
 
 def _server_version(field: memoryview) -> str:

@@ -90,7 +90,7 @@ class _End:
 
     def _move_to(self, block: EventBlock, event: int) -> None:
         offset = int(block.offset[event]) if event < len(block) else block.next_offset
-        self.position = Position(block.file, offset)
+        self.position = Position(block.file, offset, file_created=block.format.created)
 
     def _close(self, block: EventBlock, event: int) -> None:
         """Continue in the file that the server opened, or will open, after this event."""

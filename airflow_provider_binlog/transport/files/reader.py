@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,7 @@ from airflow_provider_binlog.position import (
     SourceIdentity,
     split_file_name,
 )
-from airflow_provider_binlog.transport.block_stream import events_from, reaches
+from airflow_provider_binlog.transport.block_stream import check_created, events_from, reaches
 from airflow_provider_binlog.transport.files.content import BinaryFile, open_content
 from airflow_provider_binlog.transport.files.names import plain_name
 
@@ -120,12 +121,21 @@ class FileBlockStream:
         """
         return self._begin(file).description.flavor
 
+    def created(self, file: str) -> int:
+        """Return when a file was created, seconds since 1970.
+
+        Raises:
+            FormatError, UnsupportedError: The file does not begin as a plain binlog.
+        """
+        return self._begin(file).description.created
+
     def blocks(self, start: Position, stop: Position | None = None) -> Iterator[EventBlock]:
         """Yield the events from `start` on to the end of the last file; see `BlockStream`.
 
         Raises:
             PositionPurgedError: The files begin after `start`.
-            ForeignPositionError: The files end before `start`, or are of another log.
+            ForeignPositionError: The files end before `start`, are of another log, or the file of
+                that name is another one.
             TruncatedError: A file ends inside an event.
             UnsupportedError: A file is encrypted.
             FormatError: A file is no binlog, or an event is damaged.
@@ -136,7 +146,9 @@ class FileBlockStream:
             if self._reaches(index, begin, stop):
                 return
             with closing(self._open(self._paths[index])) as file:
-                for block in _File(file, name, self._block_bytes).blocks(begin):
+                opened = _File(file, name, self._block_bytes)
+                check_created(name, opened.description.created, start)
+                for block in opened.blocks(begin):
                     yield block
                     if self._reaches(index, block.next_offset, stop):
                         return
@@ -262,7 +274,8 @@ class _File:
         with error_context(file=self._name, offset=offset):
             description = FormatDescription.parse(event)
             verify_checksum(event, description)
-        self.description = description
+        # A relay log holds those of the source's files; it was itself created when it was begun.
+        self.description = replace(description, created=self.description.created)
 
     def _read_start(self) -> tuple[int, FormatDescription, bool]:
         """Return the file's server id, its FORMAT_DESCRIPTION, and whether it is a relay log.

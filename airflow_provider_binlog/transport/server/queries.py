@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     Connection = pymysql.Connection[Any]
 
 
+_BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
+
+
 class BinaryLog(NamedTuple):
     """One file of the server's log, and its size in bytes."""
 
@@ -225,7 +228,7 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
         if position.coordinates > newest.coordinates:
             raise ForeignPositionError(
                 "the position is after the end of the log: "
-                "the log was reset, or the server restored",
+                f"the log was reset, or the server restored; {_BEGIN_AGAIN}",
                 position=position,
                 log_end=newest,
             )
@@ -234,9 +237,16 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
             position=position,
             oldest=oldest,
         )
+    if not sizes[position.file]:
+        raise PositionPurgedError(
+            "the server lists the file of the position, and cannot read it: it was removed from "
+            "the server's disk; put it back, or take a new snapshot",
+            position=position,
+        )
     if position.offset > sizes[position.file]:
         raise ForeignPositionError(
-            "the position is after the end of its file: the log was reset, or the server restored",
+            "the position is after the end of its file: "
+            f"the log was reset, or the server restored; {_BEGIN_AGAIN}",
             position=position,
             file_size=sizes[position.file],
         )
@@ -256,7 +266,7 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
         if unknown:
             raise ForeignPositionError(
                 "the server has not executed everything before the position: "
-                "its log was reset, or it was restored from a backup",
+                f"its log was reset, or it was restored from a backup; {_BEGIN_AGAIN}",
                 position=position,
                 unknown=re.sub(r"\s", "", unknown),
             )
@@ -270,7 +280,8 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
         statement = "SELECT GTID_SUBSET(%s, %s) AS known"
         if query(connection, statement, gtid[1], before)[0]["known"]:
             raise ForeignPositionError(
-                "the transaction at the position counts as one before it: the log was reset",
+                "the transaction at the position counts as one before it: the log was reset; "
+                f"{_BEGIN_AGAIN}",
                 position=position,
                 transaction=gtid[1],
             )
@@ -284,7 +295,8 @@ def _check_mariadb_history(connection: Connection, position: Position) -> None:
     before = MariadbGtidPosition.parse(position.logged_gtid or "")
     if not before.agrees_with(MariadbGtidPosition.parse(found)):
         raise ForeignPositionError(
-            "other transactions precede this position than when it was issued: the log was reset",
+            "other transactions precede this position than when it was issued: the log was reset; "
+            f"{_BEGIN_AGAIN}",
             position=position,
             gtid=position.gtid,
             found=found,

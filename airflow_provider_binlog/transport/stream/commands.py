@@ -12,6 +12,7 @@ mariadb, sql/sql_repl.cc and sql/slave.cc.
 
 from __future__ import annotations
 
+import secrets
 import struct
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,16 @@ _NET_WRITE_TIMEOUT_SECONDS = 3600
 _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_SLAVE = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
+
+
+# A real replica's server id is small, or made of its address; the upper half is ours.
+_SERVER_ID_FIRST = 1 << 31
+_SERVER_ID_COUNT = (1 << 31) - 1
+
+
+def new_server_id() -> int:
+    """Return a server id that no replica is likely to have."""
+    return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
 
 
 def dump_flags(flavor: Flavor) -> int:

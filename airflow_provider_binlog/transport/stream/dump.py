@@ -35,7 +35,7 @@ from airflow_provider_binlog.blocks.framing import checked_block
 from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
-from airflow_provider_binlog.transport.block_stream import events_from
+from airflow_provider_binlog.transport.block_stream import check_created, events_from
 from airflow_provider_binlog.transport.pace import Pace
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 
@@ -61,6 +61,10 @@ class _LogOffset:
     offset: int = 0
     description: FormatDescription | None = None
 
+    @property
+    def position(self) -> Position:
+        return Position(self.file, self.offset, file_created=self.known().created)
+
     def known(self) -> FormatDescription:
         if self.description is None:
             raise FormatError("the stream does not begin with ROTATE and FORMAT_DESCRIPTION")
@@ -74,7 +78,7 @@ class Dump:
         self._packets = packets
         self._pace = pace or Pace(math.inf)
         self._at = _LogOffset()
-        self._requested: dict[str, Any] = {}
+        self._start: Position | None = None
 
     def blocks(self, start: Position) -> Iterator[EventBlock]:
         """Yield the log's events from `start` on, until the server has no more.
@@ -82,12 +86,12 @@ class Dump:
         The server may begin earlier in the same file: what comes before `start` is skipped.
 
         Raises:
-            ForeignPositionError: No event begins at `start`.
+            ForeignPositionError: No event begins at `start`, or its file is another one.
             ConnectionLostError: The server sends too slowly, or nothing but heartbeats.
             SourceError: The server ends the stream with an error.
             FormatError: See `checked_block`.
         """
-        self._requested = {"file": start.file, "offset": start.offset}
+        self._start = start
         for packets, first, last in self._segments():
             block = self._block(packets, first, last)
             self._at.offset = block.next_offset
@@ -112,9 +116,9 @@ class Dump:
                 with error_context(**self._where()):
                     begins = self._advance(packets, index)
                 if begins:
-                    return Position(self._at.file, self._at.offset)
+                    return self._at.position
             if self._ended(packets):
-                return Position(self._at.file, self._at.offset)
+                return self._at.position
 
     def _advance(self, packets: Packets, index: int) -> bool:
         """Move after an event; or before it, and return True, if it begins a transaction."""
@@ -175,7 +179,8 @@ class Dump:
 
     def _where(self) -> dict[str, Any]:
         if not self._at.file:
-            return self._requested
+            start = self._start
+            return {} if start is None else {"file": start.file, "offset": start.offset}
         return {"file": self._at.file, "offset": self._at.offset}
 
     def _block(self, packets: Packets, first: int, last: int) -> EventBlock:
@@ -200,6 +205,8 @@ class Dump:
             # server leaves it with the checksum that it has there.
             if of_the_log or description.checksum_size:
                 verify_checksum(event, description)
+            if self._start is not None:
+                check_created(self._at.file, description.created, self._start)
             self._at.description = description
             return of_the_log
         if type_code == EventType.ROTATE:
@@ -223,7 +230,7 @@ class Dump:
                 raise FormatError(
                     "the log does not continue in this file", file=file, next=rotate.file
                 )
-        elif rotate.file != self._requested.get("file", rotate.file):
+        elif self._start is not None and rotate.file != self._start.file:
             raise FormatError("the server sends another file than requested", sent=rotate.file)
         # The next event is the new file's FORMAT_DESCRIPTION: nothing is read by the old one.
         self._at = _LogOffset(rotate.file, rotate.offset)

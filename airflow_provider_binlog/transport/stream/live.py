@@ -8,17 +8,17 @@ Source: MySQL Internals, "Replication Protocol"; mysql-server, sql/rpl_source.cc
 
 from __future__ import annotations
 
-import secrets
 import socket
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.errors import ConnectionLostError
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
 from airflow_provider_binlog.transport.block_stream import reaches
 from airflow_provider_binlog.transport.pace import Pace
 from airflow_provider_binlog.transport.server.driver import driver_errors
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.position import Position
 
     Connection = pymysql.Connection[Any]
-
-# A real replica's server id is small, or made of its address; the upper half is ours.
-_SERVER_ID_FIRST = 1 << 31
-_SERVER_ID_COUNT = (1 << 31) - 1
 
 # After so much silence the server sends a heartbeat; earlier if the connection would count as lost
 # before the third.
@@ -128,7 +125,7 @@ class ServerBlockStream:
                 self._prepare(connection, server_id, MariadbGtidPosition.parse(gtid))
                 request = commands.binlog_dump("", FIRST_OFFSET, server_id=server_id, flags=flags)
             found = self._dump(connection, request).first_transaction()
-        return Position(found.file, found.offset, gtid)
+        return replace(found, gtid=gtid)
 
     def close(self) -> None:
         """Close the connections of iterators that are not at their end."""
@@ -198,7 +195,7 @@ class ServerBlockStream:
         """
         if self._server_id is not None and len(self._open) == 1:
             return self._server_id
-        return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
+        return commands.new_server_id()
 
 
 def _gtid_mode(connection: Connection) -> str:

@@ -153,6 +153,20 @@ def test_positions_are_compared_by_coordinates(log: ManifestLog) -> None:
     log.commit(dataclasses.replace(manifest(2), start=Position("binlog.000001", 1004, None)))
 
 
+def test_a_file_that_was_created_again_is_another_position(log: ManifestLog) -> None:
+    created = dataclasses.replace(position(1), file_created=1_700_000_000)
+    log.commit(dataclasses.replace(manifest(1), stop=created))
+    again = dataclasses.replace(created, file_created=1_700_000_001)
+
+    with pytest.raises(ManifestError, match="start where the one before it stops"):
+        log.commit(dataclasses.replace(manifest(2), start=again))
+    log.commit(dataclasses.replace(manifest(2), start=created))
+    with pytest.raises(ConflictError, match="taken by another range"):
+        log.reuse(2, IDENTITY, again)
+    assert log.reuse(2, IDENTITY, position(1)) == log.load(2)
+    assert log.load(2).start.file_created == created.file_created
+
+
 def test_a_missing_number_is_refused(log: ManifestLog, tmp_path: Path) -> None:
     commit_manifests(log, 4)
     (tmp_path / log.key(3)).unlink()

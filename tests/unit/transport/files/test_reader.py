@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -247,6 +248,19 @@ def test_a_start_before_or_after_the_files_is_refused(files: list[Path]) -> None
         read(files, Position(SECOND, files[1].stat().st_size + 1))
 
 
+def test_a_file_that_was_created_at_another_time_is_refused(files: list[Path]) -> None:
+    created = 1_700_000_000
+    inside = Position(FIRST, a_file().offsets[3], file_created=created)
+
+    assert read(files, inside) == read(files, replace(inside, file_created=None))
+    for start in (inside, Position(SECOND, 4, file_created=created)):
+        other = replace(start, file_created=created + 1)
+        with pytest.raises(ForeignPositionError, match="not the one in the log now"):
+            read(files, other)
+        with pytest.raises(ForeignPositionError, match="file_was_created=2023-11-14T22:13:21"):
+            read(files, other)
+
+
 def test_a_start_inside_an_event_is_refused(files: list[Path]) -> None:
     with pytest.raises(FormatError, match="offset=140"):
         read(files, Position(FIRST, 140))
@@ -416,6 +430,8 @@ def test_events_of_a_relay_log_read_by_the_format_of_their_source(tmp_path: Path
         blocks = list(FileBlockStream([path]).blocks(Position(path.name, start)))
         assert blocks[-1].format.server_version == "8.0.44"
         assert blocks[-1].format.checksum_size == 0
+        # The relay log was created when the replica began it.
+        assert blocks[-1].format.created == 1_700_000_000
 
 
 def test_a_binlog_with_positions_of_another_file_is_damaged(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,6 +105,22 @@ def test_a_start_inside_the_file_has_a_description_that_is_not_of_the_log() -> N
     found = read([rotate(FIRST, start), unplaced(events[0]), *events[5:]], Position(FIRST, start))
 
     assert found == placed(FIRST, file)[5:]
+
+
+@pytest.mark.parametrize("index", [0, 5])
+def test_a_file_that_was_created_at_another_time_is_foreign(index: int) -> None:
+    file, other = a_file(), FIRST.replace("1", "2")
+    created = 1_700_000_000
+    events = events_of(file)
+    start = Position(FIRST, file.offsets[index], file_created=created)
+    sent = [rotate(FIRST, start.offset), unplaced(events[0]) if index else events[0]]
+
+    assert read([*sent, *events[max(1, index) :]], start) == placed(FIRST, file)[index:]
+    with pytest.raises(ForeignPositionError, match=r"not the one.*now_created=2023-11-14T22:13:20"):
+        read(sent, replace(start, file_created=created - 1))
+    elsewhere = Position(other, start.offset, file_created=created - 1)
+    with pytest.raises(FormatError, match="another file"):
+        read(sent, elsewhere)
 
 
 def test_heartbeats_are_left_out() -> None:
