@@ -585,3 +585,62 @@ def test_nobody_alters_a_table_while_information_schema_is_read(
     assert [each.name for each in found.tables[logged.database, "t"].columns][-1] == "y"
     assert query(server, "SHOW COLUMNS FROM t", database=logged.database)[-1][0] == "y"
     assert found.position == logged.stop
+
+
+# All that MySQL and MariaDB allow: neither NUL, nor a space at the end, nor what is beyond U+FFFF.
+NAMES = [
+    *("back`tick", "quo'te\"s", "new\r\nline\ttab", ";-- DROP TABLE t", "/*x*/", "a.b/../c", ".."),
+    *("50%", "%2F", "_log", "manifests", "~", "\\", "\\'", "*[?]", "{{ ds }}", "${a}", " leading"),
+    *("日本\u00e9", "e\u0301", "\x01\x7f", "\u2028", "NULL", "x" * 60),
+]
+
+
+@pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_names_of_any_characters(
+    start_server: Callable[[str], Server], name: str, *, sparse: bool
+) -> None:
+    server, number = start_server(name), next(_numbers)
+    statements: list[str] = []
+    for each in NAMES:
+        database, old, new = (f"{front}{each}" for front in (f"odd{number}", "", "n"))
+        table, column = f"{quoted(database)}.{quoted(old)}", quoted(old)
+        value = each.replace("\\", "\\\\").replace("'", "''")
+        statements += [
+            f"CREATE DATABASE {quoted(database)} CHARACTER SET utf8mb4",
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, {column} INT, e ENUM('a', '{value}'))",
+            f"INSERT INTO {table} VALUES (1, 2, '{value}')",
+            f"ALTER TABLE {table} RENAME COLUMN {column} TO {quoted(new)}, ADD {column} INT",
+            f"INSERT INTO {table} VALUES (2, 3, 'a', 4)",
+            f"RENAME TABLE {table} TO {quoted(database)}.{quoted(new)}",
+            f"UPDATE {quoted(database)}.{quoted(new)} SET {quoted(new)} = 5 WHERE id = 1",
+        ]
+    logged = happen(server, SPARSE[name] if sparse else "FULL", *statements)
+    staging = Staging()
+    manifest = staging.stage(replace(logged, database=f"odd{number}*"))
+
+    found = {(table.database, table.table): table for table in manifest.tables}
+    assert set(found) == {(f"odd{number}{each}", f"n{each}") for each in NAMES}
+    for each in NAMES:
+        staged = found[f"odd{number}{each}", f"n{each}"]
+        first, *others = staged.schemas
+        assert [field.name for field in first.fields] == ["id", each, "e"]
+        for schema in others:
+            assert [field.name for field in schema.fields] == ["id", f"n{each}", "e", each]
+        rows = [
+            tuple(row.values())[: len(staged.schema(part.schema).fields)]
+            for part in staged.parts
+            for row in pq.read_table(
+                io.BytesIO(staging.store.read(f"past/{part.path}"))
+            ).to_pylist()
+            if row["_change_type"] != "update_preimage"
+        ]
+        assert rows == [(1, 2, each), (2, 3, "a", 4), (1, 5, each, None)]
+        database, new = quoted(f"odd{number}{each}"), quoted(f"n{each}")
+        assert query(server, f"SELECT * FROM {database}.{new}") == [rows[2], rows[1]]
+        execute(server, f"DROP DATABASE {database}")
+
+
+def quoted(name: str) -> str:
+    """Return an identifier, quoted."""
+    return f"`{name.replace('`', '``')}`"

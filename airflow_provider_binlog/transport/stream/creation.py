@@ -13,6 +13,7 @@ import pymysql
 
 from airflow_provider_binlog.binlog.event_types import EventType, event_name
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.footer import verify_checksum
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     Connection = pymysql.Connection[Any]
 
 _OFFSET_END = 1 << 32
-_EVENT = 0
 
 
 def file_created(connect: Callable[[], Connection], flavor: Flavor, position: Position) -> int:
@@ -67,19 +67,25 @@ def _read(connection: Connection, dump: bytes, position: Position) -> int:
     stream: Any = connection
     stream._execute_command(dump[0], dump[1:])  # noqa: SLF001
     with error_context(file=position.file):
-        while True:
-            try:
-                packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
-            except pymysql.OperationalError as error:
-                code, text = error.args
-                raise from_reply(code, text) from error
-            if packet[:1] != bytes([_EVENT]):
-                raise FormatError("the stream ends before FORMAT_DESCRIPTION")
-            header = EventHeader.parse(packet, 1)
-            if header.type == EventType.FORMAT_DESCRIPTION:
-                return FormatDescription.parse(packet[1:]).created
-            if header.type != EventType.ROTATE:
-                raise FormatError(
-                    "the stream does not begin with ROTATE and FORMAT_DESCRIPTION",
-                    event=event_name(header.type),
-                )
+        rotate, event = _next_event(stream), _next_event(stream)
+        found = EventHeader.parse(rotate).type, EventHeader.parse(event).type
+        if found != (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
+            raise FormatError(
+                "the stream does not begin with ROTATE and FORMAT_DESCRIPTION",
+                events=[event_name(each) for each in found],
+            )
+        description = FormatDescription.parse(event)
+        if description.checksum_size:
+            verify_checksum(event, description)
+        return description.created
+
+
+def _next_event(stream: Any) -> bytes:
+    try:
+        packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
+    except pymysql.OperationalError as error:
+        code, text = error.args
+        raise from_reply(code, text) from error
+    if packet[:1] != b"\0":
+        raise FormatError("the stream ends before FORMAT_DESCRIPTION")
+    return packet[1:]
