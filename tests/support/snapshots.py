@@ -31,11 +31,8 @@ def take(
 ) -> TakenSnapshot:
     """Take a snapshot of a table; `arguments` of the request, and of `take_snapshot`."""
     taking = {name: arguments.pop(name) for name in ("connect", "on_progress") if name in arguments}
-    request = SnapshotRequest(
-        source_name=SOURCE,
-        name=(database.name, table),
-        **{"created_by": "a test"} | arguments,
-    )
+    defaults: dict[str, Any] = {"source_name": SOURCE, "created_by": "a test"}
+    request = SnapshotRequest(name=(database.name, table), **defaults | arguments)
     connect = taking.pop("connect", settings_of(database).connect)
     return take_snapshot(request, connect, store or new_store(), **taking)
 

@@ -1,0 +1,62 @@
+"""From a server whose log lacks most rows, through snapshots, capture and merge into a lake."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.snapshots import after_chunks, take
+
+if TYPE_CHECKING:
+    from tests.support.pipeline import Pipeline
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+_ROWS = 300
+
+
+def test_rows_that_are_not_in_the_log_are_loaded(pipeline: Pipeline) -> None:
+    database = pipeline.database
+    values = ", ".join(
+        f"({n}, 'row {n}', {n} / 8, '2024-02-29 01:02:03.5', {n % 2 + 1}, x'00{n % 100:02}')"
+        for n in range(_ROWS)
+    )
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        for statement in (
+            "SET SESSION sql_log_bin = 0",
+            (
+                "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(40), total DECIMAL(10,3),"
+                " made DATETIME(3), state ENUM('new', 'paid'), data VARBINARY(9))"
+            ),
+            f"INSERT INTO orders VALUES {values}",
+            "ANALYZE TABLE orders",
+        ):
+            cursor.execute(statement)
+    database.execute("UPDATE orders SET name = 'before' WHERE id < 20")
+    pipeline.capture()
+
+    def write() -> None:
+        database.execute(
+            "UPDATE orders SET name = 'between', state = 'paid' WHERE id % 7 = 0",
+            "UPDATE orders SET id = id + 1000 WHERE id IN (1, 2, 298, 299)",
+            "DELETE FROM orders WHERE id % 11 = 0",
+            "INSERT INTO orders (id, name) VALUES (-1, 'first'), (5000, 'last')",
+        )
+
+    taken = take(
+        database,
+        "orders",
+        store=pipeline.workplace.store,
+        source_name=pipeline.workplace.source,
+        chunk_bytes=4096,
+        on_progress=after_chunks(2, write),
+    )
+    database.execute("UPDATE orders SET total = total + 1 WHERE id % 3 = 0")
+
+    assert len(taken.manifest.chunks) > 2
+    pipeline.run()
+
+    database.execute("UPDATE orders SET name = NULL WHERE id < 50", "DELETE FROM orders LIMIT 5")
+    pipeline.run()
