@@ -94,6 +94,7 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
     def _take(self, run: str) -> dict[str, Any]:
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.snapshot import take_snapshot
+        from airflow_provider_binlog.sources.connections import Connections
 
         source = read_source(self.source)
         if source.files is not None:
@@ -101,7 +102,7 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         request = self._request(source, run)
         taken = take_snapshot(
             request,
-            BinlogHook(source.conn_id).settings.connect,
+            Connections(BinlogHook(source.conn_id).settings).open,
             open_store(self.staging_path),
             on_progress=lambda progress: self._log_progress(source.name, progress),
         )

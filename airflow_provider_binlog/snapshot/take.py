@@ -70,7 +70,8 @@ def take_snapshot(
     """Read a table and stage its rows; the manifest, written last, makes them visible.
 
     A snapshot that an earlier try of the same run began is continued, or returned if it is
-    complete. If the table is altered meanwhile, its snapshot begins again.
+    complete. If the table is altered meanwhile, or the retry reads another server, the snapshot
+    begins again.
 
     Args:
         request: What to read.
@@ -87,11 +88,11 @@ def take_snapshot(
     files = SnapshotFiles(store, request.source_name)
     plan = files.find_plan(request.name, request.created_by)
     for left in reversed(range(_ROUNDS_MAX)):
-        if plan is None:
+        if plan is not None and (manifest := files.find_manifest(plan.id)) is not None:
+            return TakenSnapshot(manifest, snapshot_path(plan.id))
+        if plan is None or not _is_of_server(plan, connect):
             plan = plan_snapshot(request, connect, store)
             files.write_plan(plan)
-        elif (manifest := files.find_manifest(plan.id)) is not None:
-            return TakenSnapshot(manifest, snapshot_path(plan.id))
         try:
             return _complete(plan, _read_all(plan, request, connect, files, on_progress), files)
         except TableAlteredError:
@@ -99,6 +100,12 @@ def take_snapshot(
                 raise
             plan = None
     raise TableAlteredError("the table is altered again and again")
+
+
+def _is_of_server(plan: SnapshotPlan, connect: Connect) -> bool:
+    """Whether a plan has positions of the server that is read now."""
+    with closing(connect()) as connection:
+        return identify(connection) == plan.identity
 
 
 def plan_snapshot(request: SnapshotRequest, connect: Connect, store: ObjectStore) -> SnapshotPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,14 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_bounds, key_column
 from airflow_provider_binlog.snapshot.chunk import describe_table
+from airflow_provider_binlog.snapshot.plan import SnapshotFiles
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Connection, Database, connect, execute
 from tests.services.servers import Account, Server
 from tests.support.ranges import Range, end_of, live, stage
 from tests.support.snapshots import (
+    SOURCE,
     after_chunks,
     by_key,
     fold,
@@ -203,6 +206,21 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
     assert 0 < len(updated) < _ROWS
     assert 100 - retry.left < len(taken.manifest.chunks)
     assert again == taken
+
+
+def test_a_retry_on_another_server_begins_again(database: Database) -> None:
+    fill(database)
+    with pytest.raises(ConnectionLostError):
+        take(database, "numbers", connect=Interrupted(database.server, 2))
+    files = SnapshotFiles(new_store(), SOURCE)
+    plan = files.find_plan((database.name, "numbers"), "a test")
+    assert plan is not None
+    files.write_plan(replace(plan, identity=replace(plan.identity, server="another")))
+
+    taken = take(database, "numbers")
+
+    assert taken.manifest.id > plan.id
+    assert taken.manifest.identity == plan.identity
 
 
 def test_another_run_takes_a_snapshot_of_its_own(database: Database) -> None:
