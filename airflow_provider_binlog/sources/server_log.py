@@ -165,7 +165,7 @@ class ServerLog(Log):
 
     def table_names(self) -> Collection[tuple[str, str]]:
         """Query the server for the tables that the account may see."""
-        with closing(self.settings.connect()) as connection:
+        with closing(self._connections.open()) as connection:
             return read_table_names(connection)
 
     def unlogged_foreign_keys(
