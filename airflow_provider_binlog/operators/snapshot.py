@@ -16,7 +16,6 @@ from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.limits import Limits, read_size
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
-from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
