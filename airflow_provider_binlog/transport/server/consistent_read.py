@@ -37,7 +37,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
 from airflow_provider_binlog.transport.server.information_schema import (
     hold_table,
     prepare_session,
@@ -45,7 +45,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
     read_tables,
 )
 from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.result_sets import ended_by, query
 from airflow_provider_binlog.transport.server.version import global_variables, server_version
 
 if TYPE_CHECKING:
@@ -116,14 +116,12 @@ def open_read(
         for statement in _SESSION:
             query(connection, statement)
         low, is_exact = _begin(connect, connection, name, exact=exact)
-        try:
+        with ended_by(connection, "ROLLBACK"):
             schema = _read_schema(connection, name)
             yield ConsistentRead(connection, low, is_exact, schema)
-        finally:
-            if connection.open:
-                connection.rollback()
 
 
+@driver_errors()
 def _begin(
     connect: Callable[[], Connection], connection: Connection, name: TableName, *, exact: bool
 ) -> tuple[Position, bool]:
@@ -199,12 +197,11 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
             table=".".join(name),
             seconds=_LOCK_WAIT_SECONDS,
         ) from error
-    try:
+    with ended_by(connection, "UNLOCK TABLES"):
         yield
-    finally:
-        query(connection, "UNLOCK TABLES")
 
 
+@driver_errors()
 def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
     if hold_table(connection, name):
         found = read_tables(connection, [name])

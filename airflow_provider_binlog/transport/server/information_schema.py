@@ -10,7 +10,7 @@ Metadata Locking, and Information Schema Tables.
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
-    FormatError,
     SourceError,
     TableLockedError,
 )
@@ -29,7 +28,7 @@ from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.queries import log_end
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.result_sets import ended_by, query
 from airflow_provider_binlog.transport.server.version import ServerVersion, server_version
 
 if TYPE_CHECKING:
@@ -119,14 +118,8 @@ def _transaction(connection: Connection) -> Iterator[None]:
     query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     prepare_session(connection)
     query(connection, "START TRANSACTION READ ONLY")
-    try:
+    with ended_by(connection, "ROLLBACK"):
         yield
-    except BaseException:
-        # The first error is the one to know: it may be that of the connection.
-        with suppress(FormatError, SourceError):
-            query(connection, "ROLLBACK")
-        raise
-    query(connection, "ROLLBACK")
 
 
 def prepare_session(connection: Connection) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pymysql.cursors import Cursor
 
+from airflow_provider_binlog.errors import FormatError, SourceError
 from airflow_provider_binlog.transport.server.driver import driver_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pymysql
 
 Row = dict[str, Any]
@@ -29,3 +33,20 @@ def query(connection: pymysql.Connection[Any], statement: str, *arguments: objec
         cursor.execute(statement, arguments or None)
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@contextmanager
+def ended_by(connection: pymysql.Connection[Any], statement: str) -> Iterator[None]:
+    """Execute a statement after a body, such as ROLLBACK; a connection that is closed needs none.
+
+    An error of the body is raised, whatever the statement does then: it may be the connection's.
+    """
+    try:
+        yield
+    except BaseException:
+        if connection.open:
+            with suppress(FormatError, SourceError):
+                query(connection, statement)
+        raise
+    if connection.open:
+        query(connection, statement)

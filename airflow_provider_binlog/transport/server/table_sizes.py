@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import server_version
 
@@ -19,6 +20,7 @@ _ROW_BYTES = 100
 """Where the server has no estimate."""
 
 
+@driver_errors()
 def row_bytes(connection: pymysql.Connection[Any], name: tuple[str, str]) -> int:
     """Return about how many bytes a row of a table takes, at least 1."""
     of = server_version(connection)

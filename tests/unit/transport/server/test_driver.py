@@ -23,7 +23,7 @@ from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import driver, queries
 from airflow_provider_binlog.transport.server.driver import ServerConnection
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.result_sets import ended_by, query
 from tests.support.fake_server import (
     EOF,
     OK,
@@ -450,6 +450,21 @@ def test_the_error_of_a_connection_survives_the_rollback() -> None:
         connection = settings_of(server).connect()
         with closing(connection), pytest.raises(ConnectionLostError, match="Lost connection"):
             read_server_tables(connection, lambda *_: True)
+
+
+def test_a_connection_that_is_closed_needs_no_end() -> None:
+    def script(client: Session) -> None:
+        client.log_in()
+        client.read()
+        client.packet(OK)
+
+    with FakeServer(script) as server:
+        connection = settings_of(server).connect()
+        with ended_by(connection, "ROLLBACK"):
+            query(connection, "START TRANSACTION")
+            connection._force_close()  # type: ignore[attr-defined]
+        with pytest.raises(KeyError), ended_by(connection, "ROLLBACK"):
+            raise KeyError
 
 
 def test_packets_out_of_order_are_refused() -> None:
