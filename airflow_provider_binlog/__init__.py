@@ -19,8 +19,11 @@ __all__ = [
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
     "BinlogSnapshotOperator",
+    "BinlogSnapshotPlanOperator",
     "BinlogSource",
     "Limits",
+    "binlog_to_lake",
+    "binlog_to_lake_dag",
     "delta_conf",
     "iceberg_conf",
     "merge_arguments",
@@ -33,9 +36,14 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.operators.extract import BinlogExtractOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
     from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
+    from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf
+    from airflow_provider_binlog.task_groups.binlog_to_lake import (
+        binlog_to_lake,
+        binlog_to_lake_dag,
+    )
     from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 _MODULES = {
@@ -46,8 +54,11 @@ _MODULES = {
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
     "BinlogSnapshotOperator": "operators.snapshot",
+    "BinlogSnapshotPlanOperator": "operators.snapshot_plan",
     "BinlogSource": "sources.binlog_source",
     "Limits": "limits",
+    "binlog_to_lake": "task_groups.binlog_to_lake",
+    "binlog_to_lake_dag": "task_groups.binlog_to_lake",
     "delta_conf": "spark.session_conf",
     "iceberg_conf": "spark.session_conf",
     "merge_arguments": "operators.merge",

@@ -1,4 +1,4 @@
-"""What changed in the shop's MySQL since the last run, merged into lakehouse tables.
+"""The shop's database, older than its log, loaded into lakehouse tables and kept equal there.
 
 `make demo` runs this file as it is. The settings at the top come from the environment, where a
 production DAG would have constants.
@@ -10,15 +10,7 @@ import json
 import os
 from typing import Any
 
-from airflow.sdk import DAG
-
-from airflow_provider_binlog import (
-    BinlogCheckpointOperator,
-    BinlogExtractOperator,
-    BinlogMergeOperator,
-    BinlogPositionSensor,
-    BinlogSource,
-)
+from airflow_provider_binlog import BinlogSource, binlog_to_lake_dag
 
 SCHEDULE = os.environ.get("BINLOG_SHOP_SCHEDULE")
 SHOP = BinlogSource("shop", start=os.environ.get("BINLOG_SHOP_START", "earliest"))
@@ -29,16 +21,13 @@ LAKE = os.environ.get("BINLOG_SHOP_LAKE", "file:///tmp/binlog_shop/lake")
 SPARK = json.loads(os.environ.get("BINLOG_SHOP_SPARK", "{}"))
 """More arguments of the SparkSubmitOperator: conf, packages, jars, driver_memory, ..."""
 
-with DAG("binlog_shop", schedule=SCHEDULE, catchup=False, max_active_runs=1):
-    changes = BinlogPositionSensor(task_id="changes", source=SHOP, when_nothing_new="skip")
-    stage = BinlogExtractOperator(
-        task_id="stage",
-        source=SHOP,
-        start=changes.output,
-        tables=TABLES,
-        staging_path=STAGING_PATH,
-    )
-    merge = BinlogMergeOperator(
-        task_id="merge", staged=stage.output, format=FORMAT, lake=LAKE, **SPARK
-    )
-    merge >> BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
+dag = binlog_to_lake_dag(
+    "binlog_shop",
+    SHOP,
+    schedule=SCHEDULE,
+    tables=TABLES,
+    staging_path=STAGING_PATH,
+    format=FORMAT,
+    lake=LAKE,
+    merge=SPARK,
+)

@@ -1,11 +1,13 @@
-"""The demo: three runs of the DAG, and after each a look at every row."""
+"""The demo: four runs of the DAG, and after each a look at every row."""
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pymysql
 
 from airflow_provider_binlog.transport.server import queries
 from tests.demo import shop, surroundings
@@ -61,8 +63,16 @@ class Demo:
             raise ServiceError(self.airflow.process.failure(f"the run of the DAG: {state}"))
         return read_run(_HOME, run_id)
 
-    def compare(self, run: Run) -> bool:
-        """Compare every table, and print how it came out; return whether all are equal."""
+    def compare(self, run: Run, *, stale: str = "") -> bool:
+        """Compare every table, and print how it came out.
+
+        Args:
+            run: After which run.
+            stale: A table that the merge has to call stale, and that is not compared.
+
+        Returns:
+            Whether all others are equal.
+        """
         with connect(self.surroundings.dsn) as connection:
             tables = read_tables(connection, self.choice.database)
             with step("every table in the lake against SELECT, row by row, column by column"):
@@ -77,16 +87,20 @@ class Demo:
                     f"    not compared: {each.name}, whose changes are appended for want of a key"
                 )
         for outcome in outcomes:
-            if not outcome.equal:
+            if outcome.stale:
+                print(f"    {outcome.table} is stale: {outcome.stale}")
+            elif not outcome.equal:
                 print(differences(outcome))
         print(flush=True)
-        return all(outcome.equal for outcome in outcomes)
+        found = [outcome.table for outcome in outcomes if outcome.stale]
+        return found == [stale][: bool(stale)] and all(outcome.equal for outcome in outcomes)
 
     def _outcome(self, each: Table, run: Run, source: list[dict[str, object]]) -> Outcome:
         found = self.lake.call("read", self.surroundings.relation(each.name))
         lake = {name: found.column(name).to_pylist() for name in found.column_names}
         merged = run.table(f"{each.database}.{each.name}")
         changes = merged.get("changes", {})
+        stale = merged["reason"] if merged.get("status") == "stale" else ""
         return Outcome(
             table=each.name,
             rows=len(source),
@@ -94,7 +108,8 @@ class Demo:
             updates=changes.get("update_postimage", 0),
             deletes=changes.get("delete", 0),
             seconds=merged.get("seconds", 0.0),
-            differences=list(compare(each, source, lake)),
+            differences=[] if stale else list(compare(each, source, lake)),
+            stale=stale,
         )
 
 
@@ -108,7 +123,14 @@ def show_demo(choice: Choice, *, spoil: bool) -> int:
     """
     began = time.monotonic()
     with open_demo(choice) as demo:
-        equal = all((_first_changes(demo), _more_changes(demo), _nothing_new(demo, spoil=spoil)))
+        equal = all(
+            (
+                _first_changes(demo),
+                _more_changes(demo),
+                _a_reload(demo),
+                _nothing_new(demo, spoil=spoil),
+            )
+        )
     seconds = time.monotonic() - began
     if not equal:
         print(f"NOT EQUAL: a lake table differs from its source, see above. {seconds:.0f} s")
@@ -153,19 +175,29 @@ def open_shop(source: Source, choice: Choice) -> str:
     """Start the server and make the shop's database; return where its log begins."""
     source.start()
     database = choice.database
-    with step(f"the database {database}: tables and first rows"), connect(source.dsn) as connection:
+    with (
+        step(f"the database {database}: tables, and rows of which half are in no log"),
+        connect(source.dsn) as connection,
+        connection.cursor() as cursor,
+    ):
         start = queries.log_end(connection)
-        with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
-            cursor.execute(f"USE {database}")
-            shop.create(cursor)
-            shop.fill(cursor)
+        with suppress(pymysql.err.OperationalError):  # a user's account may not
+            cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {database}")
+        shop.create(cursor)
+        shop.fill(cursor, logged=lambda: _log_again(cursor))
     surroundings.remember(choice)
     return f"{start.file}:{start.offset}"
 
 
+def _log_again(cursor: shop.Cursor) -> None:
+    with suppress(pymysql.err.OperationalError):
+        cursor.execute("SET SESSION sql_log_bin = 1")
+
+
 def _first_changes(demo: Demo) -> bool:
-    print("Run 1: the first changes", flush=True)
+    print("Run 1: the rows from before the log, and the first changes", flush=True)
     return demo.compare(demo.run_dag())
 
 
@@ -173,11 +205,17 @@ def _more_changes(demo: Demo) -> bool:
     print("Run 2: " + ", ".join(HAPPENINGS), flush=True)
     for script in HAPPENINGS.values():
         _execute(demo, *statements(script))
+    return demo.compare(demo.run_dag(), stale="visits")
+
+
+def _a_reload(demo: Demo) -> bool:
+    print("Run 3: the stale table is reloaded", flush=True)
+    _execute(demo, "INSERT INTO visits VALUES (2000, 2024, '/back')")
     return demo.compare(demo.run_dag())
 
 
 def _nothing_new(demo: Demo, *, spoil: bool) -> bool:
-    print("Run 3: nothing new", flush=True)
+    print("Run 4: nothing new", flush=True)
     if spoil:
         _execute(demo, "SET SESSION sql_log_bin = 0", SPOILING)
         print("    one value was changed without being logged: it must be found")

@@ -82,6 +82,9 @@ HAPPENINGS = {
         UPDATE customers SET phone = CONCAT('+41 ', id) WHERE id % 4 = 0;
         INSERT INTO customers (name, city, phone) VALUES ('Zoé', 'Évry', '+33 1');
     """,
+    "a partition truncated, whose rows no log has": """
+        ALTER TABLE visits TRUNCATE PARTITION before_2024;
+    """,
 }
 
 SPOILING = "UPDATE customers SET balance = balance + 0.01 WHERE id = 100"

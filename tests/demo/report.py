@@ -22,6 +22,7 @@ class Outcome:
         inserts, updates, deletes: Changes that the run staged.
         seconds: Of the merge of this table.
         differences: What is not equal; empty is what we hope for.
+        stale: Why the lake table is as it was before; empty if it is not.
     """
 
     table: str
@@ -31,6 +32,7 @@ class Outcome:
     deletes: int
     seconds: float
     differences: Sequence[Difference]
+    stale: str = ""
 
     @property
     def equal(self) -> bool:
@@ -49,7 +51,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
             f"{each.updates:,}",
             f"{each.deletes:,}",
             f"{each.seconds:.1f}" if each.seconds else "-",
-            "yes" if each.equal else "NO",
+            "stale" if each.stale else "yes" if each.equal else "NO",
         )
         for each in outcomes
     ]

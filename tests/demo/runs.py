@@ -13,7 +13,7 @@ from tests.services.progress import say
 if TYPE_CHECKING:
     from pathlib import Path
 
-TASKS = ("changes", "stage", "merge", "checkpoint")
+TASKS = ("changes", "plan", "snapshot", "stage", "merge", "checkpoint")
 _ENDS = ("success", "skipped", "failed", "upstream_failed")
 
 

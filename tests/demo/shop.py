@@ -7,6 +7,8 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pymysql
 
     Cursor = pymysql.cursors.Cursor
@@ -66,6 +68,13 @@ TABLES = (
         PRIMARY KEY (order_id, line)
     )
     """,
+    """
+    CREATE TABLE visits (id INT, year SMALLINT, path VARCHAR(200), PRIMARY KEY (id, year))
+        PARTITION BY RANGE (year) (
+            PARTITION before_2024 VALUES LESS THAN (2024),
+            PARTITION since VALUES LESS THAN MAXVALUE
+        )
+    """,
     # No key: a merge could only append to it, so it is not compared.
     """
     CREATE TABLE page_views (path VARCHAR(200), seen_at DATETIME, tiny TINYINT)
@@ -95,13 +104,21 @@ def create(cursor: Cursor) -> None:
         cursor.execute(statement)
 
 
-def fill(cursor: Cursor) -> None:
-    """Insert the first customers, products and orders; autocommit is on."""
+def fill(cursor: Cursor, *, logged: Callable[[], None]) -> None:
+    """Insert the first customers, products and orders; autocommit is on.
+
+    Args:
+        cursor: Of the shop's server.
+        logged: Called half-way: the shop has existed for years when its log begins.
+    """
     chance = random.Random("shop")
     insert(cursor, "customers", [_customer(chance, number) for number in range(CUSTOMER_COUNT)])
     insert(cursor, "products", [_product(chance, number) for number in range(PRODUCT_COUNT)])
     insert(cursor, "page_views", [(f"/p/{number}", _BEGIN, number % 100) for number in range(50)])
+    insert(cursor, "visits", [(n, 2022 + n % 4, f"/p/{n}") for n in range(100)])
     for first in range(1, ORDER_COUNT, _ORDERS_PER_TRANSACTION):
+        if first <= ORDER_COUNT // 2 < first + _ORDERS_PER_TRANSACTION:
+            logged()
         numbers = range(first, first + _ORDERS_PER_TRANSACTION)
         cursor.execute("BEGIN")
         insert(cursor, "orders", [_order(chance, number) for number in numbers])

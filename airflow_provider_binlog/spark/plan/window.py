@@ -16,7 +16,7 @@ from airflow_provider_binlog.position import split_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_binlog.manifest import Manifest, Statement
+    from airflow_provider_binlog.manifest import End, Manifest, Statement
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 
@@ -45,10 +45,10 @@ def find_first(snapshot: SnapshotManifest, newest_first: Iterable[Manifest]) -> 
     return None
 
 
-def is_reached(snapshot: SnapshotManifest, manifest: Manifest) -> bool:
-    """Whether everything that a snapshot may have seen is staged with a manifest."""
-    high, stop = snapshot.high, manifest.stop
-    if manifest.identity == snapshot.identity:
+def is_reached(snapshot: SnapshotManifest, last: Manifest | End) -> bool:
+    """Whether everything that a snapshot may have seen is staged with the last manifest."""
+    high, stop = snapshot.high, last.stop
+    if last.identity == snapshot.identity:
         return stop.coordinates >= high.coordinates
     return _covers(snapshot, high, stop)
 

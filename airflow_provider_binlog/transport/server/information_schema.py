@@ -87,7 +87,7 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
         hidden: set[TableName] = set()
         # Tables created or renamed before all of them are held are found in the next round.
         for _ in range(_ROUNDS_MAX):
-            kinds = {name: kind for name, kind in _list_tables(connection).items() if wanted(*name)}
+            kinds = {name: kind for name, kind in list_tables(connection).items() if wanted(*name)}
             if kinds.keys() <= held | hidden:
                 break
             for name in sorted(kinds.keys() - held - hidden):
@@ -110,7 +110,7 @@ def read_table_names(connection: Connection) -> set[TableName]:
     Raises:
         SourceError: The server refused.
     """
-    return set(_list_tables(connection))
+    return set(list_tables(connection))
 
 
 @contextmanager
@@ -131,7 +131,12 @@ def prepare_session(connection: Connection) -> None:
         query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
 
 
-def _list_tables(connection: Connection) -> dict[TableName, str]:
+def list_tables(connection: Connection) -> dict[TableName, str]:
+    """Return the users' tables that the account sees, without views, and the type of each.
+
+    Raises:
+        SourceError: The server refused.
+    """
     rows = query(
         connection,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS name, TABLE_TYPE AS kind"

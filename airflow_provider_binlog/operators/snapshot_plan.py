@@ -1,0 +1,182 @@
+"""Which tables of a source need a snapshot, as far as the staged files and the server show."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, conf
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.operators.extract import read_globs
+from airflow_provider_binlog.operators.idle_merge import StoredFiles
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
+from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
+from airflow_provider_binlog.staging.schema_files import SchemaFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+    from airflow_provider_binlog.spark.plan.progress import Progress
+    from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+
+
+class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
+    """Find the tables whose rows a lake lacks and the staged log does not have.
+
+    These are, of the captured tables that are on the server now:
+
+    - those that no merge has seen and whose creation is not staged: they had rows before;
+    - those that are ``loading`` or ``stale`` in the lake.
+
+    A table that has a snapshot which is still to be loaded is not among them, unless a merge has
+    refused that snapshot.
+
+    Returns their names, ``["shop.orders", ...]``, to be mapped: ``BinlogSnapshotOperator.partial(
+    ...).expand(table=plan.output)``. At most as many as Airflow maps a task over,
+    ``[core] max_map_length``; the next run returns the others. Nothing is changed, on the server
+    or in the staged files.
+
+    :param source: The :class:`~airflow_provider_binlog.BinlogSource`. (templated)
+    :param staging_path: As the extract operator has it. (templated)
+    :param tables: Globs of ``database.table`` that are captured. (templated)
+    :param exclude: Globs of tables among them that are left out. (templated)
+    :param format: As the merge operator has it, as all arguments that follow. (templated)
+    :param lake: See there. (templated)
+    :param table_name: See there. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        "source",
+        "staging_path",
+        "tables",
+        "exclude",
+        "format",
+        "lake",
+        "table_name",
+    )
+    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude"), "json")
+    ui_color = "#d8ecf3"
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        tables: Sequence[str],
+        format: LakeFormat,  # noqa: A002
+        lake: str,
+        exclude: Sequence[str] = (),
+        table_name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.format = format
+        self.lake = lake
+        self.table_name = table_name
+
+    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  Airflow's signature
+        """Return the tables; see the class.
+
+        Raises:
+            AirflowFailException: A retry would fail for the same reason.
+        """
+        with fail_unless_retryable():
+            source = read_source(self.source)
+            found = [".".join(name) for name in self._find(source)]
+        most = conf.getint("core", "max_map_length", fallback=1024)
+        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), found[:most])
+        if len(found) > most:
+            self.log.warning("%s: %d of them wait for the next run", source.name, len(found) - most)
+        return found[:most]
+
+    def _find(self, source: BinlogSource) -> list[TableName]:
+        # Here, so that parsing a DAG loads neither NumPy nor Arrow.
+        from airflow_provider_binlog.capture import TableFilter
+        from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
+        from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+        from airflow_provider_binlog.transport.server.information_schema import list_tables
+
+        check_choice(LakeFormat, self.format, "format")
+        if source.files is not None:
+            raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
+        captured = TableFilter(
+            read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
+        )
+        with closing(BinlogHook(source.conn_id).settings.connect()) as connection:
+            on_server = [
+                name
+                for name, kind in list_tables(connection).items()
+                if kind == "BASE TABLE" and captured.matches(*name)
+            ]
+        store = open_store(self.staging_path)
+        files = StoredFiles(store, source.name)
+        folder = progress_folder(
+            format=self.format,
+            lake=spark_location(self.lake) if self.format == "delta" else self.lake,
+            table_name=self.table_name or None,
+        )
+        created = SchemaFiles(store, source.name)
+        return find_tables_to_read(
+            {name for name in on_server if captured.matches(*name)},
+            load_progress(files, folder),
+            Snapshots(files),
+            created,
+        )
+
+
+def find_tables_to_read(
+    on_server: Collection[TableName],
+    progress: Progress | None,
+    snapshots: Snapshots,
+    schemas: SchemaFiles,
+) -> list[TableName]:
+    """Return the tables that need a snapshot, in order.
+
+    Args:
+        on_server: The captured tables that the server has now.
+        progress: How far the lake has got; None before its first merge.
+        snapshots: Those of the source.
+        schemas: What is known of the source's tables.
+
+    Raises:
+        ManifestError: A staged file is unreadable.
+    """
+    return [
+        name
+        for name in sorted(on_server)
+        if _lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots)
+    ]
+
+
+def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles) -> bool:
+    known = progress.tables.get(name) if progress is not None else None
+    if known is not None:
+        return not known.state.is_merged
+    file = schemas.find(name, before=1 << 63)
+    return file is None or file.state is None or file.state.created is None
+
+
+def _is_waiting(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
+    """Whether the newest snapshot of a table is still to be loaded."""
+    from airflow_provider_binlog.spark.plan.window import is_reached
+
+    newest = snapshots.newest_id(name)
+    if newest is None:
+        return False
+    if progress is None or progress.end is None:
+        return True
+    snapshot: SnapshotManifest = snapshots.read(newest)
+    return newest not in progress.snapshots and not is_reached(snapshot, progress.end)

@@ -1,0 +1,117 @@
+"""From a server to lake tables, in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, TaskGroup
+
+from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
+from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.merge import BinlogMergeOperator
+from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
+from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
+from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.sources.binlog_source import BinlogSource
+    from airflow_provider_binlog.sources.choices import LakeFormat
+
+
+def binlog_to_lake(
+    source: BinlogSource,
+    *,
+    tables: Sequence[str],
+    staging_path: str,
+    format: LakeFormat,  # noqa: A002
+    lake: str,
+    exclude: Sequence[str] = (),
+    group_id: str = "binlog_to_lake",
+    prefix_group_id: bool = True,
+    snapshot: Mapping[str, Any] | None = None,
+    extract: Mapping[str, Any] | None = None,
+    merge: Mapping[str, Any] | None = None,
+) -> TaskGroup:
+    """Add the tasks that keep lake tables equal to those of a server to the current DAG.
+
+    ``changes``
+        Is there anything new in the server's log? If not, the run is skipped.
+    ``plan``
+        Which tables have rows that neither the lake nor the staged log has? All that existed
+        before the first run; later those that were added, and those that could not be followed.
+    ``snapshot``
+        Read them, one mapped task for each. One that fails stops nothing: the next run reads it.
+    ``stage``
+        Stage what was logged, up to now: it contains what the snapshots may have seen.
+    ``merge``
+        Load the snapshots, and merge the changes.
+    ``checkpoint``
+        Move the checkpoint.
+
+    The DAG runs once at a time: ``max_active_runs=1``, ``catchup=False``.
+
+    Args:
+        source: The server to read.
+        tables: Globs of ``database.table`` to capture and merge.
+        staging_path: Where snapshots and changes are staged, as the extract operator has it.
+        format: ``"delta"`` or ``"iceberg"``.
+        lake: For Delta the folder of the tables, for Iceberg the name of the catalog.
+        exclude: Globs of tables among them to leave out.
+        group_id: Names the task group.
+        prefix_group_id: Whether the tasks are named ``binlog_to_lake.stage`` or ``stage``.
+        snapshot: More arguments of the :class:`~airflow_provider_binlog.BinlogSnapshotOperator`
+            by name: ``chunk_bytes``, ``pool``, ``max_active_tis_per_dagrun``, …
+        extract: More arguments of the :class:`~airflow_provider_binlog.BinlogExtractOperator`
+            by name.
+        merge: More arguments of the :class:`~airflow_provider_binlog.BinlogMergeOperator` by name:
+            ``conn_id``, ``conf``, ``packages``, ``table_name``, ``keys``, …
+
+    Returns:
+        The task group, which other tasks can precede or follow.
+    """
+    staging: dict[str, Any] = {"source": source, "staging_path": staging_path}
+    captured: dict[str, Any] = {**staging, "tables": tables, "exclude": exclude}
+    target: dict[str, Any] = {"format": format, "lake": lake}
+    names = (merge or {}).get("table_name")
+    with TaskGroup(group_id, prefix_group_id=prefix_group_id) as group:
+        changes = BinlogPositionSensor(task_id="changes", source=source, when_nothing_new="skip")
+        plan = BinlogSnapshotPlanOperator(task_id="plan", **captured, **target, table_name=names)
+        snapshots = BinlogSnapshotOperator.partial(
+            task_id="snapshot", **staging, **(snapshot or {})
+        ).expand(table=plan.output)
+        read = EmptyOperator(task_id="read", trigger_rule="all_done")
+        stage = BinlogExtractOperator(
+            task_id="stage", start=changes.output, **captured, **(extract or {})
+        )
+        merged = BinlogMergeOperator(
+            task_id="merge", staged=stage.output, **target, **(merge or {})
+        )
+        checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
+        changes >> plan >> snapshots >> read >> stage >> merged >> checkpoint
+    return group
+
+
+def binlog_to_lake_dag(
+    dag_id: str,
+    source: BinlogSource,
+    *,
+    schedule: Any,
+    dag: Mapping[str, Any] | None = None,
+    **lake: Any,
+) -> DAG:
+    """Return a DAG of nothing but `binlog_to_lake`, one run at a time.
+
+    Args:
+        dag_id: Names the DAG.
+        source: The server to read.
+        schedule: When it runs, ``"*/5 * * * *"``.
+        dag: More arguments of the DAG by name.
+        lake: The arguments of `binlog_to_lake`; its tasks have no prefix.
+    """
+    once = {"catchup": False, "max_active_runs": 1}
+    with DAG(dag_id, schedule=schedule, **{**once, **(dag or {})}) as made:
+        binlog_to_lake(source, **{"prefix_group_id": False, **lake})
+    return made

@@ -1,0 +1,65 @@
+"""The one call gives the tasks that an author would write, wired as by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_provider_binlog import BinlogSource, binlog_to_lake, binlog_to_lake_dag
+
+SHOP = BinlogSource("shop", start="earliest")
+LAKE: dict[str, Any] = {
+    "tables": ["shop.*"],
+    "staging_path": "s3://lake_s3@lake/staging",
+    "format": "iceberg",
+    "lake": "lake",
+}
+
+
+def _wired(dag: DAG) -> dict[str, list[str]]:
+    return {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks}
+
+
+def test_its_dag_runs_once_at_a_time() -> None:
+    dag = binlog_to_lake_dag("shop", SHOP, schedule="*/5 * * * *", dag={"tags": ["cdc"]}, **LAKE)
+
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == ("shop", 1, False)
+    assert dag.tags == {"cdc"}
+    assert _wired(dag) == {
+        "changes": [],
+        "plan": ["changes"],
+        "snapshot": ["plan"],
+        "read": ["snapshot"],
+        "stage": ["changes", "read"],
+        "merge": ["stage"],
+        "checkpoint": ["merge", "stage"],
+    }
+    assert dag.get_task("read").trigger_rule == "all_done"
+
+
+def test_more_arguments_reach_their_tasks() -> None:
+    with DAG("shop", schedule=None) as dag:
+        binlog_to_lake(
+            SHOP,
+            group_id="lake",
+            exclude=["shop.tmp_*"],
+            snapshot={"chunk_bytes": "8 MiB", "max_active_tis_per_dagrun": 2},
+            extract={"stop": "{{ params.stop }}"},
+            merge={
+                "conn_id": "spark_large",
+                "table_name": "{table}",
+                "keys": {"shop.visits": ["id"]},
+            },
+            **LAKE,
+        )
+    stage: Any = dag.get_task("lake.stage")
+    merge: Any = dag.get_task("lake.merge")
+    plan: Any = dag.get_task("lake.plan")
+    snapshot: Any = dag.get_task("lake.snapshot")
+
+    assert (stage.exclude, stage.stop) == (["shop.tmp_*"], "{{ params.stop }}")
+    assert (merge._conn_id, merge.format, merge.lake) == ("spark_large", "iceberg", "lake")
+    assert snapshot.partial_kwargs["chunk_bytes"] == "8 MiB"
+    assert (plan.exclude, plan.table_name, plan.lake) == (["shop.tmp_*"], "{table}", "lake")
+    assert merge.keys == {"shop.visits": ["id"]}

@@ -1,0 +1,112 @@
+"""Which tables need a snapshot: by the server's tables, the lake's progress and what is staged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_binlog.operators.idle_merge import StoredFiles
+from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
+from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.spark.lake.lake_state import LakeState
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from tests.support.stores import open_store
+from tests.unit.spark.history import INT, Source, Table
+from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
+
+
+@dataclass
+class _Shop:
+    """A server with one table, whose rows are partly from before its log."""
+
+    source: Source
+    orders: Table = field(init=False)
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        self.orders = self.source.create("shop", "orders", {"id": INT}, ("id",))
+
+    def stage(self) -> None:
+        """Stage what was logged."""
+        manifest = self.source.commit()
+        SchemaFiles(self.source.store, "shop").publish(manifest)
+
+    def merge(self, state: LakeState | None = None, **other: object) -> None:
+        """Merge what was logged; then the table has this state."""
+        self.orders.insert(id=len(self.orders.values) + 1)
+        manifest = self.source.commit()
+        known = TableProgress(Mark(manifest.sequence))
+        if state is not None:
+            known = replace(known, state=state)
+        progress = (self.progress or Progress()).read([manifest])
+        tables = {self.orders.name: known}
+        self.progress = replace(progress, tables=tables, **other)  # type: ignore[arg-type]
+
+    def plan(self) -> list[TableName]:
+        """Return the tables to read."""
+        store = self.source.store
+        snapshots = Snapshots(StoredFiles(store, "shop"))
+        on_server = {self.orders.name}
+        return find_tables_to_read(on_server, self.progress, snapshots, SchemaFiles(store, "shop"))
+
+
+_STALE = LakeState("stale", "rows were removed", "", Mark(1))
+_LOADING = LakeState("loading", "its rows are not staged", "", Mark(1))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> _Shop:
+    return _Shop(Source(open_store(f"file://{tmp_path}"), "shop"))
+
+
+def test_a_table_that_nobody_has_seen_is_read(shop: _Shop) -> None:
+    assert shop.plan() == [shop.orders.name]
+
+
+def test_a_table_whose_creation_is_staged_is_not(shop: _Shop) -> None:
+    shop.orders.insert(id=1)
+    shop.stage()
+
+    assert shop.plan() == []
+
+
+def test_a_table_that_is_live_is_not(shop: _Shop) -> None:
+    shop.merge()
+
+    assert shop.plan() == []
+
+
+@pytest.mark.parametrize("state", [_STALE, _LOADING])
+def test_a_table_that_waits_for_a_reload_is_read_once(shop: _Shop, state: LakeState) -> None:
+    shop.merge(state)
+    assert shop.plan() == [shop.orders.name]
+
+    shop.orders.insert(id=1000)
+    taken = take_snapshot(shop.orders)
+    assert shop.plan() == []
+
+    shop.merge(snapshots=frozenset({taken.id}))
+    assert shop.plan() == []
+    shop.merge(_STALE, snapshots=frozenset({taken.id}))
+    assert shop.plan() == [shop.orders.name]
+
+
+def test_a_table_whose_snapshot_was_refused_is_read_again(shop: _Shop) -> None:
+    shop.merge(_STALE)
+    maker = SnapshotMaker(shop.orders).read()
+    maker.commit()
+    assert shop.plan() == []
+
+    shop.merge(_STALE)
+    assert shop.plan() == [shop.orders.name]
+
+
+def test_the_first_snapshot_is_waited_for(shop: _Shop) -> None:
+    take_snapshot(shop.orders)
+
+    assert shop.plan() == []
