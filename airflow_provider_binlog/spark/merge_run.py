@@ -199,8 +199,7 @@ def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: P
         if table.is_followed:
             initial_load = run.options.initial_load
             check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
-        if table.is_followed:
-            hold_waiting(table, newest)
+        hold_waiting(table, newest)
     for table in tables:
         if table.is_followed and table.name in needed:
             # The next merge copies its rows: they have to be those from before the rename.

@@ -162,7 +162,8 @@ def hold_waiting(table: LakeTable, newest: TableLog) -> None:
     holdings = newest.holdings(table.name, since=0)
     id_ = holdings[-1].table if holdings else None
     is_complete = id_ is not None and newest.created(id_) is not None
-    if table.unloaded and table.state is None and not is_complete:
+    waits = table.unloaded and table.state is None and table.report.error is None
+    if waits and not is_complete:
         table.hold(LakeState("loading", table.unloaded))
 
 
