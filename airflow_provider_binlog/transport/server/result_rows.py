@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.errors import ConnectionLostError, FormatError, error_context
+from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 from airflow_provider_binlog.transport.pace import Pace
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
@@ -118,12 +118,11 @@ def select_rows(
     wire = _Wire(connection)
     finished = False
     try:
-        with driver_errors(statement=statement):
+        with driver_errors():
             statement_id, count = wire.prepare(statement)
             columns = wire.execute(statement_id, count)
         reader = _RowReader(wire, block_bytes)
-        with error_context(statement=statement):
-            yield ResultRows(columns, reader.blocks())
+        yield ResultRows(columns, reader.blocks())
         finished = reader.finished
         if finished:
             with driver_errors():
