@@ -17,6 +17,7 @@ TREE = [
 RETRYABLE = {
     "ConnectionLostError",
     "IdentityClashError",
+    "ServerChangedError",
     "StoreUnavailableError",
     "TableAlteredError",
     "TableLockedError",
