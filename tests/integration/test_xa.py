@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -286,8 +286,9 @@ def test_a_commit_after_a_restart_in_a_later_range(name: str, run_folder: Path) 
         ranges.stage(live(server), later)
         assert ranges.in_doubt(-1) == ["X'71',X'',1"]
         purge(server, later.file)
+        end, fail = end_of(server), OnTableError.FAIL
         with pytest.raises(PositionPurgedError, match="take a new snapshot"):
-            ranges.stage(live(server), end_of(server))
+            ranges.stage(live(server), end, on_table_error=fail)
     finally:
         server.stop()
 
