@@ -53,7 +53,7 @@ def quoted(text: str) -> list[str]:
 
 def test_the_dag_of_the_readme_is_the_example() -> None:
     (snippet,) = re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
-    example = read("airflow_provider_binlog/example_dags/binlog_to_delta.py")
+    example = read("airflow_provider_binlog/example_dags/binlog_to_lake.py")
 
     assert snippet in example
     assert example.endswith(snippet)
