@@ -78,6 +78,8 @@ class Measurement:
                 self.bench.restore(state)
                 with self.bench.measure() as cost:
                     work()
+                # So that a run that is cut short says something.
+                print(f"{name}, {way}: {cost}", file=sys.stderr, flush=True)
                 if way not in best or cost.cpu < best[way].cpu:
                     best[way] = cost
         self.found[name] = {way: asdict(cost) for way, cost in best.items()}
