@@ -288,7 +288,10 @@ def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> dict[Tabl
         log = newest
         failed = known.pending and known.state.is_merged and known.mark == NOTHING
         if failed and known.first is not None:
-            log = _prepend(run, newest, known.first, run.start.before.through)
+            again = range(known.first, run.start.before.through + 1)
+            if not all(number in run.start.present for number in again):
+                return {}  # `check_manifests` refuses it.
+            log = _prepend(run, newest, again.start, again.stop - 1)
         names = find_old_names(table.name, table.state, log) if log.manifests else []
         if names:
             table.first_needed = log.first
