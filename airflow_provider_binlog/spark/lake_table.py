@@ -240,13 +240,16 @@ def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
 
 def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
     holdings = log.holdings(table.name, since=0)
+    known = before.tables.get(table.name)
     if not holdings:
+        state = None if known is None else known.state
+        if state is not None and state.name == "loading" and state != WITHOUT_BEGINNING:
+            table.hold(state)  # The log says nothing new of it.
         return
     creations = [
         each for each in holdings if each.step and isinstance(each.step.action, CreateTable)
     ]
     start = creations[-1].sequence if creations else holdings[0].sequence
-    known = before.tables.get(table.name)
     if known is not None and known.first is not None and not creations:
         start = min(start, known.first)
     gap = now.find_uncaptured(table.name, since=start)

@@ -74,6 +74,13 @@ def test_it_waits_while_the_log_does_not_mention_it() -> None:
     assert checked(QUIET, known=WITHOUT_BEGINNING, initial_load="changes_only").is_merged
 
 
+@pytest.mark.parametrize("initial_load", ["snapshot", "changes_only"])
+def test_one_that_lacks_changes_waits_while_the_log_does_not_mention_it(initial_load: str) -> None:
+    loading = LakeState("loading", "manifest 4 was captured without the table")
+
+    assert checked(QUIET, known=loading, initial_load=initial_load).held == loading
+
+
 def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
     stale = LakeState("stale", "the table was quarantined: why")
 
