@@ -94,13 +94,14 @@ class Pair:
             execute(
                 self.replica.server,
                 f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port},"
-                " MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+                " MASTER_USER='root', MASTER_CONNECT_RETRY=1, MASTER_USE_GTID=slave_pos",
             )
         else:
             execute(
                 self.replica.server,
                 f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port},"
-                " SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+                " SOURCE_USER='root', SOURCE_CONNECT_RETRY=1, SOURCE_AUTO_POSITION=1,"
+                " GET_SOURCE_PUBLIC_KEY=1",
             )
         self.replicate("START")
 
@@ -116,8 +117,9 @@ class Pair:
             else ("gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET")
         )
         ((gtids,),) = query(self.source.server, f"SELECT @@GLOBAL.{variable}")
-        ((outcome,),) = query(self.replica.server, f"SELECT {wait}(%s, 30)", gtids)
-        assert outcome == 0
+        ((outcome,),) = query(self.replica.server, f"SELECT {wait}(%s, 120)", gtids)
+        status = f"SHOW {'SLAVE' if self.mariadb else 'REPLICA'} STATUS"
+        assert outcome == 0, query(self.replica.server, status)
 
 
 @pytest.fixture(params=["mysql97", "mariadb118"])

@@ -238,6 +238,7 @@ def test_of_two_extracts_with_different_stops_one_commits(stage: Stage) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)  # Each of its Spark jobs is a process of its own.
 @pytest.mark.parametrize(
     ("kind", "format_"),
     [("mysql97", "delta"), pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow)],

@@ -138,6 +138,7 @@ def create_shop_airflow(
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)  # Its Spark job is a process of its own.
 @pytest.mark.parametrize("combination", COMBINATIONS[:1], ids="-".join, indirect=True)
 def test_an_old_database_and_another_run_without_changes(
     airflow: Airflow, database: Database, lake: Lake, spark_environment: SparkEnvironment
