@@ -135,7 +135,8 @@ def test_decimals_of_any_precision(data: st.DataObject) -> None:
     precision = data.draw(st.integers(1, 38))
     scale = data.draw(st.integers(0, min(30, precision)))
     numbers = data.draw(st.lists(st.integers(1 - 10**precision, 10**precision - 1), max_size=5))
-    values = [Decimal(number).scaleb(-scale) for number in numbers]
+    # Not `scaleb`, which rounds to 28 digits.
+    values = [Decimal(f"{number}E-{scale}") for number in numbers]
     layout = results(fact("decimal", precision=precision, scale=scale, unsigned=False))
 
     found = decode(layout, *(b"\x00" + text(f"{value:f}".encode()) for value in values), b"\x04")
