@@ -72,6 +72,19 @@ class Limits:
             getattr(self, each.name)
 
 
+def read_limits(value: object) -> Limits:
+    """Return the limits that a task was given, checked; the defaults in place of None.
+
+    Raises:
+        ConfigurationError: They are no `Limits`, or one of them is no positive number of bytes.
+    """
+    if not isinstance(value, Limits | None):
+        raise ConfigurationError("limits are given as Limits(...)", given=value)
+    limits = value or Limits()
+    limits.check()
+    return limits
+
+
 def read_size(value: object, name: str) -> int:
     """Return a number of bytes that is given as such or in words: `"256 MiB"`.
 

@@ -56,6 +56,11 @@ def reach(location: str) -> tuple[Any, str]:
     return found
 
 
+def lake_location(format: str, lake: str) -> str:  # noqa: A002
+    """Return a lake as the merge job takes it: a folder as Spark names it, or a catalog."""
+    return spark_location(lake) if format == "delta" else lake
+
+
 def spark_location(location: str) -> str:
     """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3."""
     parts = urlsplit(location)

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog.changes import (
@@ -36,12 +36,13 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store, reach
+from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
@@ -145,9 +146,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             staged = self._stage(name_run(context))
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = staged
+        pass_to_outlets(self, context, staged)
         return staged
 
     def _stage(self, run: str) -> dict[str, Any]:
@@ -174,9 +173,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         read_globs(self.exclude, "exclude")
         check_choice(BeforeImagesChoice, self.before_images, "before_images")
         check_choice(OnTableErrorChoice, self.on_table_error, "on_table_error")
-        if not isinstance(self.limits, Limits | None):
-            raise ConfigurationError("limits are given as Limits(...)", given=self.limits)
-        (self.limits or Limits()).check()
+        read_limits(self.limits)
 
     def _request(
         self, source: BinlogSource, log: Log, store: ObjectStore, run: str
@@ -230,7 +227,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             before_images=BeforeImages(self.before_images),
             on_table_error=OnTableError(self.on_table_error),
             created_by=run,
-            limits=self.limits or Limits(),
+            limits=read_limits(self.limits),
             policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
         )
 

@@ -11,12 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseHook
+from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
-from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
+from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
@@ -230,9 +231,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
             self._move_checkpoint(context)
             context["ti"].xcom_push(key="return_value", value=result)
             raise MergeError(f"the other tables are merged, but {'; '.join(held)}")
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = result
+        pass_to_outlets(self, context, result)
         return result
 
     def _move_checkpoint(self, context: Context) -> None:
@@ -284,7 +283,7 @@ def merge_arguments(
         *("--staging", spark_location(staging_path)),
         *("--source", source),
         *("--format", format),
-        *("--lake", spark_location(lake) if format == "delta" else lake),
+        *("--lake", lake_location(format, lake)),
     ]
     if through is not None:
         arguments += ["--through", str(through)]

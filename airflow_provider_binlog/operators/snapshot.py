@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, BaseOperator
+from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
-from airflow_provider_binlog.limits import Limits, read_size
+from airflow_provider_binlog.limits import Limits, read_limits, read_size
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
 from airflow_provider_binlog.staging.paths import source_folder
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot import Progress, SnapshotRequest, TakenSnapshot
+    from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
 class BinlogSnapshotOperator(RendersSource, BaseOperator):
@@ -86,9 +88,7 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             taken = self._take(name_run(context))
-        for outlet in self.outlets:
-            if isinstance(outlet, Asset):
-                context["outlet_events"][outlet].extra = taken
+        pass_to_outlets(self, context, taken)
         return taken
 
     def _take(self, run: str) -> dict[str, Any]:
@@ -97,12 +97,11 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.sources.connections import Connections
 
         source = read_source(self.source)
-        if source.files is not None:
-            raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
         request = self._request(source, run)
+        settings = server_settings(source)
         taken = take_snapshot(
             request,
-            Connections(BinlogHook(source.conn_id).settings).open,
+            Connections(settings).open,
             open_store(self.staging_path),
             on_progress=lambda progress: self._log_progress(source.name, progress),
         )
@@ -119,10 +118,6 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.snapshot import SnapshotRequest
 
         check_choice(SnapshotLock, self.lock, "lock")
-        if not isinstance(self.limits, Limits | None):
-            raise ConfigurationError("limits are given as Limits(...)", given=self.limits)
-        limits = self.limits or Limits()
-        limits.check()
         return SnapshotRequest(
             source_name=source.name,
             name=read_table_name(self.table),
@@ -131,7 +126,7 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
             exact=self.lock == "brief",
             chunk_bytes=read_size(self.chunk_bytes, "chunk_bytes"),
             policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
-            limits=limits,
+            limits=read_limits(self.limits),
         )
 
     def _log_progress(self, name: str, progress: Progress) -> None:
@@ -158,6 +153,17 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
             "high": manifest.high.to_json(),
             "is_exact": manifest.is_exact,
         }
+
+
+def server_settings(source: BinlogSource) -> ConnectionSettings:
+    """Return how to connect to a source's server.
+
+    Raises:
+        ConfigurationError: The source has files in place of a server, or no such connection.
+    """
+    if source.files is not None:
+        raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
+    return BinlogHook(source.conn_id).settings
 
 
 def read_table_name(value: object) -> TableName:

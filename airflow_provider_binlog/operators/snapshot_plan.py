@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, conf
 
-from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.operators.extract import read_globs
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
+from airflow_provider_binlog.operators.snapshot import server_settings
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 
@@ -110,12 +108,10 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
         check_choice(LakeFormat, self.format, "format")
-        if source.files is not None:
-            raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
         captured = TableFilter(
             read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
         )
-        with closing(BinlogHook(source.conn_id).settings.connect()) as connection:
+        with closing(server_settings(source).connect()) as connection:
             on_server = [
                 name
                 for name, kind in list_tables(connection).items()
@@ -125,15 +121,14 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         files = StoredFiles(store, source.name)
         folder = progress_folder(
             format=self.format,
-            lake=spark_location(self.lake) if self.format == "delta" else self.lake,
+            lake=lake_location(self.format, self.lake),
             table_name=self.table_name or None,
         )
-        created = SchemaFiles(store, source.name)
         return find_tables_to_read(
-            {name for name in on_server if captured.matches(*name)},
+            on_server,
             load_progress(files, folder),
             Snapshots(files),
-            created,
+            SchemaFiles(store, source.name),
         )
 
 
@@ -178,5 +173,4 @@ def _is_waiting(name: TableName, progress: Progress | None, snapshots: Snapshots
         return False
     if progress is None or progress.end is None:
         return True
-    snapshot: SnapshotManifest = snapshots.read(newest)
-    return newest not in progress.snapshots and not is_reached(snapshot, progress.end)
+    return newest not in progress.snapshots and not is_reached(snapshots.read(newest), progress.end)

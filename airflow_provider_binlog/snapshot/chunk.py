@@ -95,7 +95,8 @@ def read_chunk(
             read_at=time.time_ns() // 1000,
             bytes_max=limits.decoded_bytes_max,
         )
-        _read_rows(read, _statement(plan, number, table), compile_results(table.layout), parts)
+        results = compile_results(table.layout)
+        _read_rows(read, _statement(plan, number, table.key, results), results, parts)
         read.connection.rollback()
         high = read.low if read.is_exact else log_end(read.connection)
     record = ChunkRecord(
@@ -105,12 +106,12 @@ def read_chunk(
     return record
 
 
-def _statement(plan: SnapshotPlan, number: int, table: ReadTable) -> str:
+def _statement(plan: SnapshotPlan, number: int, key: ChunkKey, results: ResultLayout) -> str:
     after = plan.bounds[number - 1] if number else None
     upto = plan.bounds[number] if number < len(plan.bounds) else None
-    chosen = condition(table.key, after, upto, plan.where)
-    hint = table.key.hint if plan.bounds else ""
-    expressions = ", ".join(compile_results(table.layout).expressions)
+    chosen = condition(key, after, upto, plan.where)
+    hint = key.hint if plan.bounds else ""
+    expressions = ", ".join(results.expressions)
     return f"SELECT {expressions} FROM {quote_table(plan.name)}{hint}{chosen}"  # noqa: S608
 
 

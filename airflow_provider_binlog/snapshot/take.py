@@ -150,12 +150,13 @@ def _read_all(
     on_progress: Callable[[Progress], None],
 ) -> list[ChunkRecord]:
     records: list[ChunkRecord] = []
+    rows = 0
     for number in range(plan.chunk_count):
         record = files.find_record(plan.id, number)
         if record is None:
             record = read_chunk(plan, number, connect, files, request.limits)
         records.append(record)
-        rows = sum(each.chunk.rows for each in records)
+        rows += record.chunk.rows
         on_progress(Progress(len(records), plan.chunk_count, rows))
     return records
 

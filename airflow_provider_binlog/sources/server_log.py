@@ -17,8 +17,8 @@ from airflow_provider_binlog.sources.state import read_server_state
 from airflow_provider_binlog.transport.server import foreign_keys, queries, setup
 from airflow_provider_binlog.transport.server import version as server
 from airflow_provider_binlog.transport.server.information_schema import (
+    list_tables,
     read_server_tables,
-    read_table_names,
 )
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
@@ -166,7 +166,7 @@ class ServerLog(Log):
     def table_names(self) -> Collection[tuple[str, str]]:
         """Query the server for the tables that the account may see."""
         with closing(self._connections.open()) as connection:
-            return read_table_names(connection)
+            return list_tables(connection).keys()
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]

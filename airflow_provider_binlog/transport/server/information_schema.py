@@ -104,15 +104,6 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
         return ServerTables(position, tables, versioned)
 
 
-def read_table_names(connection: Connection) -> set[TableName]:
-    """Return database and name of the tables that the account may see.
-
-    Raises:
-        SourceError: The server refused.
-    """
-    return set(list_tables(connection))
-
-
 @contextmanager
 def _transaction(connection: Connection) -> Iterator[None]:
     query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
