@@ -237,12 +237,10 @@ def test_of_two_extracts_with_different_stops_one_commits(stage: Stage) -> None:
         assert each.run(each.until(stops[-1]))[0] == "skipped"
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # Each of its Spark jobs is a process of its own.
-@pytest.mark.parametrize(
-    ("kind", "format_"),
-    [("mysql97", "delta"), pytest.param("mariadb1011", "iceberg", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("kind", "format_"), [("mysql97", "delta"), ("mariadb1011", "iceberg")])
 def test_a_dag_killed_in_extract_and_merge(
     *,
     kind: str,

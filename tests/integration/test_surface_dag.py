@@ -27,8 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
 ROOT = Path(__file__).parents[2]
 DAG_ID = "binlog_changes"
 
-# Every format on every store, and every server with both. By default the first of them, since
-# test_kill.py runs the DAG from MySQL to Delta on files as well.
+# Every format on every store, and every server with both; by default the first of them.
 COMBINATIONS = [
     ("mariadb1011", "iceberg", "s3"),
     ("mysql97", "delta", "file"),
