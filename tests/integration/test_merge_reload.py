@@ -447,3 +447,14 @@ def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Wor
     source.commit()
     error = str(workplace.failure().error)
     assert "1 rows got another key" in error
+    assert "lock='brief'" in error
+
+    table.update(6, id=60)
+    table.update(50, id=5)
+    maker = SnapshotMaker(table, is_exact=True).read()
+    table.update(60, id=6)
+    table.update(5, id=50)
+    maker.commit()
+    source.commit()
+    workplace.merge()
+    workplace.check(table)

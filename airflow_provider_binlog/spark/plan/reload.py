@@ -17,7 +17,8 @@ keys: a change of a row that was not read is followed by its delete. A row whose
 it was read may be in no chunk, and is refused.
 
 A table without a key has no such rows: every change counts once. It is loaded from a snapshot of
-one moment, and changes are replayed from exactly there.
+one moment. Over such a snapshot changes are replayed from exactly there, so that it serves whatever
+images lack and whichever keys changed.
 """
 
 from __future__ import annotations
@@ -104,9 +105,10 @@ def plan_reload(
     if refusal is not None or table is None:
         return refusal or Refusal()
     keyed = bool(chosen_key or snapshot.schema.key)
-    reason = _find_missing_key(snapshot, state, keyed=keyed) or _find_moves(
-        snapshot, replayed, table
-    )
+    start = _find_start(reload, manifests[0])
+    reason = _find_missing_key(state, keyed=keyed, exact=start is not None)
+    if start is None:
+        reason = reason or _find_moves(snapshot, replayed, table)
     if reason:
         return Refusal(reason)
     rows = _as_manifest(reload, table, replayed, manifests[0])
@@ -128,10 +130,17 @@ def plan_reload(
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
     if segment is not None:
-        start = None if keyed else StartWithin(reload.first, *snapshot.low.coordinates)
         fields = {id_: column for id_, column in segment.fields.items() if id_ > 0}
         segment = replace(segment, fields=fields, reloads=True, start=start)
     return TablePlan(name, table, segment=segment, staged=found.staged, more=found.more, stop=stop)
+
+
+def _find_start(reload: Reload, first: Manifest) -> StartWithin | None:
+    """Return where changes are replayed from, if the snapshot has the rows of one position."""
+    snapshot = reload.snapshot
+    if not snapshot.is_exact or first.identity != snapshot.identity:
+        return None
+    return StartWithin(reload.first, *snapshot.low.coordinates)
 
 
 def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manifest]) -> bool:
@@ -216,11 +225,11 @@ def _text(statement: Statement) -> str:
     return " ".join(statement.text.split()[:_SHOWN])
 
 
-def _find_missing_key(snapshot: SnapshotManifest, state: TargetState | None, *, keyed: bool) -> str:
+def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) -> str:
     """Return why a snapshot of a table without a key cannot be loaded; empty if it can."""
     if keyed:
         return ""
-    if not snapshot.is_exact:
+    if not exact:
         return (
             "its table has no key, and it was not read at one position: take the snapshot again "
             "with lock='brief', or choose a key with --keys"
@@ -248,8 +257,8 @@ def _find_moves(snapshot: SnapshotManifest, log: TableLog, table: TableId) -> st
                 what = "keys may have changed" if every else f"{moved} rows got another key"
                 return (
                     f"{what} between {manifest.start} and {manifest.stop}, while it was read, and "
-                    "row images lack columns: take the snapshot again when no key changes, or set "
-                    "binlog_row_image=FULL at the source"
+                    "row images lack columns: take the snapshot again with lock='brief', which "
+                    "reads all rows at one position"
                 )
         if is_reached(snapshot, manifest):
             break

@@ -48,7 +48,7 @@ class Segment:
         starts_empty: Whether the rows that the lake has are removed.
         removals: The actions that removed all rows of a changelog's table, or its name.
         reloads: Whether it replaces all rows that the lake has.
-        start: Where its rows start in one manifest, if not with that; of a changelog.
+        start: Where its rows start in one manifest, if not with that.
     """
 
     table: str

@@ -91,7 +91,7 @@ def _read_rows(
     }
     if rows.images is not None:
         stored |= {IMAGE: "int"}
-    if segment.groups:
+    if segment.groups or segment.start is not None:
         stored |= {FILE: "string", POSITION: "bigint"}
     reader = session.read.schema(column_list(stored))
     # A path is a path: names of folders may hold what globs are made of. Files follow today's

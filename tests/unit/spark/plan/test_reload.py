@@ -217,6 +217,9 @@ def test_keys_that_change_while_images_lack_columns_are_refused() -> None:
         return manifest(sequence, moved)
 
     assert "1 rows got another key" in refused(changed(2))
+    exact = planned(changed(2), of=snapshot(is_exact=True))
+    assert exact.segment is not None
+    assert exact.segment.start == StartWithin(2, 1, 2100)
     # After the snapshot keys change as ever.
     assert isinstance(plan(manifest(2), changed(3)), TablePlan)
 
