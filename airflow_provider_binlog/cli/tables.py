@@ -55,6 +55,8 @@ def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
         return
     position = f" (at {state.position})" if state.position else ""
     yield f"    {state.reason}{position}"
+    if state.since:
+        yield f"    since {state.since}"
     yield f'    to reload it: BinlogSnapshotOperator(table="{text}", ...), then merge'
 
 

@@ -100,6 +100,20 @@ class LakeTable:
         self.report.status, self.report.reason = state.name, state.reason
         self.report.position = state.position
 
+    def date(self, before: LakeState | None, now: str) -> None:
+        """Note since when the table is left alone: now, if it was not so before the merge.
+
+        Args:
+            before: What was noted of it, if anything was.
+            now: The time.
+        """
+        if self.held is None:
+            return
+        known = (None if self.state is None else self.state.lake_state, before)
+        dates = (each.since for each in known if each is not None and self.held.continues(each))
+        since = next(filter(None, dates), now)
+        self.held, self.report.since = replace(self.held, since=since), since
+
     def take(self, plan: TablePlan | None) -> None:
         """Take a plan, which may be to leave the table alone."""
         self.plan = plan

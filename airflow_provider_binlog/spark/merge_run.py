@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -84,6 +85,7 @@ class _Run:
     Attributes:
         start: What it found.
         finished: Called with the report of each table as it is done, by the thread that did it.
+        began: When, ISO 8601 in UTC.
     """
 
     spark: SparkSession
@@ -92,6 +94,7 @@ class _Run:
     options: MergeOptions
     start: MergeStart
     finished: Callable[[TableReport], object]
+    began: str
 
 
 def merge_all(
@@ -117,7 +120,8 @@ def merge_all(
         return start.idle_report(time.monotonic() - started)
 
     before, through, folder = start.before, start.through, start.folder
-    run = _Run(spark, files, _lake(options), options, start, finished)
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    run = _Run(spark, files, _lake(options), options, start, finished, began)
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)
     if manifests:
@@ -163,8 +167,7 @@ def _merge_tables(
         _plan(table, log, run.options)
     session = run.spark.newSession()
     for table in tables:
-        if table.held is not None:
-            _note_held(session, table)
+        _note_held(run, session, table)
     work = _work(run, log, tables)
     if not work:
         return tables, None
@@ -374,8 +377,10 @@ def _plan_again(
     return plan_table(name, log, first=first, state=state, keys=options.keys)
 
 
-def _note_held(session: SparkSession, table: LakeTable) -> None:
-    """Say in the lake table's properties why it is left alone."""
+def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
+    """Say in the lake table's properties why it is left alone, and since when."""
+    known = run.start.before.tables.get(table.name)
+    table.date(None if known is None else known.state, run.began)
     state, held = table.state, table.held
     if held is None or state is None or state.unknown is not None:
         return
@@ -406,7 +411,7 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
         session = run.spark.newSession()
         table.state = run.lake.find_state(session, table.target)
         table.hold(stale(merged.stop))
-        _note_held(session, table)
+        _note_held(run, session, table)
 
 
 def _advance(run: _Run, newest: TableLog, now: Progress, tables: Iterable[LakeTable]) -> Progress:

@@ -89,6 +89,7 @@ class MergeStart:
             status=known.state.name,
             reason=known.state.reason,
             position=known.state.position,
+            since=known.state.since,
             applied_before=known.mark,
             applied_after=known.mark,
         )

@@ -25,6 +25,7 @@ class TableReport:
             `loading` or `stale`, in which it is left alone until it is reloaded.
         reason, position: Why it is `loading` or `stale`, and from where in the log on; of a merged
             table what it lacks, if the author chose that.
+        since: When a merge first found it so, ISO 8601 in UTC.
         snapshot: Id of the snapshot that was loaded; or why a newer one is not.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
@@ -41,6 +42,7 @@ class TableReport:
     status: str = "current"
     reason: str = ""
     position: str = ""
+    since: str = ""
     snapshot: str = ""
     applied_before: Mark = NOTHING
     applied_after: Mark = NOTHING

@@ -8,7 +8,7 @@ is the way out; until then merges leave the table alone, and it keeps what it ha
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from airflow_provider_binlog.errors import MALFORMED, FormatError
@@ -34,6 +34,7 @@ class LakeState:
         position: Where in the log that happened; empty if nowhere in particular.
         mark: The applied mark that it holds at; None if at every one.
         snapshot: The snapshot that the table was last loaded from when it got that mark.
+        since: When a merge first found it so, ISO 8601 in UTC; empty if that is not noted.
     """
 
     name: StateName
@@ -41,6 +42,7 @@ class LakeState:
     position: str = ""
     mark: Mark | None = None
     snapshot: str = ""
+    since: str = field(default="", compare=False)
 
     @property
     def is_merged(self) -> bool:
@@ -50,6 +52,11 @@ class LakeState:
     def at(self, mark: Mark, snapshot: str = "") -> LakeState:
         """Return the state as one that holds at a mark, once loaded from a snapshot."""
         return replace(self, mark=mark, snapshot=snapshot)
+
+    def continues(self, before: LakeState) -> bool:
+        """Whether a table was in this state before, for the same reason."""
+        own, other = ((each.name, each.reason, each.position) for each in (self, before))
+        return own == other
 
 
 LIVE = LakeState("live")
@@ -93,6 +100,7 @@ def state_to_json(state: LakeState) -> dict[str, str | None]:
         "position": state.position,
         "applied": None if state.mark is None else str(state.mark),
         "snapshot": state.snapshot,
+        "since": state.since,
     }
 
 
@@ -107,4 +115,4 @@ def state_from_json(value: Any) -> LakeState:
         raise FormatError("no state of a lake table", state=name)
     mark = None if applied is None else Mark.parse(applied)
     reason, position, snapshot = value["reason"], value["position"], value["snapshot"]
-    return LakeState(name, str(reason), str(position), mark, str(snapshot))
+    return LakeState(name, str(reason), str(position), mark, str(snapshot), str(value["since"]))

@@ -41,7 +41,9 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     staging = f"file://{tmp_path}"
-    stale = LakeState("stale", "a partition was truncated", "binlog.000007:5120")
+    stale = LakeState(
+        "stale", "a partition was truncated", "binlog.000007:5120", since="2026-11-22"
+    )
     progress = Progress(
         lake="delta s3://lake",
         tables={
@@ -59,6 +61,7 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         "delta s3://lake: merged up to manifest 0\n"
         "shop.items  stale  40.2\n"
         "    a partition was truncated (at binlog.000007:5120)\n"
+        "    since 2026-11-22\n"
         '    to reload it: BinlogSnapshotOperator(table="shop.items", ...), then merge\n'
         "shop.late  live  41  waits for a merge\n"
         "shop.orders  live  42\n"

@@ -85,3 +85,22 @@ def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
     stale = LakeState("stale", "the table was quarantined: why")
 
     assert checked(BEFORE, known=stale).is_merged  # Planned again, it meets the same stop.
+
+
+def test_a_state_has_the_time_at_which_it_was_first_found() -> None:
+    first = checked(BEFORE)
+    first.date(None, "2026-11-22T09:00:00+00:00")
+    assert first.held is not None
+    assert first.report.since == first.held.since == "2026-11-22T09:00:00+00:00"
+
+    again = checked(BEFORE)
+    again.date(first.held, "2026-11-22T10:00:00+00:00")
+    assert again.report.since == first.held.since
+
+    another = checked(BEFORE)
+    another.date(LakeState("stale", "why", since="2026-11-21"), "2026-11-22T10:00:00+00:00")
+    assert another.report.since == "2026-11-22T10:00:00+00:00"
+
+    merged = checked(BEFORE, initial_load="changes_only")
+    merged.date(first.held, "2026-11-22T10:00:00+00:00")
+    assert merged.report.since == ""
