@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -17,6 +18,7 @@ from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.limits import Limits, read_limits, read_size
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
+from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot import Progress, SnapshotRequest, TakenSnapshot
+    from airflow_provider_binlog.snapshot import Progress, SnapshotRequest, TakenSnapshot, Throttle
     from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
@@ -36,9 +38,14 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
     it is complete; the merge then replays the log over it. A retry reads the chunks that the first
     try has not read. Map the operator over ``table`` for several tables.
 
+    The chunks of one table are shared by several tasks between a
+    :class:`~airflow_provider_binlog.BinlogSnapshotChunksOperator`, whose output is ``chunks``, and
+    a :class:`~airflow_provider_binlog.BinlogSnapshotCommitOperator`.
+
     Returns ``{"source", "staging_path", "table", "snapshot", "manifest", "rows", "chunks", "low",
     "high", "is_exact"}``: names, positions and counts, never data. The asset event of every outlet
-    carries the same.
+    carries the same. With ``chunks`` it returns ``{"source", "table", "snapshot", "rows",
+    "chunks"}``.
 
     .. seealso:: ``docs/snapshots.md``: what is read when, and the account's privileges.
 
@@ -52,10 +59,19 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         a key is always read so.
     :param chunk_bytes: Bytes of the table that one transaction reads, about: a number, or a text
         such as ``"64 MiB"``.
+    :param chunks: Which chunks to read of a snapshot that was begun: ``where``, ``lock`` and
+        ``chunk_bytes`` are then those of it. By default all chunks of a new one. (templated)
+    :param max_rows_per_second: At most so many rows are read in a second; by default as many as
+        come.
+    :param max_threads_running: The next chunk waits while the server's ``Threads_running`` is
+        greater; by default it does not. The task's ``execution_timeout`` limits the wait.
+    :param max_replica_lag: Seconds; the next chunk waits while the server, if it is a replica, or a
+        replica of ``replica_conn_ids`` lags more, or its replication is stopped.
+    :param replica_conn_ids: Airflow connections of the replicas whose lag counts.
     :param limits: :class:`~airflow_provider_binlog.Limits` of the files' sizes.
     """
 
-    template_fields: Sequence[str] = ("source", "staging_path", "table", "where")
+    template_fields: Sequence[str] = ("source", "staging_path", "table", "where", "chunks")
     template_fields_renderers = {"source": "json", "where": "sql"}  # noqa: RUF012
     ui_color = "#bfe0ec"
 
@@ -68,6 +84,11 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         where: str | None = None,
         lock: SnapshotLock = "none",
         chunk_bytes: int | str = "64 MiB",
+        chunks: Mapping[str, Any] | None = None,
+        max_rows_per_second: float | None = None,
+        max_threads_running: int | None = None,
+        max_replica_lag: float | None = None,
+        replica_conn_ids: Sequence[str] = (),
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
@@ -78,6 +99,11 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         self.where = where
         self.lock = lock
         self.chunk_bytes = chunk_bytes
+        self.chunks = chunks
+        self.max_rows_per_second = max_rows_per_second
+        self.max_threads_running = max_threads_running
+        self.max_replica_lag = max_replica_lag
+        self.replica_conn_ids = replica_conn_ids
         self.limits = limits
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -87,6 +113,8 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
             AirflowFailException: A retry would fail for the same reason.
         """
         with fail_unless_retryable():
+            if self.chunks is not None:
+                return self._read_chunks(self.chunks)
             taken = self._take(name_run(context))
         pass_to_outlets(self, context, taken)
         return taken
@@ -94,39 +122,68 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
     def _take(self, run: str) -> dict[str, Any]:
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.snapshot import take_snapshot
-        from airflow_provider_binlog.sources.connections import Connections
 
         source = read_source(self.source)
-        request = self._request(source, run)
-        settings = server_settings(source)
+        request = read_request(
+            source,
+            run=run,
+            table=self.table,
+            where=self.where,
+            lock=self.lock,
+            chunk_bytes=self.chunk_bytes,
+        )
+        request = replace(request, limits=read_limits(self.limits), throttle=self._throttle())
         taken = take_snapshot(
             request,
-            Connections(settings).open,
+            Connections(server_settings(source)).open,
             open_store(self.staging_path),
             on_progress=lambda progress: self._log_progress(source.name, progress),
+            on_wait=lambda reason: self._log_wait(source.name, reason),
         )
-        described = self._describe(taken, source.name)
+        described = describe_taken(taken, source.name, self.staging_path)
         self.log.info("%s: %s: %d rows", source.name, self.table, described["rows"])
         return described
 
-    def _request(self, source: BinlogSource, run: str) -> SnapshotRequest:
-        """Return what to read, checked.
+    def _read_chunks(self, chunks: Mapping[str, Any]) -> dict[str, Any]:
+        from airflow_provider_binlog.snapshot import ChunkReader, SnapshotFiles, read_chunks
+
+        source = read_source(self.source)
+        files = SnapshotFiles(open_store(self.staging_path), source.name)
+        id_, first, stop = read_chunk_range(chunks)
+        reader = ChunkReader(
+            Connections(server_settings(source)).open,
+            files,
+            read_limits(self.limits),
+            self._throttle(),
+            lambda reason: self._log_wait(source.name, reason),
+        )
+        progress = read_chunks(
+            files.read_plan(id_, read_table_name(self.table)),
+            range(first, stop),
+            reader,
+            on_progress=lambda progress: self._log_progress(source.name, progress),
+        )
+        return {
+            "source": source.name,
+            "table": self.table,
+            "snapshot": id_,
+            "rows": progress.rows,
+            "chunks": progress.chunks,
+        }
+
+    def _throttle(self) -> Throttle:
+        """Return how the server is spared, checked.
 
         Raises:
-            ConfigurationError: An argument cannot be used as given.
+            ConfigurationError: A limit is no positive number.
         """
-        from airflow_provider_binlog.snapshot import SnapshotRequest
+        from airflow_provider_binlog.snapshot import Throttle
 
-        check_choice(SnapshotLock, self.lock, "lock")
-        return SnapshotRequest(
-            source_name=source.name,
-            name=read_table_name(self.table),
-            created_by=run,
-            where=self.where or None,
-            exact=self.lock == "brief",
-            chunk_bytes=read_size(self.chunk_bytes, "chunk_bytes"),
-            policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
-            limits=read_limits(self.limits),
+        return Throttle(
+            read_number(self.max_rows_per_second, "max_rows_per_second"),
+            read_number(self.max_threads_running, "max_threads_running"),
+            read_number(self.max_replica_lag, "max_replica_lag"),
+            tuple(BinlogHook(each).settings.connect for each in self.replica_conn_ids),
         )
 
     def _log_progress(self, name: str, progress: Progress) -> None:
@@ -139,20 +196,78 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
             progress.rows,
         )
 
-    def _describe(self, taken: TakenSnapshot, name: str) -> dict[str, Any]:
-        manifest = taken.manifest
-        return {
-            "source": name,
-            "staging_path": self.staging_path,
-            "table": self.table,
-            "snapshot": manifest.id,
-            "manifest": f"{self.staging_path.rstrip('/')}/{source_folder(name)}/{taken.path}",
-            "rows": manifest.rows,
-            "chunks": len(manifest.chunks),
-            "low": manifest.low.to_json(),
-            "high": manifest.high.to_json(),
-            "is_exact": manifest.is_exact,
-        }
+    def _log_wait(self, name: str, reason: str) -> None:
+        self.log.info("%s: %s: the next chunk waits: %s", name, self.table, reason)
+
+
+def read_request(
+    source: BinlogSource,
+    *,
+    run: str,
+    table: object,
+    where: str | None,
+    lock: object,
+    chunk_bytes: object,
+) -> SnapshotRequest:
+    """Return what to read, checked.
+
+    Raises:
+        ConfigurationError: An argument cannot be used as given.
+    """
+    from airflow_provider_binlog.snapshot import SnapshotRequest
+
+    check_choice(SnapshotLock, lock, "lock")
+    return SnapshotRequest(
+        source_name=source.name,
+        name=read_table_name(table),
+        created_by=run,
+        where=where or None,
+        exact=lock == "brief",
+        chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
+        policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
+    )
+
+
+def describe_taken(taken: TakenSnapshot, source: str, staging_path: str) -> dict[str, Any]:
+    """Return what a task returns of a snapshot."""
+    manifest = taken.manifest
+    return {
+        "source": source,
+        "staging_path": staging_path,
+        "table": ".".join(manifest.name),
+        "snapshot": manifest.id,
+        "manifest": f"{staging_path.rstrip('/')}/{source_folder(source)}/{taken.path}",
+        "rows": manifest.rows,
+        "chunks": len(manifest.chunks),
+        "low": manifest.low.to_json(),
+        "high": manifest.high.to_json(),
+        "is_exact": manifest.is_exact,
+    }
+
+
+def read_chunk_range(value: object) -> tuple[str, int, int]:
+    """Return which chunks of which snapshot to read: its id, the first number, and the stop.
+
+    Raises:
+        ConfigurationError: It is not what `BinlogSnapshotChunksOperator` returns.
+    """
+    match value:
+        case {"snapshot": str(id_), "first": int(first), "stop": int(stop)}:
+            return id_, first, stop
+    raise ConfigurationError(
+        "chunks are those that a BinlogSnapshotChunksOperator returned", given=value
+    )
+
+
+def read_number(value: object, name: str) -> Any:
+    """Return a positive number, or None.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
+    if value is None or (type(value) in (int, float) and value > 0):  # type: ignore[operator]
+        return value
+    raise ConfigurationError("a limit is a positive number, or None for none", **{name: value})
 
 
 def server_settings(source: BinlogSource) -> ConnectionSettings:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import ER
 
 from airflow_provider_binlog.changes import Policies
-from airflow_provider_binlog.errors import SourceError, TableAlteredError, error_context
+from airflow_provider_binlog.errors import (
+    ServerChangedError,
+    SourceError,
+    TableAlteredError,
+    error_context,
+)
+from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.results.layout import ResultLayout, compile_results
 from airflow_provider_binlog.schema import Schema
@@ -17,10 +23,11 @@ from airflow_provider_binlog.schema_history.described import describe
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
 from airflow_provider_binlog.snapshot.parts import ChunkParts
 from airflow_provider_binlog.snapshot.plan import ChunkRecord
+from airflow_provider_binlog.snapshot.throttle import RowPace, Throttle, wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import Chunk
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-from airflow_provider_binlog.transport.server.queries import log_end
+from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.server.result_rows import select_rows
 from airflow_provider_binlog.transport.server.version import server_version
 
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from airflow_provider_binlog.limits import Limits
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
     from airflow_provider_binlog.transport.server.consistent_read import ConsistentRead
@@ -54,6 +60,25 @@ class ReadTable:
     key: ChunkKey
 
 
+@dataclass(frozen=True)
+class ChunkReader:
+    """What chunks are read with.
+
+    Attributes:
+        connect: Opens a connection.
+        files: Where the rows are staged.
+        limits: How large parts become.
+        throttle: How the server is spared.
+        on_wait: Called with the reason while the server is too busy.
+    """
+
+    connect: Connect
+    files: SnapshotFiles
+    limits: Limits = field(default_factory=Limits)
+    throttle: Throttle = field(default_factory=Throttle)
+    on_wait: Callable[[str], None] = lambda _: None
+
+
 def describe_table(read: ConsistentRead, name: TableName, policies: Policies) -> ReadTable:
     """Return how the rows of a table are read.
 
@@ -68,41 +93,50 @@ def describe_table(read: ConsistentRead, name: TableName, policies: Policies) ->
     return ReadTable(layout, schema, find_key(layout, read.schema))
 
 
-def read_chunk(
-    plan: SnapshotPlan, number: int, connect: Connect, files: SnapshotFiles, limits: Limits
-) -> ChunkRecord:
+def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRecord:
     """Read a chunk of a plan, stage its rows, and return its record, which is stored last.
 
     Raises:
         TableAlteredError: The table has another schema than in the plan.
+        ServerChangedError: The server is another one than in the plan.
         SourceError: The server refused.
         StagingError: A part could not be written.
         UnsupportedError: A value is refused by the policies.
+        ConfigurationError: The throttle cannot be followed.
     """
+    wait_until_idle(reader.throttle, reader.connect, on_wait=reader.on_wait)
     with (
         error_context(table=".".join(plan.name), chunk=number),
-        open_read(connect, plan.name, exact=plan.exact) as read,
+        open_read(reader.connect, plan.name, exact=plan.exact) as read,
     ):
+        if (here := identify(read.connection)) != plan.identity:
+            raise ServerChangedError(
+                "the address leads to another server than the one that the snapshot was begun on: "
+                "begin it again",
+                before=plan.identity,
+                now=here,
+            )
         table = describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
         if table.schema != plan.schema:
             raise TableAlteredError("the table was altered while its snapshot was read")
         parts = ChunkParts(
-            files,
+            reader.files,
             plan.id,
             plan.schema,
             number=number,
             low=read.low,
             read_at=time.time_ns() // 1000,
-            bytes_max=limits.decoded_bytes_max,
+            bytes_max=reader.limits.decoded_bytes_max,
         )
         results = compile_results(table.layout)
-        _read_rows(read, _statement(plan, number, table.key, results), results, parts)
+        pace = RowPace(reader.throttle.rows_per_second_max)
+        _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
         read.connection.rollback()
         high = read.low if read.is_exact else log_end(read.connection)
     record = ChunkRecord(
         Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)
     )
-    files.write_record(plan.id, record)
+    reader.files.write_record(plan.id, record)
     return record
 
 
@@ -116,13 +150,18 @@ def _statement(plan: SnapshotPlan, number: int, key: ChunkKey, results: ResultLa
 
 
 def _read_rows(
-    read: ConsistentRead, statement: str, results: ResultLayout, parts: ChunkParts
+    read: ConsistentRead,
+    statement: str,
+    results: ResultLayout,
+    parts: ChunkParts,
+    pace: RowPace,
 ) -> None:
     try:
         with select_rows(read.connection, statement) as rows:
             layout = results.of_types([column.type for column in rows.columns])
             for block in rows.blocks:
                 parts.add(layout.decode(block.data, block.start, block.stop))
+                pace.count(len(block))
     except SourceError as error:
         if error.context.get("code") == ER.TABLE_DEF_CHANGED:
             raise TableAlteredError("the table was altered while its snapshot was read") from error

@@ -117,6 +117,21 @@ class SnapshotFiles:
                 return plan
         return None
 
+    def read_plan(self, snapshot_id: str, name: TableName) -> SnapshotPlan:
+        """Return the plan of a snapshot of a table.
+
+        Raises:
+            ManifestError: There is none, or it is another table's.
+        """
+        plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
+        if plan is None or (plan.id, plan.name) != (snapshot_id, name):
+            raise ManifestError(
+                "no plan of a snapshot of this table has this id: begin the snapshot again",
+                snapshot=snapshot_id,
+                table=".".join(name),
+            )
+        return plan
+
     def write_plan(self, plan: SnapshotPlan) -> None:
         """Store a plan, before its first chunk is read."""
         self._write(plan, _PLAN, _plan_path(plan.id))

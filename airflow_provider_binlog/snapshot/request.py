@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.snapshot.throttle import Throttle
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
@@ -28,6 +29,7 @@ class SnapshotRequest:
         chunk_bytes: Bytes of the table that one transaction reads, about.
         policies: How values are staged that no lake type holds.
         limits: How large parts become.
+        throttle: How the server is spared.
     """
 
     source_name: str
@@ -38,3 +40,4 @@ class SnapshotRequest:
     chunk_bytes: int = CHUNK_BYTES
     policies: Policies = DEFAULT_POLICIES
     limits: Limits = field(default_factory=Limits)
+    throttle: Throttle = field(default_factory=Throttle)

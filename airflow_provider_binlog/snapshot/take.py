@@ -1,4 +1,8 @@
-"""Take a snapshot of a table: plan it, read its chunks one after the other, write its manifest."""
+"""Take a snapshot of a table: plan it, read its chunks, write its manifest.
+
+`take_snapshot` does all of it. Tasks that share the chunks of a table do a step each:
+`begin_snapshot`, `read_chunks`, `complete_snapshot`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ConflictError, TableAlteredError
+from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
 from airflow_provider_binlog.snapshot.bounds import find_bounds
-from airflow_provider_binlog.snapshot.chunk import describe_table, read_chunk
+from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
@@ -22,7 +26,7 @@ from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.table_sizes import row_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from airflow_provider_binlog.snapshot.chunk import Connect
     from airflow_provider_binlog.snapshot.plan import ChunkRecord
@@ -66,6 +70,7 @@ def take_snapshot(
     store: ObjectStore,
     *,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> TakenSnapshot:
     """Read a table and stage its rows; the manifest, written last, makes them visible.
 
@@ -78,60 +83,74 @@ def take_snapshot(
         connect: Opens a connection.
         store: Where the files go.
         on_progress: Called after each chunk.
+        on_wait: Called with the reason while the server is too busy.
 
     Raises:
         TableAlteredError: The table is altered again and again.
         SourceError: The server refused.
         StagingError: The store failed.
         UnsupportedError: A column's type, or a value, is not staged.
+        ConfigurationError: The throttle cannot be followed.
     """
     files = SnapshotFiles(store, request.source_name)
-    plan = files.find_plan(request.name, request.created_by)
-    for left in reversed(range(_ROUNDS_MAX)):
-        if plan is not None and (manifest := files.find_manifest(plan.id)) is not None:
+    reader = ChunkReader(connect, files, request.limits, request.throttle, on_wait)
+    for round_ in range(_ROUNDS_MAX):
+        plan = begin_snapshot(request, connect, store, renew=round_ > 0)
+        if (manifest := files.find_manifest(plan.id)) is not None:
             return TakenSnapshot(manifest, snapshot_path(plan.id))
-        if plan is None or not _is_of_server(plan, connect):
-            plan = plan_snapshot(request, connect, store)
-            files.write_plan(plan)
         try:
-            return _complete(plan, _read_all(plan, request, connect, files, on_progress), files)
+            read_chunks(plan, range(plan.chunk_count), reader, on_progress=on_progress)
         except TableAlteredError:
-            if not left:
+            if round_ == _ROUNDS_MAX - 1:
                 raise
-            plan = None
+        else:
+            return complete_snapshot(plan, files)
     raise TableAlteredError("the table is altered again and again")
 
 
-def _is_of_server(plan: SnapshotPlan, connect: Connect) -> bool:
-    """Whether a plan has positions of the server that is read now."""
-    with closing(connect()) as connection:
-        return identify(connection) == plan.identity
+def begin_snapshot(
+    request: SnapshotRequest, connect: Connect, store: ObjectStore, *, renew: bool = False
+) -> SnapshotPlan:
+    """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
+    It does if the snapshot is complete, or the server and the table's schema are the same. A new
+    plan has the table's schema and the bounds of its chunks. Its `low` has GTIDs if the staged
+    changes do, which are compared with it.
 
-def plan_snapshot(request: SnapshotRequest, connect: Connect, store: ObjectStore) -> SnapshotPlan:
-    """Return the plan of a new snapshot: the table's schema, and the bounds of its chunks.
+    Args:
+        request: What to read.
+        connect: Opens a connection.
+        store: Where the plan is.
+        renew: Whether a new plan is made in any case.
 
-    Its `low` has GTIDs if the staged changes do, which are compared with it.
+    Raises:
+        SourceError: The server refused.
+        StagingError: The store failed.
+        UnsupportedError: A column's type is not staged.
     """
+    files = SnapshotFiles(store, request.source_name)
+    found = None if renew else files.find_plan(request.name, request.created_by)
+    if found is not None and files.find_manifest(found.id) is not None:
+        return found
     now = datetime.now(UTC)
-    latest = ManifestLog(store, request.source_name).latest()
     with open_read(connect, request.name, exact=False) as read:
-        table = describe_table(read, request.name, request.policies)
-        compared = latest is not None and latest.stop.gtid is not None
-        low = read.low if compared else replace(read.low, gtid=None)
+        table, low = describe_table(read, request.name, request.policies), read.low
     exact = request.exact or not table.schema.key
     # Not in the transaction: to find the bounds takes as long as the table is large.
     with closing(connect()) as connection:
         identity = identify(connection)
+        if found is not None and (found.identity, found.schema) == (identity, table.schema):
+            return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
-    return SnapshotPlan(
+    latest = ManifestLog(store, request.source_name).latest()
+    plan = SnapshotPlan(
         id=new_snapshot_id(now, request.name),
         identity=identity,
         database=request.name[0],
         table=request.name[1],
         schema=table.schema,
-        low=low,
+        low=low if latest is not None and latest.stop.gtid is not None else replace(low, gtid=None),
         exact=exact,
         where=request.where,
         bounds=tuple(bounds),
@@ -140,31 +159,42 @@ def plan_snapshot(request: SnapshotRequest, connect: Connect, store: ObjectStore
         created_at=now.isoformat(timespec="seconds"),
         created_by=request.created_by,
     )
+    files.write_plan(plan)
+    return plan
 
 
-def _read_all(
+def read_chunks(
     plan: SnapshotPlan,
-    request: SnapshotRequest,
-    connect: Connect,
-    files: SnapshotFiles,
-    on_progress: Callable[[Progress], None],
-) -> list[ChunkRecord]:
-    records: list[ChunkRecord] = []
-    rows = 0
-    for number in range(plan.chunk_count):
-        record = files.find_record(plan.id, number)
+    numbers: Iterable[int],
+    reader: ChunkReader,
+    *,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Progress:
+    """Read those chunks of a plan that have no record yet; return how many rows all have.
+
+    Raises:
+        TableAlteredError: The table has another schema than in the plan.
+        BinlogError: As `read_chunk`.
+    """
+    wanted = list(numbers)
+    progress = Progress(0, len(wanted), 0)
+    for number in wanted:
+        record = reader.files.find_record(plan.id, number)
         if record is None:
-            record = read_chunk(plan, number, connect, files, request.limits)
-        records.append(record)
-        rows += record.chunk.rows
-        on_progress(Progress(len(records), plan.chunk_count, rows))
-    return records
+            record = read_chunk(plan, number, reader)
+        rows = progress.rows + record.chunk.rows
+        progress = replace(progress, chunks=progress.chunks + 1, rows=rows)
+        on_progress(progress)
+    return progress
 
 
-def _complete(
-    plan: SnapshotPlan, records: list[ChunkRecord], files: SnapshotFiles
-) -> TakenSnapshot:
-    """Write the manifest of a snapshot whose chunks are all read."""
+def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> TakenSnapshot:
+    """Write the manifest of a snapshot whose chunks are all read.
+
+    Raises:
+        StagingError: A chunk is not read, or the store failed.
+    """
+    records = [_read_record(plan, number, files) for number in range(plan.chunk_count)]
     is_exact = len(records) == 1 and records[0].is_exact
     chunks = [record.chunk for record in records]
     manifest = SnapshotManifest(
@@ -194,3 +224,14 @@ def _complete(
             raise
         manifest = found
     return TakenSnapshot(manifest, path)
+
+
+def _read_record(plan: SnapshotPlan, number: int, files: SnapshotFiles) -> ChunkRecord:
+    record = files.find_record(plan.id, number)
+    if record is None:
+        raise StagingError(
+            "a chunk of a snapshot is not read yet: let the task that reads it succeed first",
+            snapshot=plan.id,
+            chunk=number,
+        )
+    return record

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.snapshot import read_table_name
+from airflow_provider_binlog.operators.snapshot import read_chunk_range, read_table_name
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -31,6 +31,8 @@ def test_a_name_may_contain_dots() -> None:
         ({"limits": 5}, "limits are given as"),
         ({"source": BinlogSource("shop", start="now", files="/logs")}, "a snapshot reads a server"),
         ({"table": "orders"}, "table is the name"),
+        ({"max_rows_per_second": 0}, "a limit is a positive number"),
+        ({"max_threads_running": "20"}, "a limit is a positive number"),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_refused(
@@ -41,3 +43,9 @@ def test_an_argument_that_cannot_be_used_is_refused(
 
     with pytest.raises(ConfigurationError, match=refusal):
         operator._take("a run")
+
+
+@pytest.mark.parametrize("chunks", [{}, {"snapshot": "id", "first": "0", "stop": 1}, 5, None])
+def test_chunks_are_those_that_were_shared(chunks: object) -> None:
+    with pytest.raises(ConfigurationError, match="that a BinlogSnapshotChunksOperator returned"):
+        read_chunk_range(chunks)

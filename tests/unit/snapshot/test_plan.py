@@ -91,3 +91,12 @@ def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
     with pytest.raises(ManifestError, match="another format"):
         files.find_plan(NAME, "a run")
     assert replace(plan(), created_by="x").name == NAME
+
+
+def test_the_plan_of_another_table_is_refused(files: SnapshotFiles) -> None:
+    files.write_plan(plan())
+
+    assert files.read_plan(plan().id, NAME) == plan()
+    for id_, name in ((plan().id, ("shop", "others")), (plan(hours=1).id, NAME)):
+        with pytest.raises(ManifestError, match="begin the snapshot again"):
+            files.read_plan(id_, name)
