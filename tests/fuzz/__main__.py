@@ -22,7 +22,9 @@ from tests.fuzz.ddl_targets import DDL_TARGETS
 from tests.fuzz.expansion_targets import EXPANSION_TARGETS
 from tests.fuzz.json_targets import JSON_TARGETS
 from tests.fuzz.log_targets import LOG_TARGETS
+from tests.fuzz.result_targets import RESULT_TARGETS
 from tests.fuzz.server_targets import SERVER_TARGETS
+from tests.fuzz.stored_targets import STORED_TARGETS
 from tests.fuzz.targets import EVENT_TARGETS, Target
 from tests.fuzz.worker import SECONDS_MAX, Board, replay, save, work
 
@@ -39,6 +41,8 @@ TARGETS: tuple[Target, ...] = (
     *EXPANSION_TARGETS,
     *JSON_TARGETS,
     *SERVER_TARGETS,
+    *RESULT_TARGETS,
+    *STORED_TARGETS,
 )
 
 _POLL_SECONDS = 0.5

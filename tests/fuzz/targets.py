@@ -202,7 +202,7 @@ def _sql_type(data: bytes) -> None:
             raise Wrong(f"a type that does not survive being printed: {found}")
 
 
-def _with_digest(data: bytes) -> bytes:
+def with_digest(data: bytes) -> bytes:
     """Return a document with the digest of what it holds now, or the bytes as they are."""
     try:
         value = json.loads(data)
@@ -212,13 +212,13 @@ def _with_digest(data: bytes) -> bytes:
 
 
 def _manifest(data: bytes) -> None:
-    found = Manifest.decode(_with_digest(data))
+    found = Manifest.decode(with_digest(data))
     if Manifest.decode(found.encode()) != found:
         raise Wrong("a manifest that does not survive being written")
 
 
 def _schema_file(data: bytes) -> None:
-    found = SchemaFile.decode(_with_digest(data))
+    found = SchemaFile.decode(with_digest(data))
     if SchemaFile.decode(found.encode()) != found:
         raise Wrong("a schema file that does not survive being written")
 

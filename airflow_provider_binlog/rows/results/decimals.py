@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import Array, Values, array_of, gather_bytes
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def converter(data_type: pa.Decimal128Type) -> Convert:
 
 
 def _long(values: Values, *, data_type: pa.DataType) -> Array:
-    return gather_bytes(values).array(pa.string(), values.null).cast(data_type)
+    try:
+        return gather_bytes(values).array(pa.string(), values.null).cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise FormatError("the text of a DECIMAL is no number of its type") from error
 
 
 def _short(values: Values, *, data_type: pa.Decimal128Type) -> Array:

@@ -1,0 +1,137 @@
+"""Stored documents under test: snapshots, what their runs note, and how far lakes have got."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, read_state, state_property
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.progress import load_progress, save_progress
+from airflow_provider_binlog.spark.plan.running import read_running, note_start
+from tests.fuzz.targets import Target, Wrong, with_digest
+from tests.unit.snapshot.test_plan import NAME, plan
+from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
+from tests.unit.test_snapshot_manifest import SNAPSHOT
+
+_ID = SNAPSHOT.id
+
+
+class _Store:
+    """One object under every key."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = data
+
+    def read(self, _: str) -> bytes:
+        return self.data
+
+    def write(self, _: str, data: bytes) -> None:
+        self.data = data
+
+    def folders(self, _: str) -> list[str]:
+        return [_ID]
+
+
+def _files(store: _Store) -> SnapshotFiles:
+    of_any_kind: Any = store
+    return SnapshotFiles(of_any_kind, "shop")
+
+
+def _snapshot_manifest(data: bytes) -> None:
+    found = SnapshotManifest.decode(with_digest(data))
+    if SnapshotManifest.decode(found.encode()) != found or found.rows != sum(
+        each.rows for each in found.parts
+    ):
+        raise Wrong("the manifest of a snapshot that does not survive being written")
+
+
+def _snapshot_plan(data: bytes) -> None:
+    store = _Store(with_digest(data))
+    found = _files(store).find_plan(NAME, "a run")
+    if found is None:
+        return
+    _files(store).write_plan(found)
+    if _files(store).find_plan(NAME, "a run") != found:
+        raise Wrong("a plan that does not survive being written")
+
+
+def _snapshot_chunk(data: bytes) -> None:
+    store = _Store(with_digest(data))
+    found = _files(store).find_record(_ID, 0)
+    if found is None:
+        raise Wrong("a record that is not there")
+    _files(store).write_record(_ID, found)
+    if _files(store).find_record(_ID, 0) != found:
+        raise Wrong("a record of a chunk that does not survive being written")
+
+
+def _progress(data: bytes) -> None:
+    files = Files()
+    files.write("lake/progress.json", data)
+    found = load_progress(files, "lake")
+    if found is None:
+        return
+    found.pending(lambda _: True)
+    found.is_merged(7, lambda _: True)
+    for name in found.tables:
+        found.first_needed(name, Mark(3))
+        found.find_uncaptured(name, since=1)
+    again = Files()
+    save_progress(again, "lake", found, loaded=None, merged=())
+    if load_progress(again, "lake") != found:
+        raise Wrong("a progress that does not survive being written")
+
+
+def _running(data: bytes) -> None:
+    files = Files()
+    files.write("lake/running/1.json", data)
+    for each in read_running(files, "lake"):
+        json.dumps([each.started, sorted(each.tables)])
+
+
+def _lake_state(data: bytes) -> None:
+    text = data.decode(errors="replace")
+    found = read_state({PROPERTY: text}, STALE.mark or Mark())
+    if read_state(state_property(found), found.mark or Mark(), found.snapshot) != found:
+        raise Wrong(f"a state that does not survive being written: {found}")
+
+
+def _plans() -> list[bytes]:
+    store = _Store()
+    _files(store).write_plan(plan())
+    return [store.data]
+
+
+def _chunks() -> list[bytes]:
+    store = _Store()
+    _files(store).write_record(_ID, ChunkRecord(SNAPSHOT.chunks[0], True, SNAPSHOT.parts))
+    return [store.data]
+
+
+def _progresses() -> list[bytes]:
+    files = Files()
+    save_progress(files, "lake", PROGRESS, loaded=None, merged=())
+    return list(files.data.values())
+
+
+def _merges() -> list[bytes]:
+    files = Files()
+    note_start(files, "lake", [NAME])
+    return list(files.data.values())
+
+
+STORED_TARGETS = (
+    Target("snapshot_manifest", _snapshot_manifest, lambda: [SNAPSHOT.encode()]),
+    Target("snapshot_plan", _snapshot_plan, _plans),
+    Target("snapshot_chunk", _snapshot_chunk, _chunks),
+    Target("progress", _progress, _progresses),
+    Target("running_merge", _running, _merges),
+    Target(
+        "lake_state",
+        _lake_state,
+        lambda: [each.encode() for each in state_property(STALE).values()],
+    ),
+)
