@@ -10,7 +10,7 @@ from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, read_state, state_property
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import load_progress, save_progress
-from airflow_provider_binlog.spark.plan.running import read_running, note_start
+from airflow_provider_binlog.spark.plan.running import note_start, read_running
 from tests.fuzz.targets import Target, Wrong, with_digest
 from tests.unit.snapshot.test_plan import NAME, plan
 from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from tests.support.wire import lenenc, lenenc_bytes
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Sequence
 
 OK = b"\0\0\0\x02\0\0\0"
@@ -18,6 +19,7 @@ EOF = b"\xfe\0\0\x02\0"
 
 # PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH, PLUGIN_AUTH_LENENC_CLIENT_DATA, TRANSACTIONS
 _CAPABILITIES = 0x0200 | 0x8000 | 0x0008_0000 | 0x0020_0000 | 0x2000
+_TLS = 0x0800
 _SALT = b"12345678abcdefghijkl"
 _VARCHAR, _UTF8MB4 = 0xFD, 255
 
@@ -31,9 +33,15 @@ class Session:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._file = connection.makefile("rb")
         self.received: list[bytes] = []
         self.sequence = 0
+
+    def close(self) -> None:
+        """Disconnect."""
+        # close() alone would leave the client waiting: a script may have the socket, too.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
 
     def raw(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -50,22 +58,44 @@ class Session:
         Raises:
             ConnectionError: The client disconnected.
         """
-        head = self._file.read(4)
-        if len(head) < 4:
-            raise ConnectionError
-        body = self._file.read(int.from_bytes(head[:3], "little"))
+        head = self._take(4)
+        body = self._take(int.from_bytes(head[:3], "little"))
         self.sequence = head[3] + 1
         self.received.append(body)
         return body
+
+    def _take(self, size: int) -> bytes:
+        """Return the client's next bytes, and leave those that follow: TLS may begin there."""
+        taken = b""
+        while len(taken) < size:
+            if not (part := self._socket.recv(size - len(taken))):
+                raise ConnectionError
+            taken += part
+        return taken
 
     def greet(self, plugin: bytes = b"caching_sha2_password", version: bytes = b"9.7.0") -> bytes:
         """Send the greeting, and return what the client replies."""
         self.packet(greeting(plugin, version))
         return self.read()
 
+    def greet_with_tls(self, context: ssl.SSLContext) -> bytes:
+        """Offer TLS in the greeting, and return what the client replies under it.
+
+        Raises:
+            OSError: The client does not accept the certificate, or disconnected.
+        """
+        self.packet(greeting(b"caching_sha2_password", capabilities=_CAPABILITIES | _TLS))
+        self.read()
+        self._socket = context.wrap_socket(self._socket, server_side=True)
+        return self.read()
+
     def log_in(self) -> None:
         """Let the client in, and answer what PyMySQL says first: SET NAMES."""
         self.greet()
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Accept the login, and answer what PyMySQL says first: SET NAMES."""
         self.packet(OK)
         self.read()
         self.packet(OK)
@@ -81,9 +111,9 @@ class Session:
         self.packet(EOF)
 
 
-def greeting(plugin: bytes, version: bytes = b"9.7.0") -> bytes:
+def greeting(plugin: bytes, version: bytes = b"9.7.0", capabilities: int = _CAPABILITIES) -> bytes:
     """Return the body of a server's first packet."""
-    low, high = _CAPABILITIES & 0xFFFF, _CAPABILITIES >> 16
+    low, high = capabilities & 0xFFFF, capabilities >> 16
     return (
         b"\x0a" + version + b"\0" + struct.pack("<I", 7) + _SALT[:8] + b"\0"
         + struct.pack("<HBHHB", low, _UTF8MB4, 2, high, 21) + bytes(10)
@@ -144,8 +174,6 @@ class FakeServer:
             script = self._scripts[min(len(self.sessions), len(self._scripts) - 1)]
             # A client that leaves, and one that never reads, end the script, too.
             connection.settimeout(10)
-            with connection, contextlib.suppress(OSError):
-                self.sessions.append(session := Session(connection))
+            self.sessions.append(session := Session(connection))
+            with contextlib.closing(session), contextlib.suppress(OSError):
                 script(session)
-                # close() alone would leave the client waiting: the session has the socket, too.
-                connection.shutdown(socket.SHUT_RDWR)
