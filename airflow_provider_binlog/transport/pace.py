@@ -5,10 +5,43 @@ Only the time that is spent waiting for the server counts, not that of the reade
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
 from airflow_provider_binlog.errors import ConnectionLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BYTES_PER_SECOND_MIN = 1 << 10
 """A server that sends less for as long as a connection may be silent counts as lost."""
+
+
+def receiver(
+    receive_into: Callable[[memoryview], int | None], pace: Pace, *, ended: str
+) -> Callable[[memoryview], int]:
+    """Return what fills the front of a buffer with what came, and returns how much: not nothing.
+
+    Args:
+        receive_into: Of a socket, plain or TLS, or of the file around it.
+        pace: Counts what comes.
+        ended: What an error says of a connection that ends.
+    """
+
+    def receive(buffer: memoryview) -> int:
+        began = time.monotonic()
+        try:
+            count = receive_into(buffer)
+        except (OSError, ValueError) as error:
+            # ValueError: a TLS socket that was closed meanwhile.
+            reason = str(error) or type(error).__name__
+            raise ConnectionLostError(ended, reason=reason) from error
+        if not count:
+            raise ConnectionLostError(ended, reason="the server closed it")
+        pace.received(count, time.monotonic() - began)
+        return count
+
+    return receive
 
 
 class Pace:

@@ -52,12 +52,16 @@ def run_transactions(data: bytes) -> None:
 
 
 def _may_be_written(data: bytes) -> bool:
-    """Whether a file has one description, at its front, no encryption, and whole GTIDs.
+    """Whether a file has one description, at its front, no encryption, and whole GTIDs of a family.
 
     Others are answered somehow; blocks look less closely at what no server writes.
     """
     kinds = Counter(event[4] for event in split(data))
     if kinds[EventType.FORMAT_DESCRIPTION] != 1 or kinds[EventType.START_ENCRYPTION]:
+        return False
+    if kinds[EventType.MARIADB_GTID_LIST] and kinds.keys() & GROUP_STARTS - {
+        EventType.MARIADB_GTID
+    }:
         return False
     try:
         for event in read_file(data):

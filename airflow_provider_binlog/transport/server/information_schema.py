@@ -122,6 +122,7 @@ def prepare_session(connection: Connection) -> None:
         query(connection, "SET SESSION show_gipk_in_create_table_and_information_schema = ON")
 
 
+@driver_errors()
 def list_tables(connection: Connection) -> dict[TableName, str]:
     """Return the users' tables that the account sees, without views, and the type of each.
 

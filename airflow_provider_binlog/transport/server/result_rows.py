@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import struct
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.errors import ConnectionLostError, FormatError
-from airflow_provider_binlog.transport.pace import Pace
+from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.transport.pace import Pace, receiver
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pymysql
 
@@ -138,7 +137,7 @@ class _Wire:
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection: Any = connection
         self._ahead = b""
-        self._pace = Pace(math.inf)
+        self._receive: Callable[[memoryview], int]  # set where the rows begin
 
     def prepare(self, statement: str) -> tuple[int, int]:
         """Return the statement's id, and how many columns its rows have."""
@@ -167,10 +166,12 @@ class _Wire:
         seconds = self._connection._read_timeout  # noqa: SLF001
         self._connection._sock.settimeout(seconds)  # noqa: SLF001
         self._connection._current_timeout = seconds  # noqa: SLF001
-        self._pace = Pace(math.inf if seconds is None else seconds)
         # At least the packet that ends the rows comes now: this waits for nothing else.
         file = self._connection._rfile  # noqa: SLF001
         self._ahead = file.read(len(file.peek()))
+        pace = Pace(math.inf if seconds is None else seconds)
+        ended = "the connection ended before the rows of a SELECT"
+        self._receive = receiver(file.raw.readinto, pace, ended=ended)
         return columns
 
     def close_statement(self, statement_id: int) -> None:
@@ -187,18 +188,7 @@ class _Wire:
             count = min(len(self._ahead), len(buffer))
             buffer[:count], self._ahead = self._ahead[:count], self._ahead[count:]
             return count
-        began = time.monotonic()
-        try:
-            count = int(self._connection._rfile.raw.readinto(buffer))  # noqa: SLF001
-        except (OSError, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            raise ConnectionLostError(
-                "the connection ended before the rows of a SELECT", reason=reason
-            ) from error
-        if not count:
-            raise ConnectionLostError("the server ended the connection before the last row")
-        self._pace.received(count, time.monotonic() - began)
-        return count
+        return self._receive(buffer)
 
     def cut(self) -> None:
         """Close the socket without a farewell: the server may be in the middle of sending."""

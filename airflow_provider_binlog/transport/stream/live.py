@@ -9,7 +9,6 @@ Source: MySQL Internals, "Replication Protocol"; mysql-server, sql/rpl_source.cc
 from __future__ import annotations
 
 import socket
-import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
-from airflow_provider_binlog.errors import ConnectionLostError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
 from airflow_provider_binlog.transport.block_stream import reaches
-from airflow_provider_binlog.transport.pace import Pace
+from airflow_provider_binlog.transport.pace import Pace, receiver
 from airflow_provider_binlog.transport.server.driver import driver_errors
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.stream import commands
@@ -175,7 +173,8 @@ class ServerBlockStream:
         raw: socket.socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
         raw.settimeout(self._silence_seconds_max)
         pace = Pace(self._silence_seconds_max)
-        return Dump(PacketReader(_receiver(raw, pace), block_bytes=self._block_bytes), pace)
+        receive = receiver(raw.recv_into, pace, ended="the connection ended before the log")
+        return Dump(PacketReader(receive, block_bytes=self._block_bytes), pace)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -210,24 +209,3 @@ def _send(connection: Connection, command: bytes) -> None:
 def _cut(connection: Connection) -> None:
     """Close the socket without a farewell: the server may be in the middle of sending."""
     connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _receiver(raw: socket.socket, pace: Pace) -> Callable[[memoryview], int]:
-    """Return a function that receives from a socket, plain or TLS, or raises our errors."""
-
-    def receive(buffer: memoryview) -> int:
-        began = time.monotonic()
-        try:
-            count = raw.recv_into(buffer)
-        except (OSError, ValueError) as error:
-            # ValueError: a TLS socket that was closed meanwhile.
-            reason = str(error) or type(error).__name__
-            raise ConnectionLostError(
-                "the connection ended before the log", reason=reason
-            ) from error
-        if not count:
-            raise ConnectionLostError("the server ended the connection before the log's end")
-        pace.received(count, time.monotonic() - began)
-        return count
-
-    return receive

@@ -37,8 +37,9 @@ def connect(context: SSLContext, **options: Any) -> list[bytes]:
         client.let_in()
 
     with FakeServer(script) as server:
-        fields = {"read_timeout": 5, "user": "replica", "password": PASSWORD}
-        settings = ConnectionSettings(HOST, server.port, **fields | options)
+        settings = ConnectionSettings(
+            HOST, server.port, "replica", PASSWORD, read_timeout=5, **options
+        )
         with closing(settings.connect()):
             return server.sessions[0].received
 
