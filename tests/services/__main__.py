@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from tests.services.cache import cache_root
-from tests.services.environment import make_environment
+from tests.services.environment import make_environment, print_requirements
 from tests.services.jars import spark_jars
 from tests.services.java import java_home
 from tests.services.processes import RUN_FOLDER, end_all
@@ -76,6 +76,7 @@ def forget() -> None:
 
 _COMMANDS: dict[str, tuple[Callable[[], None], str]] = {
     "venv": (make_environment, "build .venv"),
+    "requirements": (print_requirements, "print what .venv and the services are made from"),
     "fetch": (fetch, "download and build everything into the cache"),
     "stop": (end_all, "end what earlier runs left running"),
     "forget": (forget, "remove the cache"),

