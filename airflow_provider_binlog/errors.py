@@ -185,7 +185,10 @@ class TargetConflictError(MergeError):
     retryable = True
 
 
-MALFORMED = (AttributeError, FormatError, LookupError, RecursionError, TypeError, ValueError)
+MALFORMED = (
+    *(ArithmeticError, AttributeError, FormatError, LookupError, RecursionError, TypeError),
+    ValueError,
+)
 """What reading a stored JSON document raises if it does not have the form that was written."""
 
 

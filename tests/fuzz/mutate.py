@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
+from typing import Any
 
+# What no field of a stored document may be, each for some field.
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 4, 2**63, 10**400, 0.5, 1e308, float("inf"), float("nan")),
+    *("", "1", "x", "\0", "..", "\ud800", "9" * 5000, [], {}, [[]], [None], {"": None}),
+)
 # What lengths, counts and type codes go wrong at; 0xfb to 0xff begin longer integers, or none.
 _OCTETS = (0, 1, 2, 0x13, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _WIDTHS = (1, 2, 3, 4, 6, 8)
@@ -19,6 +27,40 @@ def mutate(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     for _ in range(random.choice(_ROUNDS)):
         random.choice(_KINDS)(random, damaged, others)
     return bytes(damaged[:_BYTES_MAX])
+
+
+def mutate_json(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Return a stored document with bytes or whole values of it damaged."""
+    if random.random() < 0.5:
+        return mutate(random, data, others)
+    value = json.loads(data)
+    for _ in range(random.choice(_ROUNDS)):
+        _damage(random, value, json.loads(random.choice(others)))
+    return json.dumps(value).encode()
+
+
+def _damage(random: Random, value: Any, other: Any) -> None:
+    """Replace, remove, repeat or rename one value of a document, at any depth."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not keys:
+            return
+        key = random.choice(keys)
+        inner = value[key]
+        if not isinstance(inner, dict | list) or not inner or random.random() < 0.3:
+            break
+        value = inner
+    match random.randrange(6):
+        case 0:
+            del value[key]
+        case 1 if isinstance(value, list):
+            value.insert(key, inner)
+        case 1 if isinstance(value, dict):
+            value[f"{key}x"] = value.pop(key)
+        case 2:
+            value[key] = random.choice(list(other.values()))
+        case _:
+            value[key] = deepcopy(random.choice(_VALUES))
 
 
 def _offset(random: Random, data: bytearray) -> int:

@@ -11,6 +11,7 @@ from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, read_state, 
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import load_progress, save_progress
 from airflow_provider_binlog.spark.plan.running import note_start, read_running
+from tests.fuzz.mutate import mutate_json
 from tests.fuzz.targets import Target, Wrong, with_digest
 from tests.unit.snapshot.test_plan import NAME, plan
 from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
@@ -124,14 +125,15 @@ def _merges() -> list[bytes]:
 
 
 STORED_TARGETS = (
-    Target("snapshot_manifest", _snapshot_manifest, lambda: [SNAPSHOT.encode()]),
-    Target("snapshot_plan", _snapshot_plan, _plans),
-    Target("snapshot_chunk", _snapshot_chunk, _chunks),
-    Target("progress", _progress, _progresses),
-    Target("running_merge", _running, _merges),
+    Target("snapshot_manifest", _snapshot_manifest, lambda: [SNAPSHOT.encode()], mutate_json),
+    Target("snapshot_plan", _snapshot_plan, _plans, mutate_json),
+    Target("snapshot_chunk", _snapshot_chunk, _chunks, mutate_json),
+    Target("progress", _progress, _progresses, mutate_json),
+    Target("running_merge", _running, _merges, mutate_json),
     Target(
         "lake_state",
         _lake_state,
         lambda: [each.encode() for each in state_property(STALE).values()],
+        mutate_json,
     ),
 )

@@ -35,7 +35,7 @@ from airflow_provider_binlog.stored_json import digest_of_values
 from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from tests.fuzz import seeds
-from tests.fuzz.mutate import mutate
+from tests.fuzz.mutate import mutate, mutate_json
 from tests.support import builder
 from tests.unit.staging.manifests import manifest
 
@@ -344,9 +344,14 @@ EVENT_TARGETS = (
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),
     Target("sql_type", _sql_type, lambda: _SQL_TYPES),
-    Target("manifest", _manifest, lambda: [_MANIFEST.encode()]),
-    Target("schema_file", _schema_file, lambda: [each.encode() for each in files_of(_MANIFEST)]),
-    Target("checkpoint", _checkpoint, lambda: _CHECKPOINTS),
+    Target("manifest", _manifest, lambda: [_MANIFEST.encode()], mutate_json),
+    Target(
+        "schema_file",
+        _schema_file,
+        lambda: [each.encode() for each in files_of(_MANIFEST)],
+        mutate_json,
+    ),
+    Target("checkpoint", _checkpoint, lambda: _CHECKPOINTS, mutate_json),
     Target("file_name", _file_name, lambda: (b"binlog.000001", b"a/b.c.000123.zst", b".1.gz")),
     Target("server_error", _server_error, lambda: [b"\xff\xd4\x04#HY000Could not find first log"]),
 )

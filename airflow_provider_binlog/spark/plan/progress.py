@@ -247,17 +247,17 @@ def _path(folder: str) -> str:
 
 def _from_json(value: dict[str, Any]) -> Progress:
     servers = tuple(map(SourceIdentity.from_json, value["sources"]))
-    stop = value["stop"]
+    stop, through = value["stop"], int(value["through"])
     return Progress(
         since=int(value["since"]),
-        end=stop and End(int(value["through"]), servers[0], Position.from_json(stop)),
+        end=None if stop is None else End(through, servers[0], Position.from_json(stop)),
         servers=servers,
         globs=tuple(
-            Globs(int(since), tuple(include), tuple(exclude))
+            Globs(int(since), _texts(include), _texts(exclude))
             for since, include, exclude in value["globs"]
         ),
         tables={
-            (database, table): TableProgress(
+            _name(database, table): TableProgress(
                 Mark.parse(mark),
                 None if first is None else int(first),
                 bool(pending),
@@ -265,6 +265,17 @@ def _from_json(value: dict[str, Any]) -> Progress:
             )
             for database, table, mark, first, pending, state in value["tables"]
         },
-        snapshots=frozenset(map(str, value["snapshots"])),
+        snapshots=frozenset(_texts(value["snapshots"])),
         lake=str(value["lake"]),
     )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise TypeError(f"not a list of texts: {value!r:.80}")
+    return tuple(value)
+
+
+def _name(database: Any, table: Any) -> TableName:
+    database, table = _texts([database, table])
+    return database, table
