@@ -13,9 +13,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BinlogCheckpointOperator",
+    "BinlogCommitOperator",
     "BinlogExtractOperator",
     "BinlogHook",
     "BinlogMergeOperator",
+    "BinlogPlanOperator",
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
     "BinlogSnapshotChunksOperator",
@@ -23,6 +25,7 @@ __all__ = [
     "BinlogSnapshotOperator",
     "BinlogSnapshotPlanOperator",
     "BinlogSource",
+    "BinlogSubRangeOperator",
     "Limits",
     "binlog_to_lake",
     "binlog_to_lake_dag",
@@ -34,6 +37,11 @@ __all__ = [
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.binlog import BinlogHook
     from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.operators.backlog import (
+        BinlogCommitOperator,
+        BinlogPlanOperator,
+        BinlogSubRangeOperator,
+    )
     from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
     from airflow_provider_binlog.operators.extract import BinlogExtractOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
@@ -54,9 +62,11 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "BinlogCheckpointOperator": "operators.checkpoint",
+    "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",
     "BinlogHook": "hooks.binlog",
     "BinlogMergeOperator": "operators.merge",
+    "BinlogPlanOperator": "operators.backlog",
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
     "BinlogSnapshotChunksOperator": "operators.snapshot_chunks",
@@ -64,6 +74,7 @@ _MODULES = {
     "BinlogSnapshotOperator": "operators.snapshot",
     "BinlogSnapshotPlanOperator": "operators.snapshot_plan",
     "BinlogSource": "sources.binlog_source",
+    "BinlogSubRangeOperator": "operators.backlog",
     "Limits": "limits",
     "binlog_to_lake": "task_groups.binlog_to_lake",
     "binlog_to_lake_dag": "task_groups.binlog_to_lake",

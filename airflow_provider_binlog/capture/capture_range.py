@@ -18,12 +18,12 @@ from airflow_provider_binlog.blocks.read_block import ReadBlock
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
-from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import ProgressReporter
 from airflow_provider_binlog.capture.quarantine import Quarantines
 from airflow_provider_binlog.capture.range_facts import RestartRange, read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
+from airflow_provider_binlog.capture.range_sink import PartSink, RangeSink
 from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
 from airflow_provider_binlog.capture.statements import StatementReader
@@ -75,26 +75,31 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
-    request = log_range.request
-    past = Past(
+    past = open_past(log_range, source)
+
+    def stage(facts: RangeFacts) -> Manifest:
+        return read_range(log_range, source, past, facts, PartSink(log_range.request, store))
+
+    return read_with_facts(stage, log_range.carried.facts)
+
+
+def open_past(log_range: LogRange, source: BlockStream) -> Past:
+    """Return what is known of the tables of a range from outside of it."""
+    request, carried = log_range.request, log_range.carried
+    return Past(
         source,
-        request.stop,
+        carried.stop,
         captured=request.tables.matches,
         read_server_tables=request.read_server_tables,
-        find_table=log_range.known.find,
+        find_table=carried.before.find,
         wants_defaults=request.wants_defaults,
     )
-    return read_with_facts(lambda facts: _stage(log_range, source, store, past, facts))
 
 
-def _stage(
-    log_range: LogRange,
-    source: BlockStream,
-    store: ObjectStore,
-    past: Past,
-    facts: RangeFacts,
+def read_range(
+    log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts, parts: RangeSink
 ) -> Manifest:
-    """Stage the range once.
+    """Read the range once, for a sink.
 
     Raises:
         RestartRange: More has to be known of it first.
@@ -104,25 +109,24 @@ def _stage(
     fails = request.on_table_error is OnTableError.FAIL
     quarantines = Quarantines(facts.quarantined, fails=fails)
     reader = _open(log_range, source, past, facts, quarantines)
-    prefixes = reader.transactions.prefixes
-    parts = PartMaker(
-        request, store, files=reader.files, prefixes=prefixes, quarantines=quarantines
-    )
     statements = StatementReader(request.tables, refuse_tables=quarantines.take)
     history = Tables(
         log_range.known,
         captured=request.tables.matches,
         identity=request.identity,
         sequence=request.sequence,
+        quarantined=log_range.carried.quarantined,
     )
     segments = SegmentReader(history, request.policies, quarantines)
+    parts.open(reader, history, quarantines)
     at = request.start
     for logged in bounded(source.blocks(at, stop), stop):
+        parts.begin(logged)
         at = Position(logged.file, logged.next_offset, file_created=logged.format.created)
         for captured in reader.read(logged):
             found = statements.read(captured)
             columns = segments.read(captured, found, reader.schemas.refused)
-            parts.add(captured.block, columns, segments.segments)
+            parts.add(captured, columns, segments.segments)
             progress.report(
                 Position(captured.block.file, captured.block.next_offset),
                 events=reader.events.total(),
@@ -172,6 +176,7 @@ def _open(
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,
         skips=request.tables.leaves_out,
+        files=log_range.carried.files,
     )
 
 

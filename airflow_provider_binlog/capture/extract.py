@@ -58,37 +58,50 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
             captured now, or was staged under other policies.
         BinlogError: As `capture_range`.
     """
-    log = ManifestLog(store, request.source_name)
-    staged: list[Manifest] = []
-    at, sequence, identity = request.start, request.sequence, request.issued_by or request.identity
-    before = log.maybe_load(sequence - 1) if sequence > 1 else None
-    prepared = before.prepared if before else None
     while True:
-        for found in _reusable(log, request, sequence, identity, at):
-            staged.append(found)
-            at, identity, prepared, before = found.stop, found.identity, found.prepared, found
-            sequence += 1
-        if identity != request.identity:
-            at, identity = _find_on_promoted(at, request), request.identity
-            if prepared:
-                prepared = find_prepared(stream, identity.flavor, at, prepared)
-        if at.coordinates >= request.stop.coordinates:
-            return Extracted(tuple(staged), request.start, at)
-        if at.gtid is None:
-            at = replace(at, gtid=executed_at(stream, identity, at))
-        if prepared is None:  # nothing is staged yet
-            prepared = prepared_at(stream, at)
-        log_range = LogRange(
-            replace(request, start=at, sequence=sequence),
-            prepared,
-            known_tables(store, request.source_name, log, before),
-            _captured_since(before, request.tables, sequence),
-        )
+        staged, log_range = find_next(request, stream, store)
+        if log_range is None:
+            return staged
         manifest = capture_range(log_range, stream, store)
         # Another run may have committed this number meanwhile: then that manifest is reused, and
         # what follows it is staged next.
         with suppress(ConflictError):
-            log.commit(manifest)
+            ManifestLog(store, request.source_name).commit(manifest)
+
+
+def find_next(
+    request: ExtractRequest, stream: BlockStream, store: ObjectStore
+) -> tuple[Extracted, LogRange | None]:
+    """Return what is staged already, and the range that is still to be staged; None if none is.
+
+    Raises:
+        ConflictError, ConfigurationError, BinlogError: As `extract`.
+    """
+    log, sequence = ManifestLog(store, request.source_name), request.sequence
+    at, identity = request.start, request.issued_by or request.identity
+    before = log.maybe_load(sequence - 1) if sequence > 1 else None
+    staged = tuple(_reusable(log, request, sequence, identity, at))
+    if staged:
+        before = staged[-1]
+        at, identity, sequence = before.stop, before.identity, before.sequence + 1
+    prepared = before.prepared if before else None
+    if identity != request.identity:
+        at, identity = _find_on_promoted(at, request), request.identity
+        if prepared:
+            prepared = find_prepared(stream, identity.flavor, at, prepared)
+    if at.coordinates >= request.stop.coordinates:
+        return Extracted(staged, request.start, at), None
+    if at.gtid is None:
+        at = replace(at, gtid=executed_at(stream, identity, at))
+    if prepared is None:  # nothing is staged yet
+        prepared = prepared_at(stream, at)
+    log_range = LogRange(
+        replace(request, start=at, sequence=sequence),
+        prepared,
+        known_tables(store, request.source_name, log, before),
+        _captured_since(before, request.tables, sequence),
+    )
+    return Extracted(staged, request.start, at), log_range
 
 
 def reuse(request: ExtractRequest, store: ObjectStore) -> Extracted:

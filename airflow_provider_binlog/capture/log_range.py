@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_provider_binlog import __version__
+from airflow_provider_binlog.capture.range_facts import NO_FACTS, RangeFacts
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError, Policies
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN, Known
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
 
@@ -54,6 +55,7 @@ class ExtractRequest:
         on_progress: Called every few seconds.
         on_tables: Called before a manifest is committed, with its number and the tables that the
             range's log names, captured or not. What it raises keeps the range from being staged.
+        sub_range: Of which plan, and which of its sub-ranges; empty for a range of its own.
     """
 
     start: Position
@@ -75,6 +77,7 @@ class ExtractRequest:
     bytes_total: int | None = None
     on_progress: Callable[[Progress], None] | None = None
     on_tables: Callable[[int, Collection[TableName]], None] | None = None
+    sub_range: str = ""
 
     @property
     def range_id(self) -> str:
@@ -94,22 +97,49 @@ class ExtractRequest:
             asdict(self.limits),
             # Another release of Arrow may write the same rows in other bytes.
             pa.__version__,
+            self.sub_range,
         )
         return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
+class Carried:
+    """What a sub-range has from the range that it is a part of.
+
+    Attributes:
+        before: The tables that were known before the range.
+        stop: Where the range stops.
+        files: Those of the range before the sub-range: rows are numbered after theirs.
+        quarantined: The tables that are left out at the start of the sub-range.
+        facts: Of the range.
+    """
+
+    before: Known
+    stop: Position
+    files: Sequence[str] = ()
+    quarantined: frozenset[TableId] = frozenset()
+    facts: RangeFacts = NO_FACTS
+
+
+@dataclass(frozen=True)
 class LogRange:
-    """A range that becomes one manifest.
+    """A range that becomes one manifest, or a sub-range of one.
 
     Attributes:
         request: What to stage, from the range's start and under the manifest's number.
         prepared: The XA transactions that are in doubt at the start.
         known: The tables that were known before the range.
         captured_since: Number of the first manifest, without a gap, that has the same `tables`.
+        part_of: The range that it is a sub-range of; None for a range of its own.
     """
 
     request: ExtractRequest
     prepared: Sequence[Prepared] = ()
     known: Known = NOTHING_KNOWN
     captured_since: int = 1
+    part_of: Carried | None = None
+
+    @property
+    def carried(self) -> Carried:
+        """What it has from the range that it is a part of, which may be itself."""
+        return self.part_of or Carried(self.known, self.request.stop)

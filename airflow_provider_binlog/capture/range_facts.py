@@ -43,9 +43,12 @@ class RestartRange(Exception):  # noqa: N818  not an error
         self.facts = facts
 
 
-def read_with_facts(read: Callable[[RangeFacts], Result]) -> Result:
+NO_FACTS = RangeFacts()
+"""Of a range that was not read yet."""
+
+
+def read_with_facts(read: Callable[[RangeFacts], Result], facts: RangeFacts = NO_FACTS) -> Result:
     """Return what reading a range results in, read again where its facts were needed earlier."""
-    facts = RangeFacts()
     while True:
         try:
             return read(facts)

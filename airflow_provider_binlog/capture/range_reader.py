@@ -75,6 +75,7 @@ class RangeReader:
         staged: StagedTransactions | None = None,
         refuse: Refuse = raise_error,
         skips: Callable[[Query], bool] = lambda _: False,
+        files: Iterable[str] = (),
     ) -> None:
         """Begin a range.
 
@@ -87,8 +88,9 @@ class RangeReader:
             staged: Leaves out the transactions that are already staged, where there are any.
             refuse: Takes what is refused. Where it returns, reading continues after it.
             skips: Whether the rows that a statement changes by its text alone do not matter.
+            files: Files before it that rows are numbered after.
         """
-        self.files: list[str] = []
+        self.files = list(files)
         self.transactions = TransactionReader(refuse=refuse, skips=skips)
         self.schemas = schemas
         self.undecoded: Counter[int] = Counter()
@@ -167,9 +169,13 @@ class RangeReader:
             RestartRange: It has to be read again.
         """
         if self.needs_restart:
-            rolled_back = () if self._commits is None else self._commits.rolled_back
-            # Which rows cannot be decoded is found out again, with these facts.
-            raise RestartRange(RangeFacts(tuple(self.schemas.changes), rolled_back))
+            raise RestartRange(self.facts)
+
+    @property
+    def facts(self) -> RangeFacts:
+        """What is known of the range by now; which rows cannot be decoded is not among it."""
+        rolled_back = () if self._commits is None else self._commits.rolled_back
+        return RangeFacts(tuple(self.schemas.changes), rolled_back)
 
     @property
     def needs_restart(self) -> bool:

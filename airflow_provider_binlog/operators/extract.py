@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -43,6 +41,7 @@ from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import Limits, read_limits
+from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
@@ -52,7 +51,6 @@ from airflow_provider_binlog.sources.choices import (
     check_choice,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,10 +159,12 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
                 extracted = self._extract(request, log, store)
             except (PositionPurgedError, ForeignPositionError) as error:
                 checkpoint, extracted = self._reuse(source, store, run, error)
-                return self._finish(checkpoint, extracted, source.name)
-            staged = self._finish(checkpoint, extracted, source.name)
+                return report_staged(
+                    self.log, extracted, checkpoint, source.name, self.staging_path
+                )
+            staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
             # After the staging, which a server that is slow to answer must not hold up.
-            self._warn_of_foreign_keys(log, request, extracted)
+            warn_of_foreign_keys(self.log, log, request, extracted)
         return staged
 
     def _check(self) -> None:
@@ -253,21 +253,6 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         )
         return checkpoint, extracted
 
-    def _finish(self, checkpoint: Checkpoint, extracted: Extracted, name: str) -> dict[str, Any]:
-        staged = self._describe(extracted, checkpoint, name)
-        counts = staged["changes"] or "no changes"
-        self.log.info("%s: staged up to %s: %s", name, extracted.stop, counts)
-        self._warn_of_prepared(extracted, name)
-        for table, found in staged["quarantined"].items():
-            self.log.warning(
-                "%s: %s is quarantined from %s on, and has to be reloaded: %s",
-                name,
-                table,
-                found["position"],
-                found["reason"],
-            )
-        return staged
-
     def _extract(self, request: ExtractRequest, log: Log, store: ObjectStore) -> Extracted:
         from airflow_provider_binlog.capture import extract
 
@@ -282,60 +267,11 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     def _log_progress(self, name: str, progress: Progress) -> None:
         self.log.info("%s: %s", name, progress)
 
-    def _warn_of_foreign_keys(
-        self, log: Log, request: ExtractRequest, extracted: Extracted
-    ) -> None:
-        staged = (table for manifest in extracted.manifests for table in manifest.tables)
-        logged = {(table.database, table.table) for table in staged}
-        if found := str(log.unlogged_foreign_keys(request.tables.matches, logged)):
-            self.log.warning(
-                "%s: foreign keys that change captured rows without an event in the log, so that "
-                "the lake keeps their previous values: %s",
-                request.source_name,
-                found,
-            )
 
-    def _warn_of_prepared(self, extracted: Extracted, name: str) -> None:
-        if prepared := extracted.manifests[-1].prepared:
-            self.log.warning(
-                "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "
-                "back, the server must keep its log from %s on",
-                name,
-                len(prepared),
-                prepared[0].file,
-            )
-
-    def _describe(self, extracted: Extracted, checkpoint: Checkpoint, name: str) -> dict[str, Any]:
-        manifests = extracted.manifests
-        folder = f"{self.staging_path.rstrip('/')}/{manifest_folder(name)}"
-        changes: Counter[str] = Counter()
-        tables: Counter[str] = Counter()
-        quarantined: dict[str, dict[str, str]] = {}
-        for each in (each for manifest in manifests for each in manifest.quarantined):
-            found = {"position": each.position, "reason": each.reason}
-            quarantined.setdefault(f"{each.database}.{each.table}", found)
-        for table in (table for manifest in manifests for table in manifest.tables):
-            changes.update(table.changes)
-            tables[f"{table.database}.{table.table}"] += table.rows
-        return {
-            "source": name,
-            "staging_path": self.staging_path,
-            "first_sequence": manifests[0].sequence,
-            "last_sequence": manifests[-1].sequence,
-            "start": extracted.start.to_json(),
-            "stop": extracted.stop.to_json(),
-            "manifests": [f"{folder}/{manifest_name(each.sequence)}" for each in manifests],
-            "rows": changes.total(),
-            "changes": dict(changes),
-            "tables": dict(tables),
-            "quarantined": quarantined,
-            "identity": manifests[-1].identity.to_json(),
-            "checkpoint": json.loads(checkpoint.encode()),
-        }
-
-
-def open_log(source: BinlogSource) -> Log:
+def open_log(source: BinlogSource, *, server_id: int | None = None) -> Log:
     """Return a source's log, on a server or in files; the caller closes it.
+
+    With `server_id`, a server knows us by it.
 
     Raises:
         ConfigurationError: The connection cannot be used, or there are no such files.
@@ -346,7 +282,10 @@ def open_log(source: BinlogSource) -> Log:
     from airflow_provider_binlog.sources.server_log import ServerLog
 
     if source.files is None:
-        return ServerLog(BinlogHook(source.conn_id).settings, failover=source.failover)
+        settings = BinlogHook(source.conn_id).settings
+        if server_id is not None:
+            settings = replace(settings, server_id=server_id)
+        return ServerLog(settings, failover=source.failover)
     return FileLog(find_files(source.files, reach))
 
 

@@ -105,6 +105,7 @@ class Tables:
         captured: Callable[[str, str], bool],
         identity: SourceIdentity,
         sequence: int,
+        quarantined: Iterable[TableId] = (),
     ) -> None:
         """Begin at the start of a range.
 
@@ -113,6 +114,7 @@ class Tables:
             captured: Whether a table, by database and name, is captured.
             identity: Of the server that wrote the log: part of every new table id.
             sequence: Number of the range's manifest.
+            quarantined: Tables that are left out already.
         """
         self.touched: dict[TableId, Touched] = {}
         self._known = known
@@ -122,7 +124,24 @@ class Tables:
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
         self._dropped_databases: set[str] = set()
-        self._quarantined: set[TableId] = set()
+        self._quarantined = set(quarantined)
+
+    # ------------------------------------------------------------------- all that is known by now
+
+    @property
+    def names(self) -> dict[TableName, TableState | NoTable]:
+        """What the names stand for that were looked up."""
+        return {name: state for name, state in self._names.items() if state is not None}
+
+    @property
+    def dropped_databases(self) -> frozenset[str]:
+        """Databases of which no other name stands for a table."""
+        return frozenset(self._dropped_databases)
+
+    @property
+    def quarantined(self) -> frozenset[TableId]:
+        """The tables that are left out."""
+        return frozenset(self._quarantined)
 
     # ------------------------------------------------------------------- rows
 

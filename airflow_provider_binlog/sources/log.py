@@ -95,6 +95,15 @@ class Log(BlockStream, Protocol):
         """Return database and name of the tables that the server shows; none where it is files."""
         return ()
 
+    def server_ids(self, count: int, *, seed: str) -> list[int | None]:  # noqa: ARG002
+        """Return ids under which so many tasks may read at the same time; None for files.
+
+        Args:
+            count: How many.
+            seed: Decides which ids, so that a task that is tried again finds the same ones.
+        """
+        return [None] * count
+
     def unlogged_foreign_keys(
         self,
         captured: Callable[[str, str], bool],  # noqa: ARG002

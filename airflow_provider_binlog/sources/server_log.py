@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
@@ -20,6 +21,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
     list_tables,
     read_server_tables,
 )
+from airflow_provider_binlog.transport.stream.commands import MAX_SERVER_ID, derived_server_id
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 
 if TYPE_CHECKING:
@@ -167,6 +169,25 @@ class ServerLog(Log):
         """Query the server for the tables that the account may see."""
         with closing(self._connections.open()) as connection:
             return list_tables(connection).keys()
+
+    def server_ids(self, count: int, *, seed: str) -> list[int | None]:
+        """Return ids that follow the connection's own, or high ones; no replica has them now.
+
+        An account that may not see the replicas takes the ids unchecked.
+        """
+        first = self.settings.server_id or derived_server_id(seed)
+        with closing(self._connections.open()) as connection:
+            taken = queries.server_ids(connection)
+        free = (each for each in range(first + 1, MAX_SERVER_ID + 1) if each not in taken)
+        found = list(islice(free, count))
+        if len(found) < count:
+            raise ConfigurationError(
+                "there are not so many server ids after the connection's own: give it a lower one, "
+                "or raise target_bytes",
+                server_id=first,
+                wanted=count,
+            )
+        return [*found]
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]

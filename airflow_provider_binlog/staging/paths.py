@@ -4,6 +4,8 @@
     <source>/schemas/<database>/<table>/0000000000000041.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
     <source>/snapshots/...
+    <source>/backlogs/<plan>/plan.json
+    <source>/backlogs/<plan>/000007.json
 
 Those of snapshots are in `snapshot_manifest.py`.
 
@@ -30,6 +32,9 @@ MANIFESTS = "manifests"
 
 SCHEMAS = "schemas"
 """The folder of a source's schema files; a database of this name is stored as `%73chemas`."""
+
+BACKLOGS = "backlogs"
+"""The folder of a source's backlogs; a database of this name is stored as `%62acklogs`."""
 
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
@@ -69,6 +74,11 @@ def schema_folder(source: str, database: str, table: str | None = None) -> str:
     return folder if table is None else f"{folder}/{encode_name(table)}"
 
 
+def backlog_folder(source: str, plan_id: str) -> str:
+    """Return the folder of a plan, and of what its sub-ranges were staged as."""
+    return f"{source_folder(source)}/{BACKLOGS}/{plan_id}"
+
+
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
     """Return the path of a part below its source's folder: what `Part.path` holds.
 
@@ -83,7 +93,7 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
         raise StagingError("not the ordinal of a part", ordinal=ordinal)
     stem = manifest_name(sequence).removesuffix(".json")
     folder = encode_name(database)
-    if folder.casefold() in (MANIFESTS, SCHEMAS, SNAPSHOTS):
+    if folder.casefold() in (MANIFESTS, SCHEMAS, SNAPSHOTS, BACKLOGS):
         folder = escape_first(folder)
     return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
 

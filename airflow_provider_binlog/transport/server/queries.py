@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
 from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
 from airflow_provider_binlog.errors import (
+    AccessDeniedError,
     ForeignPositionError,
     PositionPurgedError,
     ServerSetupError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     Connection = pymysql.Connection[Any]
 
 
+_SHOW_REPLICAS_SINCE = 8, 0, 22
 _BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
 
 
@@ -114,6 +116,19 @@ def first_position(connection: Connection) -> Position:
         AccessDeniedError, ServerSetupError: As `binary_logs`.
     """
     return Position(binary_logs(connection)[0].file, FIRST_OFFSET)
+
+
+def server_ids(connection: Connection) -> set[int]:
+    """Return the ids of the server and of its replicas, as far as the account may see them."""
+    found = {int(query(connection, "SELECT @@GLOBAL.server_id AS id")[0]["id"])}
+    of = server_version(connection)
+    # MariaDB has the older name alone, MySQL 8.4 the newer one; the id is the first column of both.
+    new = of.flavor is Flavor.MYSQL and of.version >= _SHOW_REPLICAS_SINCE
+    try:
+        rows = query(connection, "SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
+    except AccessDeniedError:
+        return found
+    return found | {int(next(iter(row.values()))) for row in rows}
 
 
 @driver_errors()

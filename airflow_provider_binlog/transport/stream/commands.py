@@ -12,6 +12,7 @@ mariadb, sql/sql_repl.cc and sql/slave.cc.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import struct
 from typing import TYPE_CHECKING
@@ -43,10 +44,21 @@ _COM_BINLOG_DUMP_GTID = 0x1E
 _SERVER_ID_FIRST = 1 << 31
 _SERVER_ID_COUNT = (1 << 31) - 1
 
+MAX_SERVER_ID = (1 << 32) - 1
+"""The highest that a server takes."""
+
+_DERIVED_COUNT = 1 << 30
+
 
 def new_server_id() -> int:
     """Return a server id that no replica is likely to have."""
     return _SERVER_ID_FIRST + secrets.randbelow(_SERVER_ID_COUNT)
+
+
+def derived_server_id(seed: str) -> int:
+    """Return a server id that no replica is likely to have, with many free ones after it."""
+    digest = hashlib.sha256(seed.encode()).digest()
+    return _SERVER_ID_FIRST + int.from_bytes(digest[:8], "big") % _DERIVED_COUNT
 
 
 def dump_flags(flavor: Flavor) -> int:

@@ -1,0 +1,253 @@
+"""The plan of a backlog: its sub-ranges, and what each of them starts with.
+
+    <source>/backlogs/0000000000000042-9f86d081884c/plan.json
+
+A sub-range starts at the beginning of a binlog file, where no transaction is open. What it has from
+the log before it is in the plan: the tables and their schemas, the XA transactions in doubt, the
+executed GTIDs, the tables that are quarantined. What takes a reading of the whole range is there as
+well: its DDL statements, and what was rolled back later in it.
+"""
+
+# ruff: noqa: TC001  `from_json` evaluates the types of fields.
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+from airflow_provider_binlog import stored_json
+from airflow_provider_binlog.binlog.events.statements import Query
+from airflow_provider_binlog.blocks.captured import LoggedStatement
+from airflow_provider_binlog.capture.quarantine import Quarantine, TableRows
+from airflow_provider_binlog.capture.range_facts import RangeFacts
+from airflow_provider_binlog.changes import (
+    ROW_FILE_SHIFT,
+    BeforeImages,
+    InvalidText,
+    OnTableError,
+    ZeroDates,
+)
+from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
+from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.manifest import Prepared
+from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.schema import TableId, TableName, TableState
+from airflow_provider_binlog.schema_history.ddl_reader import changes_of
+from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
+from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.paths import backlog_folder, manifest_name
+
+FORMAT = "airflow-provider-binlog/backlog"
+VERSION = 1
+
+_ID_DIGITS = 12
+_NUMBER_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """What a name stands for; no state where no table has it any more."""
+
+    database: str
+    table: str
+    state: TableState | None
+
+
+@dataclass(frozen=True)
+class SubRange:
+    """Where a sub-range starts, and what it has from the log before it.
+
+    Attributes:
+        start: The beginning of a binlog file; of the first one, the start of the range.
+        files: How many of the plan's files are before it.
+        bytes: Bytes of log in it.
+        prepared: The XA transactions that are in doubt there.
+        names: What stands for other tables, or for tables in another schema, than at the start of
+            the previous sub-range.
+        dropped_databases: Those that were dropped in the range before.
+        quarantined: Ids of the tables that are left out there.
+    """
+
+    start: Position
+    files: int
+    bytes: int
+    prepared: tuple[Prepared, ...]
+    names: tuple[NamedTable, ...]
+    dropped_databases: tuple[str, ...]
+    quarantined: tuple[TableId, ...]
+
+
+@dataclass(frozen=True)
+class DdlStatement:
+    """A DDL statement of the range; see `LoggedStatement`."""
+
+    row: int
+    file: str
+    offset: int
+    query: Query
+
+
+@dataclass(frozen=True)
+class QuarantinedRows:
+    """From where on a table is left out of the range, and why; see `Quarantine`."""
+
+    row: int
+    database: str
+    table: str
+    file: str
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BacklogPlan:
+    """A range in sub-ranges, with all that their tasks have to know.
+
+    Attributes:
+        source_name, identity, sequence, start, stop: As in `ExtractRequest`; the start is the one
+            of the manifest.
+        include, exclude, before_images, zero_dates, invalid_text, on_table_error: Likewise.
+        limits: By their names, in bytes.
+        wants_defaults, created_by: Likewise.
+        captured_since: As in the manifest.
+        files: The range's files, in order.
+        statements: Its DDL statements.
+        rolled_back: See `RangeFacts`.
+        quarantined: See `RangeFacts`.
+        sub_ranges: In order; each stops where the next one starts.
+    """
+
+    source_name: str
+    identity: SourceIdentity = field(metadata=stored_as("source"))
+    sequence: int
+    start: Position
+    stop: Position
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    before_images: BeforeImages
+    zero_dates: ZeroDates
+    invalid_text: InvalidText
+    on_table_error: OnTableError
+    limits: dict[str, int]
+    wants_defaults: bool
+    created_by: str
+    captured_since: int
+    files: tuple[str, ...]
+    statements: tuple[DdlStatement, ...]
+    rolled_back: tuple[tuple[int, int], ...]
+    quarantined: tuple[QuarantinedRows, ...]
+    sub_ranges: tuple[SubRange, ...]
+
+    @cached_property
+    def id(self) -> str:
+        """Name of its folder: another plan has another one."""
+        digest = hashlib.sha256(self.encode()).hexdigest()[:_ID_DIGITS]
+        return f"{manifest_name(self.sequence).removesuffix('.json')}-{digest}"
+
+    def stop_of(self, number: int) -> Position:
+        """Return where a sub-range stops."""
+        later = self.sub_ranges[number + 1 :]
+        return later[0].start if later else self.stop
+
+    def names_at(self, number: int) -> dict[TableName, TableState | None]:
+        """Return what is known of names at the start of a sub-range from the range before it."""
+        return {
+            (each.database, each.table): each.state
+            for sub_range in self.sub_ranges[: number + 1]
+            for each in sub_range.names
+        }
+
+    def known_at(self, number: int, before: Known) -> Known:
+        """Return the tables that are known at the start of a sub-range.
+
+        Args:
+            number: Of the sub-range.
+            before: The tables that were known before the range.
+        """
+        names = self.names_at(number)
+        dropped = frozenset(self.sub_ranges[number].dropped_databases)
+
+        def find(name: TableName) -> TableState | NoTable | None:
+            if name in names:
+                return names[name] or NO_TABLE
+            return NO_TABLE if name[0] in dropped else before.find(name)
+
+        def find_all(database: str) -> list[TableState]:
+            earlier = () if database in dropped else before.find_all(database)
+            found = [each for each in earlier if each.name not in names]
+            own = (state for name, state in names.items() if name[0] == database)
+            return [*found, *(state for state in own if state is not None)]
+
+        return Known(find, find_all)
+
+    def facts_at(self, number: int) -> RangeFacts:
+        """Return what is known of the range, as a sub-range needs it."""
+        first = self.sub_ranges[number].files << ROW_FILE_SHIFT
+        flavor = self.identity.flavor
+        statements = (
+            LoggedStatement(each.row, each.file, each.offset, each.query, flavor)
+            for each in self.statements
+        )
+        return RangeFacts(
+            changes=tuple(change for each in statements for change in changes_of(each)),
+            rolled_back=self.rolled_back,
+            quarantined=tuple(
+                Quarantine(
+                    TableRows(each.row, (each.database, each.table), each.file, each.offset),
+                    each.reason,
+                )
+                for each in self.quarantined
+                if each.row >= first
+            ),
+        )
+
+    def encode(self) -> bytes:
+        """Return the plan as it is stored; see `stored_json`."""
+        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> BacklogPlan:
+        """Read what `encode` wrote.
+
+        Raises:
+            ManifestError: The bytes are no plan, one that was edited or cut, or one of another
+                version.
+        """
+        try:
+            value = stored_json.decode(data)
+            found = value.pop("format", None), value.pop("version", None)
+            if found != (FORMAT, VERSION):
+                raise ManifestError("not the plan of a backlog, or of another version", is_=found)
+            return from_json(cls, value)
+        except MALFORMED as error:
+            raise ManifestError(f"not the plan of a backlog: {cause_of(error)}") from error
+
+
+def limits_in_bytes(limits: Limits) -> dict[str, int]:
+    """Return limits as a plan has them."""
+    return {each.name: getattr(limits, each.name) for each in fields(limits)}
+
+
+def store_plan(plan: BacklogPlan, store: ObjectStore) -> None:
+    """Write a plan into its folder."""
+    store.write(_key(plan.source_name, plan.id), plan.encode())
+
+
+def load_plan(store: ObjectStore, source_name: str, plan_id: str) -> BacklogPlan:
+    """Return a plan that was stored.
+
+    Raises:
+        ObjectMissingError, ManifestError: There is none, or it is unreadable.
+    """
+    return BacklogPlan.decode(store.read(_key(source_name, plan_id)))
+
+
+def result_key(plan: BacklogPlan, number: int) -> str:
+    """Return the key of what a sub-range was staged as: a manifest that is not committed."""
+    return f"{backlog_folder(plan.source_name, plan.id)}/{number:0{_NUMBER_DIGITS}}.json"
+
+
+def _key(source_name: str, plan_id: str) -> str:
+    return f"{backlog_folder(source_name, plan_id)}/plan.json"

@@ -1,0 +1,157 @@
+"""Divide a range into sub-ranges by reading it once, without decoding its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.capture.backlog.plan import (
+    BacklogPlan,
+    DdlStatement,
+    NamedTable,
+    QuarantinedRows,
+    SubRange,
+    limits_in_bytes,
+)
+from airflow_provider_binlog.capture.capture_range import open_past, read_range
+from airflow_provider_binlog.capture.range_facts import RangeFacts, read_with_facts
+from airflow_provider_binlog.capture.range_sink import RangeSink
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.schema import TableState
+from airflow_provider_binlog.schema_history.ddl_reader import changes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock, LoggedStatement
+    from airflow_provider_binlog.capture.log_range import LogRange
+    from airflow_provider_binlog.capture.pending import RowsColumns
+    from airflow_provider_binlog.capture.quarantine import Quarantines
+    from airflow_provider_binlog.capture.range_reader import RangeReader
+    from airflow_provider_binlog.capture.segments import Segment
+    from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.schema_history.tables import NoTable, Tables, Touched
+    from airflow_provider_binlog.transport.block_stream import BlockStream
+
+
+def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int) -> BacklogPlan:
+    """Return the sub-ranges of a range, with what each of them starts with.
+
+    A sub-range is cut at the first boundary of two binlog files after `target_bytes` of log.
+
+    Raises:
+        BinlogError: As `capture_range`, for all but the values of rows.
+    """
+    past, sink = open_past(log_range, source), _PlanSink(log_range, target_bytes)
+    facts = RangeFacts()
+
+    def read(given: RangeFacts) -> Manifest:
+        nonlocal facts
+        facts = given
+        return read_range(log_range, source, past, given, sink)
+
+    manifest = read_with_facts(read)
+    request = log_range.request
+    return BacklogPlan(
+        source_name=request.source_name,
+        identity=request.identity,
+        sequence=request.sequence,
+        start=request.start,
+        stop=manifest.stop,
+        include=tuple(request.tables.include),
+        exclude=tuple(request.tables.exclude),
+        before_images=request.before_images,
+        zero_dates=request.policies.zero_dates,
+        invalid_text=request.policies.invalid_text,
+        on_table_error=request.on_table_error,
+        limits=limits_in_bytes(request.limits),
+        wants_defaults=request.wants_defaults,
+        created_by=request.created_by,
+        captured_since=log_range.captured_since,
+        files=tuple(sink.reader.files),
+        statements=tuple(
+            DdlStatement(each.row, each.file, each.offset, each.query)
+            for each in sink.statements
+            if changes_of(each)
+        ),
+        rolled_back=sink.reader.facts.rolled_back,
+        quarantined=tuple(
+            QuarantinedRows(since.row, *since.name, since.file, since.offset, reason)
+            for since, reason in facts.quarantined
+        ),
+        sub_ranges=sink.finished(),
+    )
+
+
+class _PlanSink(RangeSink):
+    """Notes what is known at the boundaries of files."""
+
+    reader: RangeReader
+
+    def __init__(self, log_range: LogRange, target_bytes: int) -> None:
+        self.parts = self.rows = 0
+        self.statements: list[LoggedStatement] = []
+        self._log_range = log_range
+        self._target_bytes = target_bytes
+
+    def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
+        """Begin, perhaps again."""
+        self.reader, self._tables = reader, tables
+        self.statements = []
+        start = self._log_range.request.start
+        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), (), ())]
+        self._names: dict[TableName, TableState | NoTable] = {}
+        self._file, self._at, self._bytes = start.file, start.offset, 0
+
+    def begin(self, logged: EventBlock) -> None:
+        """Start a sub-range where a file begins, if the one before it is large enough."""
+        if logged.file != self._file:
+            at_boundary = self.reader.transactions.at_boundary
+            if self._bytes >= self._target_bytes and at_boundary:
+                self._cut(logged)
+            self._file, self._at = logged.file, FIRST_OFFSET
+        self._bytes += logged.next_offset - self._at
+        self._at = logged.next_offset
+
+    def add(
+        self,
+        captured: CapturedBlock,
+        columns: RowsColumns,  # noqa: ARG002
+        segments: Sequence[Segment],  # noqa: ARG002
+    ) -> None:
+        """Take note of the statements."""
+        self.statements += captured.statements
+
+    def finish(self, touched: Mapping[TableId, Touched]) -> tuple[TableChanges, ...]:  # noqa: ARG002
+        """Return no tables: there are no parts."""
+        return ()
+
+    def finished(self) -> tuple[SubRange, ...]:
+        """Return the sub-ranges, the last one with its size."""
+        return tuple(self._with_size())
+
+    def _with_size(self) -> list[SubRange]:
+        return [*self._sub_ranges[:-1], replace(self._sub_ranges[-1], bytes=self._bytes)]
+
+    def _cut(self, logged: EventBlock) -> None:
+        position = Position(logged.file, FIRST_OFFSET, file_created=logged.format.created)
+        names = self._tables.names
+        changed = {name: each for name, each in names.items() if self._names.get(name) != each}
+        self._sub_ranges = [
+            *self._with_size(),
+            SubRange(
+                start=self.reader.executed_at(position),
+                files=len(self.reader.files),
+                bytes=0,
+                prepared=self.reader.in_doubt,
+                names=tuple(
+                    NamedTable(*name, each if isinstance(each, TableState) else None)
+                    for name, each in sorted(changed.items(), key=lambda item: item[0])
+                ),
+                dropped_databases=tuple(sorted(self._tables.dropped_databases)),
+                quarantined=tuple(sorted(self._tables.quarantined)),
+            ),
+        ]
+        self._names, self._bytes = names, 0

@@ -1,0 +1,318 @@
+"""Stage a backlog in sub-ranges: plan them, stage them at the same time, commit them as one."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.configuration import conf
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_binlog.changes import Policies
+from airflow_provider_binlog.checkpoint import Checkpoint, load
+from airflow_provider_binlog.errors import (
+    CheckpointMissingError,
+    ConfigurationError,
+    ForeignPositionError,
+)
+from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.outlets import pass_to_outlets
+from airflow_provider_binlog.hooks.repairs import naming_repairs
+from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.runs import name_run, now
+from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
+from airflow_provider_binlog.limits import Limits, read_size
+from airflow_provider_binlog.operators.extract import BinlogExtractOperator, open_log
+from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
+from airflow_provider_binlog.operators.table_globs import GlobCheck
+from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow.sdk import Context
+    from airflow.sdk.definitions.xcom_arg import XComArg
+
+    from airflow_provider_binlog.capture import ExtractRequest, Progress
+    from airflow_provider_binlog.capture.backlog import BacklogPlan
+    from airflow_provider_binlog.sources.log import Log
+
+
+class BinlogPlanOperator(BinlogExtractOperator):
+    """Divide what lies between the checkpoint and the end of the log into sub-ranges.
+
+    A :class:`BinlogSubRangeOperator` that is mapped over them stages them at the same time, and a
+    :class:`BinlogCommitOperator` makes one manifest of them. The log is read once for the plan: its
+    statements, transactions and table maps, but no rows.
+
+    Returns a list with ``{"plan", "number", "server_id"}`` of each sub-range. Skips if there is
+    nothing to stage. The arguments are those of the
+    :class:`~airflow_provider_binlog.BinlogExtractOperator`, and
+
+    :param target_bytes: Bytes of log in a sub-range: it ends at the first boundary of two binlog
+        files after so many. A number, or a text such as ``"1 GiB"``.
+    """
+
+    ui_color = "#d8ecf3"
+
+    def __init__(self, *, target_bytes: int | str = "1 GiB", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.target_bytes = target_bytes
+
+    def execute(self, context: Context) -> Any:
+        """Return the sub-ranges; see the class.
+
+        Raises:
+            AirflowSkipException: There is nothing to stage.
+            AirflowFailException: A retry would fail for the same reason.
+        """
+        with fail_unless_retryable():
+            return self._plan(name_run(context))
+
+    def _plan(self, run: str) -> list[dict[str, Any]]:
+        from airflow_provider_binlog.capture.backlog import plan_backlog, store_plan
+        from airflow_provider_binlog.capture.extract import find_next
+
+        source, target_bytes = (
+            read_source(self.source),
+            read_size(self.target_bytes, "target_bytes"),
+        )
+        self._check()
+        store = open_store(self.staging_path)
+        with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
+            log.check()
+            self.log.info("%s: %s", source.name, log.describe())
+            _, request = self._request(source, log, store, run)
+            check = GlobCheck(source.name, log, request.tables, self.log)
+            staged, log_range = find_next(replace(request, on_tables=check), log, store)
+            if log_range is None:
+                raise AirflowSkipException(f"everything up to {staged.stop} is staged")
+            plan = plan_backlog(log_range, log, target_bytes=target_bytes)
+            _check_count(len(plan.sub_ranges))
+            store_plan(plan, store)
+            ids = log.server_ids(len(plan.sub_ranges), seed=plan.id)
+        for number, each in enumerate(plan.sub_ranges):
+            text = "%s: sub-range %d: %s to %s, %d bytes"
+            self.log.info(text, source.name, number, each.start, plan.stop_of(number), each.bytes)
+        return [
+            {"plan": plan.id, "number": number, "server_id": server_id}
+            for number, server_id in enumerate(ids)
+        ]
+
+
+class BinlogSubRangeOperator(RendersSource, BaseOperator):
+    """Stage one sub-range of a backlog.
+
+    Map it over what the :class:`BinlogPlanOperator` returned. A retry stages its sub-range again,
+    unless an earlier try finished it.
+
+    Returns ``{"plan", "number", "rows", "changes"}``.
+
+    :param source: As the plan has it; its ``files`` may be copies of the server's. (templated)
+    :param staging_path: As the plan has it. (templated)
+    :param sub_range: One of those that the plan returned. (templated)
+    """
+
+    template_fields: Sequence[str] = ("source", "staging_path", "sub_range")
+    template_fields_renderers = dict.fromkeys(("source", "sub_range"), "json")
+    ui_color = "#bfe0ec"
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        sub_range: Mapping[str, Any] | XComArg,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.sub_range: Any = sub_range
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Stage it; see the class.
+
+        Raises:
+            AirflowFailException: A retry would fail for the same reason.
+        """
+        with fail_unless_retryable():
+            return self._stage(name_run(context))
+
+    def _stage(self, run: str) -> dict[str, Any]:
+        from airflow_provider_binlog.capture.backlog import load_plan, stage_sub_range
+
+        source, (plan_id, number, server_id) = (
+            read_source(self.source),
+            read_sub_range(self.sub_range),
+        )
+        store = open_store(self.staging_path)
+        plan = load_plan(store, source.name, plan_id)
+        with closing(open_log(source, server_id=server_id)) as log:
+            _check_log(log, plan, number, run)
+            manifest = stage_sub_range(
+                plan,
+                number,
+                log,
+                store,
+                read_server_tables=log.read_server_tables,
+                on_progress=lambda progress: self._log_progress(source.name, progress),
+            )
+        self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
+        changes: dict[str, int] = {}
+        for table in manifest.tables:
+            for change, count in table.changes.items():
+                changes[change] = changes.get(change, 0) + count
+        return {"plan": plan_id, "number": number, "rows": manifest.rows, "changes": changes}
+
+    def _log_progress(self, name: str, progress: Progress) -> None:
+        self.log.info("%s: %s", name, progress)
+
+
+class BinlogCommitOperator(RendersSource, BaseOperator):
+    """Make one manifest of the sub-ranges of a backlog, and commit it.
+
+    Returns what the :class:`~airflow_provider_binlog.BinlogExtractOperator` returns: a merge and a
+    checkpoint follow in the same way. The asset event of every outlet carries it.
+
+    :param source: As the plan has it. (templated)
+    :param staging_path: As the plan has it. (templated)
+    :param sub_ranges: What the mapped :class:`BinlogSubRangeOperator` returned,
+        ``sub_ranges.output``. (templated)
+    """
+
+    template_fields: Sequence[str] = ("source", "staging_path", "sub_ranges")
+    template_fields_renderers = dict.fromkeys(("source", "sub_ranges"), "json")
+    ui_color = "#cfe8d5"
+
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        sub_ranges: Sequence[Mapping[str, Any]] | XComArg,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.sub_ranges: Any = sub_ranges
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Commit it; see the class.
+
+        Raises:
+            AirflowFailException: A retry would fail for the same reason.
+        """
+        with fail_unless_retryable():
+            staged = self._commit(name_run(context))
+        pass_to_outlets(self, context, staged)
+        return staged
+
+    def _commit(self, run: str) -> dict[str, Any]:
+        from airflow_provider_binlog.capture import reuse
+        from airflow_provider_binlog.capture.backlog import commit_backlog, load_plan
+
+        source, key = read_source(self.source), checkpoint_key(read_source(self.source).name)
+        plans = {read_sub_range(each)[0] for each in self.sub_ranges}
+        if len(plans) != 1:
+            raise ConfigurationError(
+                "the sub-ranges are not those of one plan", plans=sorted(plans)
+            )
+        store = open_store(self.staging_path)
+        plan = load_plan(store, source.name, plans.pop())
+        checkpoint = load(AirflowVariableStore(), key)
+        if checkpoint is None:
+            raise CheckpointMissingError(
+                "the checkpoint that the plan began with was lost", key=key
+            )
+        commit_backlog(plan, store, created_by=run)
+        request = _request_after(checkpoint, plan)
+        extracted = reuse(request, store)
+        staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
+        with closing(open_log(source)) as log:
+            warn_of_foreign_keys(self.log, log, request, extracted)
+        return staged
+
+
+@dataclass(frozen=True)
+class _PlannedStart:
+    """A checkpoint at the start of a sub-range; a `CheckpointStore`."""
+
+    checkpoint: Checkpoint
+
+    def get(self, key: str) -> str:  # noqa: ARG002
+        """Return the checkpoint."""
+        return self.checkpoint.encode()
+
+    def set(self, key: str, value: str) -> None:
+        """Do nothing."""
+
+
+def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:
+    """Refuse another server's log than the plan is of.
+
+    Raises:
+        ForeignPositionError, PositionPurgedError: It is, or lacks the start of the sub-range.
+    """
+    start = plan.sub_ranges[number].start
+    checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now(), run)
+    state = log.read_state(_PlannedStart(checkpoint), "", start=None)
+    if state.identity != plan.identity:
+        raise ForeignPositionError(
+            "the backlog was planned on another server: plan it again",
+            planned=plan.identity,
+            this_is=state.identity,
+        )
+
+
+def _check_count(count: int) -> None:
+    """Refuse more sub-ranges than a task can be mapped over.
+
+    Raises:
+        ConfigurationError: Says what to change.
+    """
+    most = conf.getint("core", "max_map_length", fallback=1024)
+    if count > most:
+        raise ConfigurationError(
+            "more sub-ranges than a task can be mapped over: raise target_bytes, or "
+            "[core] max_map_length",
+            sub_ranges=count,
+            max_map_length=most,
+        )
+
+
+def _request_after(checkpoint: Checkpoint, plan: BacklogPlan) -> ExtractRequest:
+    """Return a request for what is staged after a checkpoint by the plan's settings."""
+    from airflow_provider_binlog.capture import ExtractRequest, TableFilter
+
+    return ExtractRequest(
+        checkpoint.position,
+        checkpoint.position,
+        identity=checkpoint.identity,
+        issued_by=checkpoint.identity,
+        sequence=checkpoint.sequence + 1,
+        tables=TableFilter(plan.include, plan.exclude),
+        source_name=plan.source_name,
+        before_images=plan.before_images,
+        created_by=plan.created_by,
+        limits=Limits(**plan.limits),
+        policies=Policies(plan.zero_dates, plan.invalid_text),
+    )
+
+
+def read_sub_range(value: Any) -> tuple[str, int, int | None]:
+    """Return the plan, the number and the server id of a sub-range; a result of one has no id.
+
+    Raises:
+        ConfigurationError: It is no sub-range.
+    """
+    try:
+        return str(value["plan"]), int(value["number"]), value.get("server_id")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            "a sub-range is one of those that the plan operator returned", given=value
+        ) from error

@@ -1,0 +1,94 @@
+"""What a task that staged changes returns, and says in its log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.capture import Extracted, ExtractRequest
+    from airflow_provider_binlog.checkpoint import Checkpoint
+    from airflow_provider_binlog.sources.log import Log
+
+
+def report_staged(
+    logger: Any, extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
+) -> dict[str, Any]:
+    """Return what is staged after a checkpoint, for XCom, and log what its reader should know.
+
+    Args:
+        logger: The task's.
+        extracted: What is staged; one manifest at least.
+        checkpoint: After which.
+        name: Of the source.
+        staging_path: Of the task.
+    """
+    staged = _describe(extracted, checkpoint, name, staging_path)
+    counts = staged["changes"] or "no changes"
+    logger.info("%s: staged up to %s: %s", name, extracted.stop, counts)
+    if prepared := extracted.manifests[-1].prepared:
+        logger.warning(
+            "%s: %d prepared XA transactions are in doubt: until they are committed or rolled "
+            "back, the server must keep its log from %s on",
+            name,
+            len(prepared),
+            prepared[0].file,
+        )
+    for table, found in staged["quarantined"].items():
+        logger.warning(
+            "%s: %s is quarantined from %s on, and has to be reloaded: %s",
+            name,
+            table,
+            found["position"],
+            found["reason"],
+        )
+    return staged
+
+
+def warn_of_foreign_keys(
+    logger: Any, log: Log, request: ExtractRequest, extracted: Extracted
+) -> None:
+    """Warn of foreign keys that change captured rows without an event in the log."""
+    staged = (table for manifest in extracted.manifests for table in manifest.tables)
+    logged = {(table.database, table.table) for table in staged}
+    if found := str(log.unlogged_foreign_keys(request.tables.matches, logged)):
+        logger.warning(
+            "%s: foreign keys that change captured rows without an event in the log, so that "
+            "the lake keeps their previous values: %s",
+            request.source_name,
+            found,
+        )
+
+
+def _describe(
+    extracted: Extracted, checkpoint: Checkpoint, name: str, staging_path: str
+) -> dict[str, Any]:
+    manifests = extracted.manifests
+    folder = f"{staging_path.rstrip('/')}/{manifest_folder(name)}"
+    changes: Counter[str] = Counter()
+    tables: Counter[str] = Counter()
+    quarantined: dict[str, dict[str, str]] = {}
+    for each in (each for manifest in manifests for each in manifest.quarantined):
+        found = {"position": each.position, "reason": each.reason}
+        quarantined.setdefault(f"{each.database}.{each.table}", found)
+    for table in (table for manifest in manifests for table in manifest.tables):
+        changes.update(table.changes)
+        tables[f"{table.database}.{table.table}"] += table.rows
+    return {
+        "source": name,
+        "staging_path": staging_path,
+        "first_sequence": manifests[0].sequence,
+        "last_sequence": manifests[-1].sequence,
+        "start": extracted.start.to_json(),
+        "stop": extracted.stop.to_json(),
+        "manifests": [f"{folder}/{manifest_name(each.sequence)}" for each in manifests],
+        "rows": changes.total(),
+        "changes": dict(changes),
+        "tables": dict(tables),
+        "quarantined": quarantined,
+        "identity": manifests[-1].identity.to_json(),
+        "checkpoint": json.loads(checkpoint.encode()),
+    }
