@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "BinlogArchiveOperator",
     "BinlogCheckpointOperator",
     "BinlogCommitOperator",
     "BinlogExtractOperator",
@@ -37,6 +38,7 @@ __all__ = [
 if TYPE_CHECKING:
     from airflow_provider_binlog.hooks.binlog import BinlogHook
     from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.operators.archive import BinlogArchiveOperator
     from airflow_provider_binlog.operators.backlog import (
         BinlogCommitOperator,
         BinlogPlanOperator,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.triggers.binlog import BinlogPositionTrigger
 
 _MODULES = {
+    "BinlogArchiveOperator": "operators.archive",
     "BinlogCheckpointOperator": "operators.checkpoint",
     "BinlogCommitOperator": "operators.backlog",
     "BinlogExtractOperator": "operators.extract",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,6 +60,26 @@ class ObjectStore:
                 _replace(self._path(key), data)
             else:
                 self._fs.pipe_file(self._path(key), data)
+
+    def open(self, key: str) -> Any:
+        """Return the object as a file to read from, which the caller closes.
+
+        Raises:
+            ObjectMissingError: Nothing is stored under the key.
+        """
+        with translated(key):
+            return self._fs.open(self._path(key), "rb")
+
+    def upload(self, key: str, file: Path) -> None:
+        """Store what a local file holds, however large; an object under the key is replaced."""
+        path = self._path(key)
+        with translated(key), self._of_an_existing_store(key):
+            if not self._local:
+                self._fs.put_file(str(file), path)
+                return
+            with _temporary(path, b"") as temporary:
+                shutil.copyfile(file, temporary)
+                temporary.replace(path)
 
     def create(self, key: str, data: bytes) -> None:
         """Store `data` if the key does not exist yet.

@@ -16,7 +16,7 @@ a folder. No key is a prefix of another one followed by `/`: some stores cannot 
 `a/b` and `a/b/c`.
 
 Names that differ only in case share a folder where the file system ignores case. Their files have
-different names even so: a part's ordinal counts over all tables of its manifest.
+different names even so: a part's ordinal counts over all tables of its range.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def backlog_folder(source: str, plan_id: str) -> str:
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:
     """Return the path of a part below its source's folder: what `Part.path` holds.
 
-    `ordinal` counts the parts of the manifest over all of its tables. `range_id` identifies the
+    `ordinal` counts the parts of the range over all of its tables. `range_id` identifies the
     range, so that two runs that stage different ranges under one number do not overwrite each
     other's parts.
 

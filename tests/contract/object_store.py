@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_binlog.errors import ConflictError, ObjectMissingError
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.staging.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RACERS = 8
 NAMES = ["a/b", "x:y", "50%", "a%2Fb", "..", "ü", "a b", "[1]", "{a,b}", "*", "_t", "~", "表" * 64]
@@ -29,6 +33,16 @@ class ObjectStoreCases:
 
         assert store.read("key") == b"short"
         assert store.size("key") == 5
+
+    def test_a_file_is_uploaded_and_opened(self, store: ObjectStore, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"of a file")
+        store.upload("folder/copy", tmp_path / "file")
+
+        with store.open("folder/copy") as file:
+            assert file.read() == b"of a file"
+        assert store.list("folder") == ["copy"]
+        with pytest.raises(ObjectMissingError):
+            store.open("folder/other").read()
 
     def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
         store.write("folder/empty", b"")

@@ -201,15 +201,16 @@ def test_sub_ranges_are_what_one_extract_of_the_whole_gives(happened: Range) -> 
 
 def test_a_sub_range_has_so_many_bytes_of_log(happened: Range) -> None:
     source, store = live(happened.server), open_store("memory://planned")
-    files = plan(happened, source, store).sub_ranges
+    full = {"read_server_tables": tables_reader(happened.server)}
+    files = plan(happened, source, store, **full).sub_ranges
     sizes = [each.bytes for each in files]
 
-    two = plan(happened, source, store, target_bytes=sizes[0] + 1).sub_ranges
-    one = plan(happened, source, store, target_bytes=1 << 30).sub_ranges
+    two = plan(happened, source, store, target_bytes=sizes[0] + 1, **full).sub_ranges
+    one = plan(happened, source, store, target_bytes=1 << 30, **full).sub_ranges
 
     assert len(files) == 4
-    assert [each.bytes for each in two][0] == sizes[0] + sizes[1]
-    assert [each.start for each in two][1] == files[2].start
+    assert two[0].bytes == sizes[0] + sizes[1]
+    assert two[1].start == files[2].start
     assert [each.bytes for each in one] == [sum(sizes)]
 
 

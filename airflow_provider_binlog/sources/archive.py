@@ -1,0 +1,149 @@
+"""Copies of a server's binlog files: as the server wrote them, compressed, and only whole ones.
+
+The server sends the log event by event; the checksum of each is verified, and the events stand in
+the copy as they do in the file. So a copy is read like the file itself, after the server has purged
+it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_binlog.binlog.magic import MAGIC
+from airflow_provider_binlog.errors import (
+    ConnectionLostError,
+    ForeignPositionError,
+    PositionPurgedError,
+)
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.sources.binlog_files import StoredFile
+from airflow_provider_binlog.transport.files.names import plain_name
+from airflow_provider_binlog.transport.files.reader import FileBlockStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.transport.block_stream import BlockStream
+    from airflow_provider_binlog.transport.server.queries import BinaryLog
+
+SUFFIX = ".zst"
+
+
+@dataclass(frozen=True)
+class Archived:
+    """A file that was copied: its name, and its bytes as they are on the server."""
+
+    file: str
+    bytes: int
+
+
+def archive_log(
+    logs: Sequence[BinaryLog],
+    source: BlockStream,
+    store: ObjectStore,
+    *,
+    created: Callable[[Position], int],
+) -> Iterator[Archived]:
+    """Copy the files that the server writes no more, and are not in the store yet; yield each.
+
+    Args:
+        logs: The server's files, oldest first.
+        source: Its log.
+        store: Where the copies go, and nothing else is.
+        created: Returns when the server created the file of a position.
+
+    Raises:
+        PositionPurgedError: The server purged files that are not in the store, between those that
+            are and those that it has.
+        ForeignPositionError: The store has copies of another log.
+        ConnectionLostError: A file is not as long as the server says: it was not sent whole.
+        BinlogError: As the source and the store.
+    """
+    there = {plain_name(name): name for name in store.list("") if name.endswith(SUFFIX)}
+    _check_continues(logs, there, store, created)
+    for log, following in pairwise(logs):
+        if log.file not in there:
+            stop = Position(following.file, FIRST_OFFSET)
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / f"{log.file}{SUFFIX}"
+                _copy(source.blocks(Position(log.file, FIRST_OFFSET), stop), log, copy)
+                store.upload(copy.name, copy)
+            yield Archived(log.file, log.size)
+
+
+def _check_continues(
+    logs: Sequence[BinaryLog],
+    there: dict[str, str],
+    store: ObjectStore,
+    created: Callable[[Position], int],
+) -> None:
+    """Refuse a store that holds another log, or one before a gap."""
+    if not there:
+        return
+    newest = max(there, key=lambda name: Position(name, FIRST_OFFSET).file_number)
+    first, last = Position(logs[0].file, FIRST_OFFSET), Position(newest, FIRST_OFFSET)
+    if last.file_number + 1 < first.file_number:
+        raise PositionPurgedError(
+            "the server has purged files that were not archived: archive what it has in another "
+            "folder, and let the tasks run before it purges",
+            archived=newest,
+            first=logs[0].file,
+        )
+    both = [log.file for log in logs if log.file in there]
+    if not both:
+        if last.file_number >= first.file_number:
+            raise _other_log(newest)
+        return
+    position = Position(both[-1], FIRST_OFFSET)
+    copies = FileBlockStream(
+        [there[both[-1]]], open_file=lambda name: StoredFile(store.open(name), name)
+    )
+    if copies.created(both[-1]) != created(position):
+        raise _other_log(both[-1])
+
+
+def _other_log(file: str) -> ForeignPositionError:
+    return ForeignPositionError(
+        "the archive holds files of another log, or of this one before it was reset: archive it in "
+        "another folder",
+        file=file,
+    )
+
+
+def _copy(blocks: Iterator[EventBlock], log: BinaryLog, path: Path) -> None:
+    """Write a copy of one file."""
+    end = len(MAGIC)
+    with pa.CompressedOutputStream(str(path), "zstd") as sink:
+        sink.write(MAGIC)
+        for block in blocks:
+            if block.file != log.file:
+                break
+            sink.write(_events_of(block))
+            end = block.next_offset
+    if end != log.size:
+        raise ConnectionLostError(
+            "a file of the log was not sent whole", file=log.file, wanted=log.size, sent=end
+        )
+
+
+def _events_of(block: EventBlock) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a block's events, without what is between them."""
+    first, last = int(block.start[0]), int(block.start[-1] + block.size[-1])
+    if last - first == int(block.size.sum()):
+        return block.data[first:last]
+    edges = np.zeros(last - first + 1, dtype=np.int8)
+    np.add.at(edges, block.start - first, 1)
+    np.add.at(edges, block.start + block.size - first, -1)
+    inside = np.cumsum(edges[:-1], dtype=np.int8).astype(bool)
+    return block.data[first:last][inside]
