@@ -137,13 +137,14 @@ def _copy(blocks: Iterator[EventBlock], log: BinaryLog, path: Path) -> None:
         )
 
 
-def _events_of(block: EventBlock) -> npt.NDArray[np.uint8]:
+def _events_of(block: EventBlock) -> memoryview:
     """Return the bytes of a block's events, without what is between them."""
     first, last = int(block.start[0]), int(block.start[-1] + block.size[-1])
     if last - first == int(block.size.sum()):
-        return block.data[first:last]
+        return block.data.data[first:last]
     edges = np.zeros(last - first + 1, dtype=np.int8)
     np.add.at(edges, block.start - first, 1)
     np.add.at(edges, block.start + block.size - first, -1)
     inside = np.cumsum(edges[:-1], dtype=np.int8).astype(bool)
-    return block.data[first:last][inside]
+    events: npt.NDArray[np.uint8] = block.data[first:last][inside]
+    return events.data
