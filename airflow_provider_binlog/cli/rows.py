@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.capture.range_facts import RangeFacts, read_with_facts
+from airflow_provider_binlog.capture.range_facts import NO_FACTS, RestartRange
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.cli.row_lines import RowLines
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.cli.source import Range
 
 
@@ -52,13 +53,24 @@ def print_rows(
         FormatError: An event is not what its type says, or is where it cannot be.
         SourceError: The source, or the way to it, failed.
     """
-    printer = _Printer(chosen, patterns)
+    for line in read_lines(chosen, patterns):
+        write(line)
 
-    def read(facts: RangeFacts) -> None:
-        for line in printer.lines(facts):
-            write(line)
 
-    read_with_facts(read)
+def read_lines(chosen: Range, patterns: Sequence[str] | None) -> Iterator[str]:
+    """Yield the lines that `print_rows` writes.
+
+    Raises:
+        BinlogError: As `print_rows`.
+    """
+    printer, facts = _Printer(chosen, patterns), NO_FACTS
+    while True:
+        try:
+            yield from printer.lines(facts)
+        except RestartRange as restart:
+            facts = restart.facts
+        else:
+            return
 
 
 def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:

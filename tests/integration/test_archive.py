@@ -88,7 +88,7 @@ def test_copies_are_the_files_and_a_log_to_read(database: Database, tmp_path: Pa
     expected = stage(live(server), happened)
     assert stage(copies, happened).manifest == expected.manifest
     # A plan of the server's log serves tasks that read the copies.
-    store = open_store("memory://archived")
+    store = open_store(f"memory://archived-{server.name}")
     planned = plan(happened, live(server), store)
     for number in range(len(planned.sub_ranges)):
         stage_sub_range(planned, number, copies, store)

@@ -1,0 +1,133 @@
+"""Binlog files as a table of Spark, to explore a log with SQL: one row for each row change.
+
+    spark.dataSource.register(BinlogDataSource)
+    spark.read.format("binlog").option("tables", "shop.*").load("/backup/binlogs/")
+
+Each file is one partition, read for itself: changes are where they are logged, those of a
+transaction that was rolled back, or prepared and never committed, too. A merge reads staged changes
+instead.
+
+The package, with NumPy and Arrow, has to be installed where Spark's Python workers run.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from airflow_provider_binlog.cli.rows import read_lines
+from airflow_provider_binlog.cli.source import Range
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
+from airflow_provider_binlog.sources.file_log import FileLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql.types import StructType
+
+    from airflow_provider_binlog.rows.values import Array
+
+_BATCH_ROWS = 4096
+_OPTIONS = ("path", "tables")
+
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("table", pa.string()),
+    ("change", pa.string()),
+    ("file", pa.string()),
+    ("pos", pa.int64()),
+    ("row", pa.int64()),
+    ("gtid", pa.string()),
+    ("commit_ts", pa.timestamp("us", "UTC")),
+    ("xa", pa.string()),
+    ("values", pa.string()),
+]
+
+SCHEMA = pa.schema(_COLUMNS)
+"""`row` numbers the changes of one file; `values` is a JSON object by column names."""
+
+_DDL = (
+    "table STRING, change STRING, file STRING, pos BIGINT, row BIGINT, gtid STRING, "
+    "commit_ts TIMESTAMP, xa STRING, values STRING"
+)
+
+
+class BinlogDataSource(DataSource):
+    """The format ``binlog``.
+
+    Its options are ``path``, which ``load`` sets: a file, a folder or a glob of file names, as the
+    server wrote them or compressed, anywhere that fsspec reaches; and ``tables``, globs of
+    ``database.table`` with commas between them, all by default.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` takes."""
+        return "binlog"
+
+    def schema(self) -> str:
+        """Return the columns; see `SCHEMA`."""
+        return _DDL
+
+    def reader(self, schema: StructType) -> BinlogFilesReader:  # noqa: ARG002  There is one alone.
+        """Return what reads the files.
+
+        Raises:
+            ConfigurationError: An option is missing or unknown.
+        """
+        return BinlogFilesReader(self.options)
+
+
+class BinlogFilesReader(DataSourceReader):
+    """Reads the files that the options name, each as a partition."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        if unknown := sorted(given.keys() - set(_OPTIONS)):
+            raise ConfigurationError("not an option of the format binlog", options=unknown)
+        if not given.get("path"):
+            raise ConfigurationError("the format binlog reads what load(path) names")
+        self._path = given["path"]
+        tables = [each.strip() for each in given.get("tables", "").split(",")]
+        self._tables = [each for each in tables if each] or None
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each file.
+
+        Raises:
+            ConfigurationError: There is no binlog.
+        """
+        return [InputPartition(path) for path in self._files().paths]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one file.
+
+        Raises:
+            BinlogError: The file is damaged, or holds what is not decoded.
+        """
+        path = str(partition.value)
+        log = FileLog(BinlogFiles((path,), (), self._files().open, as_given=True))
+        lines = read_lines(Range(log, log.first(), None), self._tables)
+        while rows := [json.loads(line) for line in islice(lines, _BATCH_ROWS)]:
+            yield pa.RecordBatch.from_arrays(
+                [_column(rows, name) for name in SCHEMA.names], schema=SCHEMA
+            )
+
+    def _files(self) -> BinlogFiles:
+        return find_files(self._path, reach_plainly)
+
+
+def _column(rows: list[dict[str, Any]], name: str) -> Array:
+    """Return one column of some changes."""
+    if name == "values":
+        return pa.array([json.dumps(row[name], ensure_ascii=False) for row in rows], pa.string())
+    values: Array = pa.array([row.get(name) for row in rows])
+    kind = SCHEMA.field(name).type
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us"))
+    cast: Array = values.cast(kind)
+    return cast
