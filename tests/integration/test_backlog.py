@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter
@@ -170,7 +172,7 @@ def stage_backlog(
 
 
 def plain(staged: Staged) -> tuple[Manifest, list[Any]]:
-    """Return the manifest without its parts, and the rows of each table."""
+    """Return the manifest without its parts, and the rows of each table with their types."""
     rows = [_rows(staged, table) for table in staged.manifest.tables]
     tables = tuple(
         replace(table, parts=(), images=tuple(sorted(table.images)))
@@ -183,7 +185,9 @@ def _rows(staged: Staged, table: TableChanges) -> list[Any]:
     """Return the rows by `_row`, with the fields of their images in place of a number."""
     rows = staged.rows(table)
     assert len(rows) == table.rows
-    return [{**row, "_image": table.images[row["_image"]]} for row in rows]
+    files = {part.schema: staged.store.read(f"shop/{part.path}") for part in table.parts}
+    types = {each: str(pq.read_schema(io.BytesIO(data))) for each, data in files.items()}
+    return [types, *({**row, "_image": table.images[row["_image"]]} for row in rows)]
 
 
 def test_sub_ranges_are_what_one_extract_of_the_whole_gives(happened: Range) -> None:
