@@ -1,0 +1,60 @@
+"""Any log in any sub-ranges gives the manifest that one extract of the whole gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_binlog.capture.backlog import (
+    BacklogPlan,
+    commit_backlog,
+    plan_backlog,
+    stage_sub_range,
+)
+from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.position import Flavor
+from tests.unit.capture.staging import a_request, capture, end_of, file_source, new_store
+from tests.unit.capture.test_prepared import BEGIN, OPERATIONS, play, rows_of
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
+
+
+def without_parts(manifest: Manifest) -> Manifest:
+    tables = tuple(replace(each, parts=()) for each in manifest.tables)
+    return replace(manifest, tables=tables, created_at="")
+
+
+@settings(max_examples=80)
+@given(
+    st.sampled_from(list(Flavor)),
+    OPERATIONS,
+    st.sampled_from([1, 9000, 1 << 24]),
+    st.sampled_from([1, 2000]),
+    st.data(),
+)
+def test_any_log_in_any_sub_ranges_is_the_whole(
+    flavor: Flavor, operations: Any, held: int, target_bytes: int, data: st.DataObject
+) -> None:
+    files, expected, _ = play(operations, flavor, data)
+    source, stop, limits = file_source(files), end_of(files), Limits(prepared_bytes_max=held)
+    stores = [new_store(), new_store()]
+    whole = capture(source, stop, flavor=flavor, limits=limits, store=stores[0])
+
+    request = a_request(BEGIN, stop, flavor=flavor, limits=limits)
+    plan = plan_backlog(LogRange(request), source, target_bytes=target_bytes)
+    plan = BacklogPlan.decode(plan.encode())
+    for number in data.draw(st.permutations(range(len(plan.sub_ranges)))):
+        stage_sub_range(plan, number, file_source(files, block_bytes=300), stores[1])
+    joined = commit_backlog(plan, stores[1], created_by="a test")
+
+    assert [row["id"] for row in rows_of(stores[1], joined)] == expected
+    assert rows_of(stores[1], joined) == rows_of(stores[0], whole)
+    assert without_parts(joined) == without_parts(whole)
+    assert sum(each.bytes for each in plan.sub_ranges) == sum(
+        len(file.data) - 4 for file in files.values()
+    )
