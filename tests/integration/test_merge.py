@@ -213,6 +213,7 @@ def test_a_key_of_several_columns(quick_workplace: Workplace) -> None:
     quick_workplace.check(table)
 
 
+@in_either_format
 def test_a_table_without_a_key_becomes_a_changelog(workplace: Workplace) -> None:
     source = workplace.new_source()
     log = source.create(workplace.database, "log", {"text": TEXT, "n": BIGINT})
@@ -308,6 +309,7 @@ def test_tables_of_a_catalog(workplace: Workplace) -> None:
     assert workplace.spark.table(report.target).collect()[0]["note"] == "two"
 
 
+@in_either_format
 def test_a_large_table_is_searched_at_the_keys_that_changed(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

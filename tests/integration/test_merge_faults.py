@@ -16,7 +16,7 @@ from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import IDENTITY, INT, TEXT, Source, Table
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import Commit
@@ -105,6 +105,7 @@ def test_of_two_merges_at_once_one_counts(
     assert len(workplace.found(log)) == 2
 
 
+@in_either_format
 def test_a_delayed_merge_of_less_does_no_lasting_harm(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def test_only_what_is_new_is_read(quick_workplace: Workplace) -> None:
     quick_workplace.check(table, idle)
 
 
+@in_either_format
 def test_a_lake_table_that_was_dropped_is_created_again(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     workplace.merge()
@@ -258,6 +260,7 @@ def test_a_part_with_other_rows_than_promised_is_refused(quick_workplace: Workpl
     )
 
 
+@in_either_format
 def test_another_source_may_not_write_the_table(workplace: Workplace) -> None:
     _, table = a_table(workplace)
     workplace.merge()
@@ -273,6 +276,7 @@ def test_another_source_may_not_write_the_table(workplace: Workplace) -> None:
     assert "binlog.source" in str(failed.error)
 
 
+@in_either_format
 def test_a_table_that_is_not_ours_is_left_alone(workplace: Workplace) -> None:
     _, table = a_table(workplace)
     workplace.lake.create(

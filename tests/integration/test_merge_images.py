@@ -21,7 +21,7 @@ from tests.unit.spark.history import (
     Source,
     Table,
 )
-from tests.unit.spark.workplace import Workplace
+from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
     pass
@@ -120,6 +120,7 @@ def test_a_patch_changes_only_its_columns(quick_workplace: Workplace) -> None:
     assert report.tables[0].rows["deleted"] == 1
 
 
+@in_either_format
 def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -> None:
     source, table = minimal(workplace, note=TEXT)
     session = workplace.spark.newSession()

@@ -15,11 +15,9 @@ from airflow_provider_binlog.spark.lake.lake_state import (
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import INT, TEXT, Source, Table
-from tests.unit.spark.workplace import Workplace, sorted_rows
+from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_binlog.spark.lake.table_format import Commit
 
 pytestmark = pytest.mark.filterwarnings(
@@ -122,43 +120,42 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
     assert workplace.merge().tables == []
 
 
-def test_a_table_that_was_restored_to_before_its_first_merge(workplace: Workplace) -> None:
+@pytest.mark.parametrize("workplace", ["delta"], indirect=True)
+def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace: Workplace) -> None:
     source, table = a_table(workplace)
-    if workplace.format == "iceberg":
-        pytest.skip("a snapshot without rows does not exist")
     workplace.merge()
     restore(workplace, table, 0)
-
     assert workplace.state(table).applied == NOTHING
     table.update(1, note="two")
     source.commit()
     workplace.merge()
     workplace.check(table)
 
-
-def test_a_delta_table_restored_by_time(spark_environment: Any, tmp_path: Path) -> None:
-    from tests.unit.spark.session import shared_session
-    from tests.unit.spark.workplace import local_workplace
-
-    workplace = local_workplace(shared_session(spark_environment), "delta", tmp_path)
-    source, table = a_table(workplace)
-    workplace.merge()
     history = workplace.spark.sql(f"DESCRIBE HISTORY {workplace.target(table)}")
     time = history.select(history.timestamp.cast("string")).first()
     assert time is not None
-    table.update(1, note="two")
+    table.update(1, note="three")
     source.commit()
     workplace.merge()
     workplace.spark.sql(f"RESTORE {workplace.target(table)} TO TIMESTAMP AS OF '{time[0]}'")
 
-    assert workplace.state(table).applied == Mark(1)
-    table.update(3, note="three")
+    assert workplace.state(table).applied == Mark(2)
+    table.update(3, note="four")
     source.commit()
     workplace.merge()
     workplace.check(table)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("workplace", "killed"),
+    [
+        ("delta", True),
+        ("iceberg", True),
+        ("iceberg", False),
+        pytest.param("delta", False, marks=pytest.mark.slow),
+    ],
+    indirect=["workplace"],
+)
 def test_a_delayed_merge_of_less_is_noticed_by_the_next_run(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, *, killed: bool
 ) -> None:
@@ -194,6 +191,7 @@ def test_a_delayed_merge_of_less_is_noticed_by_the_next_run(
     assert workplace.state(table).applied == Mark(3)
 
 
+@in_either_format
 def test_a_dropped_lake_table_is_not_begun_with_new_rows(workplace: Workplace) -> None:
     source, table = a_table(workplace, logged=False)
     other = source.create(workplace.database, "other", {"id": INT}, ("id",))
@@ -214,6 +212,7 @@ def test_a_dropped_lake_table_is_not_begun_with_new_rows(workplace: Workplace) -
     workplace.check(other)
 
 
+@in_either_format
 def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     fresh = source.create(workplace.database, "fresh", {"id": INT}, ("id",))
@@ -244,6 +243,7 @@ def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workpla
     assert read_state(state.properties, Mark(manifest.sequence)).name == "live"
 
 
+@in_either_format
 def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     good = source.create(workplace.database, "good", {"id": INT}, ("id",))

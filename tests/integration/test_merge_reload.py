@@ -154,6 +154,7 @@ def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
     workplace.check(table)
 
 
+@in_either_format
 def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
     workplace: Workplace,
 ) -> None:
@@ -216,6 +217,7 @@ def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> N
     workplace.check(table)
 
 
+@in_either_format
 def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
@@ -348,6 +350,7 @@ def test_of_two_reloads_at_once_one_is_committed(
     workplace.check(table)
 
 
+@in_either_format
 def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source
@@ -380,6 +383,7 @@ def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workpla
     assert workplace.state(table).loaded == snapshot.id
 
 
+@in_either_format
 def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workplace) -> None:
     table = an_old_table(workplace, key=())
     source = table.source

@@ -66,7 +66,7 @@ def test_a_merge_killed_at_a_stop_and_at_a_restart_is_repeated(workplace: Workpl
     assert workplace.state(table).lake_state.reason == held.reason
     workplace.check(other)
 
-    for restart in ("truncate", "drop"):
+    for restart in ("truncate", "drop") if workplace.format == "iceberg" else ("drop",):
         getattr(table, restart)()
         table.create_again()
         table.insert(id=9, note=restart)

@@ -98,7 +98,8 @@ def find_lifecycle(
     if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
         return Lifecycle(None, first, waits=True)
     kept = followed.table if followed is not None else None
-    return Lifecycle(kept, first, stop=_unknown_rows(name, log, last, renamed, kept))
+    stop = _unknown_rows(name, log, last, renamed, first=first, kept=kept)
+    return Lifecycle(kept, first, stop=stop)
 
 
 def find_changelog_lifecycle(name: TableName, log: TableLog, *, first: int) -> Lifecycle | None:
@@ -163,7 +164,13 @@ def _has_rows(log: TableLog, table: TableId, renamed: Step) -> bool:
 
 
 def _unknown_rows(
-    name: TableName, log: TableLog, last: Holding, renamed: Step | None, kept: TableId | None
+    name: TableName,
+    log: TableLog,
+    last: Holding,
+    renamed: Step | None,
+    *,
+    first: int,
+    kept: TableId | None,
 ) -> Stop:
     """Return the stop where a name got a table that has rows which are not staged.
 
@@ -172,6 +179,7 @@ def _unknown_rows(
         log: The manifests.
         last: Which table it got.
         renamed: The rename; None if there was none.
+        first: Number of the first manifest that the lake table does not have yet.
         kept: The table that the lake table follows; its rows from before count.
     """
     manifest = log.manifest(last.sequence)
@@ -189,6 +197,6 @@ def _unknown_rows(
         "CREATE TABLE on (tables=['shop.*'])"
     )
     stop = Stop.at_step(renamed, reason)
-    lost = [each.step for each in log.holdings(name, since=log.first) if each.table != kept]
-    first = next((each for each in lost if each is not None and kept is not None), renamed)
-    return replace(stop, cut=Cut.at_step(min(first, renamed, key=lambda each: each.mark)))
+    lost = [each.step for each in log.holdings(name, since=first) if each.table != kept]
+    earliest = next((each for each in lost if each is not None and kept is not None), renamed)
+    return replace(stop, cut=Cut.at_step(min(earliest, renamed, key=lambda each: each.mark)))

@@ -602,7 +602,8 @@ def _compare(seed: int, source: StagedInMemory, lake: LakeInMemory) -> Counter[s
 
 def test_a_lake_table_is_what_select_returned_at_its_mark() -> None:
     compared = Counter[str]()
-    for seed in range(400):
+    # 1297: what an older rename of a name says is not where its table was lost.
+    for seed in (*range(400), 1297):
         with pytest.MonkeyPatch.context() as patch:
             compared += run_history(seed, patch)
     assert compared["whole"] > 400
