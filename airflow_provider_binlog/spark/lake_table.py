@@ -178,10 +178,12 @@ def check_coverage(
         _check_dropped(table, log, now)
     elif table.applied != NOTHING:
         _check_gap(table, log, now)
+    elif not log.holdings(table.name, since=0):
+        _check_silent(table, known, initial_load)
     else:
         _check_new(table, log, before, now)
-        if table.is_merged and initial_load != "changes_only":
-            _check_beginning(table, log, known, fails=initial_load == "fail")
+        if table.is_merged and not _begins(table, log, known):
+            _lack_beginning(table, initial_load)
 
 
 def check_manifests(table: LakeTable, present: Collection[int], *, last: int, folder: str) -> None:
@@ -255,11 +257,6 @@ def _check_gap(table: LakeTable, log: TableLog, now: Progress) -> None:
 def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress) -> None:
     holdings = log.holdings(table.name, since=0)
     known = before.tables.get(table.name)
-    if not holdings:
-        state = None if known is None else known.state
-        if state is not None and state.name == "loading" and state != WITHOUT_BEGINNING:
-            table.hold(state)  # The log says nothing new of it.
-        return
     creations = [
         each for each in holdings if each.step and isinstance(each.step.action, CreateTable)
     ]
@@ -281,30 +278,37 @@ def _check_new(table: LakeTable, log: TableLog, before: Progress, now: Progress)
         )
 
 
-def _check_beginning(
-    table: LakeTable, log: TableLog, known: TableProgress | None, *, fails: bool
-) -> None:
-    """Hold a table, or fail it, of which rows from before the staged log were never loaded."""
+def _check_silent(table: LakeTable, known: TableProgress | None, initial_load: str) -> None:
+    """Hold a table as before that was never merged, and of which the log says nothing new."""
+    state = LIVE if known is None else known.state
+    if state.reason == WITHOUT_BEGINNING.reason:
+        # The author may have decided otherwise since.
+        _lack_beginning(table, initial_load)
+    elif state.name == "loading":
+        table.hold(state)
+
+
+def _begins(table: LakeTable, log: TableLog, known: TableProgress | None) -> bool:
+    """Whether no rows from before the staged log are missing."""
+    if known is not None and known.state.name == "stale":
+        return True  # It was followed to where it became so.
     holdings = log.holdings(table.name, since=0)
-    if not holdings:
-        begins = known is None or known.state.reason != WITHOUT_BEGINNING.reason
-    elif known is not None and known.state.name == "stale":
-        begins = True  # It was followed to where it became so.
-    else:
-        last = holdings[-1]
-        # What a rename brings is decided with the log of both names.
-        renamed = any(each.step and isinstance(each.step.action, RenameTable) for each in holdings)
-        begins = (
-            last.table is None
-            or renamed
-            or log.created(last.table) is not None
-            or log.find_restart(table.name) is not None
-        )
-    if begins:
-        return
-    if fails:
+    last = holdings[-1]
+    # What a rename brings is decided with the log of both names.
+    renamed = any(each.step and isinstance(each.step.action, RenameTable) for each in holdings)
+    return (
+        last.table is None
+        or renamed
+        or log.created(last.table) is not None
+        or log.find_restart(table.name) is not None
+    )
+
+
+def _lack_beginning(table: LakeTable, initial_load: str) -> None:
+    """Hold a table, fail it, or let it begin with the changes, as the author says."""
+    if initial_load == "fail":
         table.fail(MergeError(WITHOUT_BEGINNING.reason))
-    else:
+    elif initial_load != "changes_only":
         table.hold(WITHOUT_BEGINNING)
 
 

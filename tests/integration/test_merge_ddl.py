@@ -68,7 +68,7 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
     source.commit()
     assert workplace.merge().tables[0].status == "merged"
-    assert list(workplace.state(table).columns) == ["id"]
+    workplace.check(table)
     table.update(1, n=None, null=9)
     table.insert(id=4, n=9)
     table.delete(2)
@@ -243,7 +243,7 @@ def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Work
     table.alter("DROP n, DROP m, ADD n ..., ADD m ...", types, again=["n", "m"], m=7)
     source.commit()
     workplace.merge()
-    assert list(workplace.state(table).columns) == ["id"]
+    workplace.check(table, in_order=False)
     table.update(2, n="new")
     source.commit()
 

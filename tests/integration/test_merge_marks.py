@@ -15,6 +15,7 @@ from airflow_provider_binlog.spark.lake.lake_state import (
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import INT, TEXT, Source, Table
+from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
@@ -339,3 +340,59 @@ def test_a_missing_manifest_concerns_only_the_tables_that_need_it(
     quick_workplace.store.write(source.log.key(1), data)
     quick_workplace.merge(tables=["!*.good"])
     quick_workplace.check(table, good)
+
+
+def replace_by_hand(workplace: Workplace, table: Table, properties: dict[str, str]) -> None:
+    """Make another table of the lake table, which has one row of it."""
+    target = workplace.target(table)
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    workplace.spark.sql(
+        f"CREATE OR REPLACE TABLE {target} USING {workplace.format} TBLPROPERTIES ({said}) "
+        "AS SELECT CAST(1 AS int) AS id, 'by hand' AS note"
+    )
+
+
+def test_a_table_that_was_replaced_by_hand_is_not_taken_for_the_one_before(
+    workplace: Workplace,
+) -> None:
+    source, table = a_table(workplace)
+    workplace.merge()
+    before = workplace.state(table)
+    kept = {name: each for name, each in before.properties.items() if name.startswith("binlog.")}
+    table.update(1, note="two")
+    source.commit()
+
+    replace_by_hand(workplace, table, {})
+    assert "does not follow this table" in str(workplace.failure().error)
+    replace_by_hand(workplace, table, kept)
+    for _ in range(2):
+        held = workplace.held()
+        assert (held.status, "was replaced" in held.reason) == ("loading", True)
+        assert [row["note"] for row in workplace.found(table)] == ["by hand"]
+
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+
+def test_a_column_that_was_dropped_in_the_lake_makes_its_table_stale(
+    quick_workplace: Workplace,
+) -> None:
+    source, table = a_table(quick_workplace)
+    quick_workplace.merge()
+    target = quick_workplace.target(table)
+    quick_workplace.spark.sql(f"ALTER TABLE {target} DROP COLUMN note")
+    table.insert(id=9, note="nine")
+    source.commit()
+
+    held = quick_workplace.held()
+
+    assert held.status == "stale"
+    assert "the column note of the lake table was dropped there" in held.reason
+    assert len(quick_workplace.found(table)) == 5
+    table.truncate()
+    table.insert(id=7, note="again")
+    source.commit()
+    quick_workplace.merge()
+    quick_workplace.check(table)

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from tests.demo.compare import ABSENT, compare, read_tables, select
 from tests.unit.spark.session import reading_session
 
@@ -49,7 +50,7 @@ def find_differences(pipeline: Pipeline, *, but: Collection[str]) -> Iterator[st
 
 
 def _waits(pipeline: Pipeline, table: Table, difference: Difference) -> bool:
-    """Whether a column is missing because no row has shown its type yet."""
+    """Whether a column is missing because neither its statement nor a row has shown its type."""
     if difference.lake != ABSENT:
         return False
     for manifest in reversed(pipeline.manifests):
@@ -57,7 +58,10 @@ def _waits(pipeline: Pipeline, table: Table, difference: Difference) -> bool:
             if entry.name == (table.database, table.name) and entry.current and not entry.dropped:
                 fields = entry.schema(entry.current).fields
                 found = [each for each in fields if each.name == difference.column]
-                return bool(found) and found[0].arrow_type is None
+                return any(
+                    each.arrow_type is None and expected_arrow_type(each, manifest) is None
+                    for each in found
+                )
     return False
 
 

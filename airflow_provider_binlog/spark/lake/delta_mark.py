@@ -1,8 +1,8 @@
 """The applied mark of a Delta table's present version, from the commits that led to it.
 
 Each merge commits a note with its mark. OPTIMIZE, ALTER TABLE and writes of others commit none: the
-mark is that of the last commit with a note. RESTORE takes back rows, but keeps transaction ids, so
-those alone would claim what the table no longer contains.
+mark is that of the last commit with a note. RESTORE takes back rows, and REPLACE TABLE all of them,
+but both keep transaction ids, so those alone would claim what the table no longer contains.
 
 Source: the Delta transaction log protocol, "Commit Provenance Information".
 """
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _STATEMENT_BITS = 21
 _SEQUENCE_BITS = 32
+# With CREATE OR before, or AS SELECT: another table, whatever its properties say.
+_REPLACING = ("REPLACE TABLE", "REPLACE TABLE AS SELECT", "CLONE")
 _GENERATION_BITS = 63 - _SEQUENCE_BITS - _STATEMENT_BITS
 
 
@@ -89,7 +91,10 @@ def find_contents(
         note = _find_note(commit, source)
         if note is not None:
             return _check(log, at, note)
-        if commit.get("operation") != "RESTORE":
+        operation = str(commit.get("operation"))
+        if operation.endswith(_REPLACING):
+            return f"the table was replaced by commit {at} ({operation})"
+        if operation != "RESTORE":
             at -= 1
             continue
         to = _restored_version(log, commit)

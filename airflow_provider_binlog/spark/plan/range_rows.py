@@ -14,6 +14,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
 )
 from airflow_provider_binlog.spark.plan.evolution import Wanted
+from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
@@ -138,7 +139,7 @@ def find_newest_schema(
 ) -> NewestSchema | None:
     """Return the columns after the rows; None if the manifests say nothing of them.
 
-    A column whose type no row has shown yet is left out, unless the lake table has it.
+    A column whose type is not known yet is left out, unless the lake table has it.
 
     Args:
         log: The manifests.
@@ -158,7 +159,10 @@ def find_newest_schema(
         point, schema = max([*found, *shown], key=lambda each: each[0])
         found = [(point, _follow(point, schema, rows))]
     for _, schema in (*found, *shown):
-        typed = tuple(_with_type(each, known) for each in schema.fields)
+        typed = tuple(
+            each if each.arrow_type or each.id in held else _with_expected_type(each, log)
+            for each in (_with_type(field, known) for field in schema.fields)
+        )
         wanted = tuple(
             Wanted(each, _type_in_lake(each, rows.staged) if each.arrow_type else None)
             for each in typed
@@ -247,6 +251,10 @@ def _with_type(field: Field, known: dict[int, Field]) -> Field:
         return field
     typed = known[field.id]
     return replace(field, mysql_type=typed.mysql_type, arrow_type=typed.arrow_type)
+
+
+def _with_expected_type(field: Field, log: TableLog) -> Field:
+    return replace(field, arrow_type=expected_arrow_type(field, log.manifests[-1]))
 
 
 def _type_in_lake(field: Field, staged: Iterable[StagedPart]) -> str:

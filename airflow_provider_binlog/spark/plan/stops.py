@@ -95,6 +95,7 @@ class Followable:
             self._rewrites,
             self._defaults,
             self._types,
+            self._lost_columns,
         )
         found = (stop for search in searches for stop in search())
         return min(found, key=lambda each: each.cut.mark, default=None)
@@ -187,6 +188,19 @@ class Followable:
                     yield self._at_last(_retypes(field.id), part, reason)
                     break
                 held = both
+
+    def _lost_columns(self) -> Iterator[Stop]:
+        """The lake table had a column, and somebody dropped it there: its values are lost."""
+        state = self.state
+        if state is None or not self.in_lake:
+            return
+        for wanted in self.newest.wanted if self.newest is not None else ():
+            column, _ = state.claims.get(wanted.field.id, (None, None))
+            if column is not None and wanted.field.id not in self.columns:
+                reason = f"the column {wanted.name} of the lake table was dropped there"
+                manifest = self.log.manifest(state.applied.sequence + 1)
+                yield Stop(Cut.at_manifest(manifest, state.applied), reason)
+                return
 
     def _find(self, part: StagedPart, field: Field) -> Field | None:
         """Return the field of a part that is in the same column of the lake table."""

@@ -186,7 +186,7 @@ class Table:
             Field(
                 ids[name],
                 name,
-                each.mysql if ids[name] in typed else None,
+                each.mysql,
                 str(each.arrow) if ids[name] in typed else None,
                 each.nullable,
                 initial_default=self.identity.initial.get(ids[name]),

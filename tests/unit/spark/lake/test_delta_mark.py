@@ -51,6 +51,7 @@ def found(*commits: Mapping[str, Any] | None, is_merged: bool = True) -> Mark | 
 
 
 CREATE = {"operation": "CREATE TABLE"}
+REPLACE = {"operation": "CREATE OR REPLACE TABLE AS SELECT"}
 ONE = merged(Mark(1), 0)
 TWO = merged(Mark(2), 1)
 
@@ -67,6 +68,7 @@ TWO = merged(Mark(2), 1)
         ((CREATE, ONE, OPTIMIZE, TWO, restored(timestamp="2"), OPTIMIZE), Mark(1)),
         ((CREATE, ONE, TWO, restored(version=1), restored(version=2)), Mark(2)),
         ((CREATE, ONE, TWO, restored(version=0)), NOTHING),
+        ((CREATE, ONE, REPLACE, TWO), Mark(2)),
         ((None, None, OPTIMIZE), Mark(9)),
         ((None, TWO, OPTIMIZE), Mark(2)),
     ],
@@ -83,6 +85,8 @@ def test_the_last_note_counts_that_led_to_the_version(
         ((None, None, TWO, restored(version=1)), "cleaned up"),
         ((CREATE, ONE, restored(timestamp="yesterday")), "cannot be determined"),
         ((CREATE, ONE, restored(version=2)), "cannot be determined"),
+        ((CREATE, ONE, REPLACE, OPTIMIZE), "was replaced by commit 2"),
+        ((CREATE, ONE, {"operation": "CLONE"}), "was replaced by commit 2"),
         ((CREATE, ONE, restored(version=0), merged(Mark(2), 1)), "while a merge ran"),
     ],
 )

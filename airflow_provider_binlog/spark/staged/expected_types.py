@@ -1,0 +1,62 @@
+"""The type that a column is going to be staged in, before any row shows it.
+
+So the lake has a new column as soon as the statement that adds it is merged. Where the statement
+does not say for certain how the values are staged, the column waits for its first row.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.changes import InvalidText, ZeroDates
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import Field
+
+_WRITTEN = re.compile(r"(\w+)(?:\((.*)\))?( unsigned)?( compressed)?", re.ASCII | re.DOTALL)
+_ARROW_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "year"), "int32"),
+    **dict.fromkeys(("bigint", "time"), "int64"),
+    **dict.fromkeys(
+        ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"
+    ),
+    "float": "float",
+    "double": "double",
+    "json": "string",
+}
+_UNSIGNED = {"int": "int64", "bigint": "decimal128(20, 0)"}
+_DATES = {"date": "date32[day]", "datetime": "timestamp[us]", "timestamp": "timestamp[us, tz=UTC]"}
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_DECIMAL = re.compile(r"(\d+),(\d+)", re.ASCII)
+_PRECISION_MAX = 38
+
+
+def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
+    """Return the Arrow type that a field's values are going to have; None if that is not certain.
+
+    Args:
+        field: No row has shown its type.
+        manifest: One of its source: values are staged as this one says.
+    """
+    match = _WRITTEN.fullmatch(field.mysql_type or "")
+    name, parameters, unsigned, _ = match.groups() if match is not None else ("", "", "", "")
+    if name in _DATES:
+        return "string" if manifest.zero_dates is ZeroDates.TEXT else _DATES[name]
+    if name in _TEXTS:
+        staged = "binary" if manifest.invalid_text is InvalidText.BINARY else "string"
+        return staged if field.charset != "binary" else None
+    if name == "decimal":
+        return _decimal(parameters or "")
+    if name == "bit":
+        return "bool" if parameters == "1" else "binary"
+    return _UNSIGNED.get(name, _ARROW_TYPES.get(name)) if unsigned else _ARROW_TYPES.get(name)
+
+
+def _decimal(parameters: str) -> str | None:
+    digits = _DECIMAL.fullmatch(parameters)
+    if digits is None:
+        return None
+    precision, scale = map(int, digits.groups())
+    return f"decimal128({precision}, {scale})" if precision <= _PRECISION_MAX else "string"

@@ -1,0 +1,112 @@
+"""Merges that are killed before one write after the other: what follows finishes their work."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_binlog.spark import merge_run
+from tests.unit.spark.history import BIGINT, INT, TEXT
+from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+WRITES = ("ALTER", "CREATE", "INSERT", "MERGE", "UPDATE")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Writes:
+    """Counts down the writes that a merge may do before it is killed."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def before(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that is one write."""
+
+        def write(*arguments: Any, **options: Any) -> Any:
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+            return run(*arguments, **options)
+
+        return write
+
+    def statements(self, sql: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that runs statements, some of which are writes."""
+        write = self.before(sql)
+
+        def run(session: Any, statement: str, *rest: Any) -> Any:
+            return (write if statement.startswith(WRITES) else sql)(session, statement, *rest)
+
+        return run
+
+
+@in_either_format
+def test_merges_that_are_killed_one_write_later_each_time(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = workplace.new_source()
+    types = {"id": INT, "a": BIGINT, "b": BIGINT}
+    changed = source.create(workplace.database, "changed", types, ("id",))
+    emptied = source.create(workplace.database, "emptied", {"id": INT, "note": TEXT}, ("id",))
+    lost = source.create(workplace.database, "lost", {"id": INT}, ("id",))
+    for id_ in range(1, 4):
+        changed.insert(id=id_, a=10 * id_, b=id_)
+        emptied.insert(id=id_, note="old")
+        lost.insert(id=id_)
+    source.commit()
+    workplace.merge()
+    changed.update(1, a=11)
+    renamed = {"a": "b", "b": "a"}
+    changed.alter("...", types | {"n": BIGINT}, renamed=renamed, n=7)
+    changed.update(2, a=5, n=None)
+    changed.alter("...", changed.types, key=("id", "b"))
+    changed.insert(id=3, b=99)
+    emptied.truncate()
+    emptied.insert(id=9, note="new")
+    lost.delete(1)
+    kept = sorted_rows(lost.values)
+    lost.rewrite("dropped a partition")
+    made = source.create(workplace.database, "made", {"id": INT}, ("id",))
+    made.insert(id=1)
+    source.commit()
+    writes = Writes()
+    lake = type(workplace.lake)
+    monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
+    monkeypatch.setattr(merge_run, "save_progress", writes.before(merge_run.save_progress))
+    if workplace.format == "iceberg":
+        # It is no statement there.
+        monkeypatch.setattr(lake, "overwrite", writes.before(lake.overwrite))
+
+    for more in count():
+        writes.left = more
+        try:
+            report = workplace.try_merge(threads=1)
+        except Killed:
+            continue
+        break
+
+    monkeypatch.undo()
+    assert more > 5
+    assert not report.failed
+    (held,) = workplace.try_merge().held
+    assert "dropped a partition" in held.reason
+    assert sorted_rows(workplace.found(lost)) == kept
+    workplace.check(changed, emptied, made, in_order=False)
+    changed.update((1, 1), n=8)
+    emptied.delete(9)
+    source.commit()
+    workplace.try_merge()
+    workplace.check(changed, emptied, made, in_order=False)
