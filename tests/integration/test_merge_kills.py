@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark import merge_run
+from airflow_provider_binlog.spark.plan.progress import save_progress
 from tests.unit.spark.history import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
@@ -85,7 +86,7 @@ def test_merges_that_are_killed_one_write_later_each_time(
     writes = Writes()
     lake = type(workplace.lake)
     monkeypatch.setattr(SparkSession, "sql", writes.statements(SparkSession.sql))
-    monkeypatch.setattr(merge_run, "save_progress", writes.before(merge_run.save_progress))
+    monkeypatch.setattr(merge_run, "save_progress", writes.before(save_progress))
     if workplace.format == "iceberg":
         # It is no statement there.
         monkeypatch.setattr(lake, "overwrite", writes.before(lake.overwrite))
