@@ -61,11 +61,11 @@ def test_merges_that_are_killed_one_write_later_each_time(
     source = workplace.new_source()
     types = {"id": INT, "a": BIGINT, "b": BIGINT}
     changed = source.create(workplace.database, "changed", types, ("id",))
-    emptied = source.create(workplace.database, "emptied", {"id": INT, "note": TEXT}, ("id",))
+    truncated = source.create(workplace.database, "truncated", {"id": INT, "note": TEXT}, ("id",))
     lost = source.create(workplace.database, "lost", {"id": INT}, ("id",))
     for id_ in range(1, 4):
         changed.insert(id=id_, a=10 * id_, b=id_)
-        emptied.insert(id=id_, note="old")
+        truncated.insert(id=id_, note="old")
         lost.insert(id=id_)
     source.commit()
     workplace.merge()
@@ -75,8 +75,8 @@ def test_merges_that_are_killed_one_write_later_each_time(
     changed.update(2, a=5, n=None)
     changed.alter("...", changed.types, key=("id", "b"))
     changed.insert(id=3, b=99)
-    emptied.truncate()
-    emptied.insert(id=9, note="new")
+    truncated.truncate()
+    truncated.insert(id=9, note="new")
     lost.delete(1)
     kept = sorted_rows(lost.values)
     lost.rewrite("dropped a partition")
@@ -105,9 +105,9 @@ def test_merges_that_are_killed_one_write_later_each_time(
     (held,) = workplace.try_merge().held
     assert "dropped a partition" in held.reason
     assert sorted_rows(workplace.found(lost)) == kept
-    workplace.check(changed, emptied, made, in_order=False)
+    workplace.check(changed, truncated, made, in_order=False)
     changed.update((1, 1), n=8)
-    emptied.delete(9)
+    truncated.delete(9)
     source.commit()
     workplace.try_merge()
-    workplace.check(changed, emptied, made, in_order=False)
+    workplace.check(changed, truncated, made, in_order=False)
