@@ -15,7 +15,7 @@ NEED_PYTHON = test -n '$(PYTHON)' || { \
 	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
 	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
 
-FAULTS = $(addprefix tests/integration/test_,failover.py kill.py merge_faults.py read_timeout.py \
+FAULTS = $(addprefix tests/integration/test_,failover.py kill.py merge_faults.py merge_kills.py read_timeout.py \
 	rollbacks.py surface_dag.py transport.py)
 
 BIN = .venv/bin

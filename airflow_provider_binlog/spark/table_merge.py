@@ -177,8 +177,8 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     # First what may fail without a trace in the lake.
     rows, collapsed = _collapse(merge)
     _check_count(merge.segment, collapsed)
-    current = _prepare(merge)
-    commit = _commit(merge, current, rows, collapsed)
+    current, filled = _prepare(merge)
+    commit = _commit(merge, current, rows, collapsed, filled)
     if commit is not None:
         _follow(merge, current)
     return commit
@@ -202,8 +202,8 @@ def _last_state(merge: _Merge, state: TargetState) -> LakeState:
     return CHANGES_ONLY if lacks_rows and merge.work.snapshot is None else LIVE
 
 
-def _prepare(merge: _Merge) -> TargetState:
-    """Create or evolve the target; return its state then.
+def _prepare(merge: _Merge) -> tuple[TargetState, dict[str, str]]:
+    """Create or evolve the target; return its state then, and what is to be filled in.
 
     Raises:
         TargetConflictError: Another merge committed meanwhile.
@@ -216,7 +216,7 @@ def _prepare(merge: _Merge) -> TargetState:
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
-    lake_state = _first_state(merge)
+    lake_state, filled = _first_state(merge), dict[str, str]()
     if lake_state is not None:
         wanted |= state_property(lake_state)
     if state is None:
@@ -230,13 +230,13 @@ def _prepare(merge: _Merge) -> TargetState:
             # A merge that another one overtook must not change back what that changed.
             _state(merge)
         _set_properties(merge, changed)
-        _evolve(merge, state)
+        filled = _evolve(merge, state)
     current = _state(merge)
     if work.plan.table is None or work.plan.table != current.table:
-        return current
+        return current, filled
     ids = table_property(work.plan.table) | fields_property(current, segment.fields)
     _set_properties(merge, dict(ids.items() - current.properties.items()))
-    return replace(current, properties=current.properties | ids)
+    return replace(current, properties=current.properties | ids), filled
 
 
 def _set_properties(merge: _Merge, properties: dict[str, str]) -> None:
@@ -244,14 +244,16 @@ def _set_properties(merge: _Merge, properties: dict[str, str]) -> None:
         merge.session.sql(merge_sql.set_properties(merge.work.target, properties))
 
 
-def _evolve(merge: _Merge, state: TargetState) -> None:
+def _evolve(merge: _Merge, state: TargetState) -> dict[str, str]:
+    """Change the columns; return what the MERGE has to fill in, as `Evolution.filled`."""
     segment, work = merge.segment, merge.work
     filled = {id_ for id_, name in segment.fields.items() if name in segment.evolution.filled}
     if filled:
         # Should this merge be killed, the next one knows which columns are not filled in yet.
         _set_properties(merge, announce_fills(state, filled, work.applied.mark))
-    if segment.evolution.changes_columns:
-        merge.lake.evolve(merge.session, work.target, state, segment.evolution)
+    if not segment.evolution.changes_columns:
+        return {}
+    return merge.lake.evolve(merge.session, work.target, state, segment.evolution)
 
 
 def _state(merge: _Merge) -> TargetState:
@@ -373,6 +375,7 @@ def _commit(
     state: TargetState,
     rows: DataFrame,
     collapsed: Collapsed,
+    filled: dict[str, str],
 ) -> Commit | None:
     segment, work = merge.segment, merge.work
     session, lake = merge.session, merge.lake
@@ -400,7 +403,7 @@ def _commit(
         nullable=segment.null_safe,
         range_=within,
         groups=[list(map(names.index, group)) for group in segment.groups],
-        filled=segment.evolution.filled,
+        filled=filled,
     )
     try:
         return lake.merge(session, work.target, state, statement, work.applied)

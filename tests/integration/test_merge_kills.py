@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.spark import merge_run
 from airflow_provider_binlog.spark.plan.progress import save_progress
 from tests.unit.spark.history import BIGINT, INT, TEXT
-from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
+from tests.unit.spark.workplace import Workplace, sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class Writes:
         return run
 
 
-@in_either_format
+@pytest.mark.slow
 def test_merges_that_are_killed_one_write_later_each_time(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +106,7 @@ def test_merges_that_are_killed_one_write_later_each_time(
     assert "dropped a partition" in held.reason
     assert sorted_rows(workplace.found(lost)) == kept
     workplace.check(changed, truncated, made, in_order=False)
-    changed.update((1, 1), n=8)
+    changed.update((1, 11), n=8)
     truncated.delete(9)
     source.commit()
     workplace.try_merge()

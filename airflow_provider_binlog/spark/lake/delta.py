@@ -119,7 +119,7 @@ class DeltaLake:
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> None:
+    ) -> dict[str, str]:
         """Change the columns; see `Lake`."""
         # Features that Delta switches on by itself for a new table, but not for an old one.
         needed = {}
@@ -140,6 +140,7 @@ class DeltaLake:
             session.sql(merge_sql.set_properties(target, claims))
         for statement in alter_statements(target, state.columns, evolution):
             session.sql(statement)
+        return evolution.filled
 
     def merge(
         self,

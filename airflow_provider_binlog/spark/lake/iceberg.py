@@ -26,6 +26,7 @@ from airflow_provider_binlog.spark.lake.iceberg_mark import (
     find_contents,
 )
 from airflow_provider_binlog.spark.lake.iceberg_table import IcebergTable, find_table, load_table
+from airflow_provider_binlog.spark.lake.initial_defaults import add_columns, has_initial_defaults
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
@@ -134,17 +135,27 @@ class IcebergLake:
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> None:
+    ) -> dict[str, str]:
         """Change the columns; see `Lake`."""
         _check_names(target, [*evolution.added, *evolution.renamed.values()])
         before = {name: state.columns[old] for name, old in evolution.columns.items()}
         wider = evolution.widened
         in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
-        in_place_alone = replace(evolution, widened=in_place)
-        for statement in alter_statements(target, state.columns, in_place_alone):
+        filled, added = dict(evolution.filled), dict(evolution.added)
+        with_default = {name: added[name] for name in filled if name in added}
+        if with_default and has_initial_defaults(load_table(session, target)):
+            filled = {name: sql for name, sql in filled.items() if name not in with_default}
+            added = {name: type_ for name, type_ in added.items() if name not in with_default}
+        else:
+            with_default = {}
+        statements = replace(evolution, widened=in_place, added=added)
+        for statement in alter_statements(target, state.columns, statements):
             session.sql(statement)
         for name in (name for name in wider if name not in in_place):
             copy_column(session, target, name, wider[name])
+        if with_default:
+            add_columns(session, load_table(session, target), with_default, evolution.filled)
+        return filled
 
     def merge(
         self,

@@ -217,8 +217,8 @@ class Lake(Protocol):
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> None:
-        """Change the columns."""
+    ) -> dict[str, str]:
+        """Change the columns; return what is still to be filled in, as `Evolution.filled`."""
 
     def merge(
         self,
