@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.spark import merge_run
 from airflow_provider_binlog.spark.mark import Mark
-from tests.unit.spark.history import INT, TEXT
+from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import sorted_rows
 
 if TYPE_CHECKING:
@@ -120,3 +120,63 @@ def test_a_stale_table_that_is_dropped_is_reported_for_the_last_time(
     source.commit()
     assert quick_workplace.merge().held == []
     quick_workplace.check(table, other)
+
+
+@pytest.mark.parametrize(
+    ("types", "key", "says"),
+    [
+        ({"id": INT, "n": TEXT}, None, "n was bigint in the lake, and is string now"),
+        ({"id": INT, "n": BIGINT}, (), "primary key was dropped"),
+    ],
+    ids=["other values", "no key"],
+)
+def test_what_the_lake_cannot_follow_is_a_stop(
+    quick_workplace: Workplace,
+    types: dict[str, ColumnType],
+    key: tuple[str, ...] | None,
+    says: str,
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    other = source.create(quick_workplace.database, "other", {"id": INT}, ("id",))
+    table.insert(id=1, n=1)
+    source.commit()
+    quick_workplace.merge()
+    table.update(1, n=2)
+    before = table.values
+    table.alter("...", types, key=key)
+    table.insert(id=3, n="3" if key is None else 3)
+    other.insert(id=1)
+    source.commit()
+
+    held = quick_workplace.held()
+
+    assert says in held.reason
+    assert held.table == f"{quick_workplace.database}.t"
+    assert quick_workplace.found(table) == before
+    assert quick_workplace.state(table).applied == Mark(1, 1)
+    quick_workplace.check(other)
+    other.insert(id=2)
+    table.insert(id=4)
+    source.commit()
+    assert quick_workplace.held().reason == held.reason
+    quick_workplace.check(other)
+    assert quick_workplace.found(table) == before
+
+
+def test_rows_that_a_statement_rewrote_make_a_table_stale(quick_workplace: Workplace) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": BIGINT}, ("id",))
+    empty = source.create(quick_workplace.database, "empty", {"id": INT, "n": BIGINT}, ("id",))
+    empty.rewrite("shortened the values", "n")
+    table.insert(id=1, n=1)
+    source.commit()
+    quick_workplace.merge()
+    table.rewrite("dropped a partition")
+    empty.insert(id=1)
+    source.commit()
+
+    held = quick_workplace.held()
+
+    assert "because the statement dropped a partition (ALTER TABLE t ...)" in held.reason
+    quick_workplace.check(empty)

@@ -1,0 +1,308 @@
+"""Columns of the lake follow those of the table: added, dropped, renamed, retyped, another key."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.lake import iceberg
+from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.column_copy import copy_column
+from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
+from airflow_provider_binlog.spark.mark import Mark
+from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType
+from tests.unit.spark.workplace import Workplace, in_either_format
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+NTZ = ColumnType("datetime(6)", pa.timestamp("us"))
+FLOAT = ColumnType("float", pa.float32())
+DOUBLE = ColumnType("double", pa.float64())
+
+
+def decimal(precision: int, scale: int) -> ColumnType:
+    return ColumnType(f"decimal({precision},{scale})", pa.decimal128(precision, scale))
+
+
+def test_columns_are_added_and_widened(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "f": FLOAT, "d": decimal(5, 2)}
+    table = source.create(workplace.database, "t", old, ("id",))
+    for id_ in range(4):
+        table.insert(id=id_, f=0.5, d=Decimal(1))
+    source.commit()
+    workplace.merge()
+    table.update(1, f=0.25)
+    wide = {"id": BIGINT, "f": DOUBLE, "d": decimal(9, 2)}
+    table.alter("...", wide | {"at": NTZ, "a note": TEXT})
+    table.update(2, **{"a note": "here"})
+    table.insert(id=2**40, f=0.1, d=Decimal(9_999_999))
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table)
+    assert workplace.state(table).columns["id"] == "bigint"
+
+
+@pytest.mark.parametrize(
+    ("workplace", "rows"),
+    [
+        ("delta", True),
+        ("iceberg", True),
+        ("iceberg", False),
+        pytest.param("delta", False, marks=pytest.mark.slow),
+    ],
+    indirect=["workplace"],
+)
+def test_columns_are_dropped_and_renamed(workplace: Workplace, rows: bool) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": TEXT, "d": TEXT, "a note": TEXT}
+    table = source.create(workplace.database, "t", old, ("id",))
+    for id_ in range(4):
+        table.insert(id=id_, a=1, b=2, c="c", d="d")
+    source.commit()
+    workplace.merge()
+    table.update(1, a=11)
+    # a and b exchange their names, c only its case; d gives its name to another one.
+    new = {"id": INT, "b": BIGINT, "a": BIGINT, "C": TEXT, "d": TEXT}
+    renamed = {"b": "a", "a": "b", "C": "c", "d": "a note"}
+    table.alter("RENAME COLUMN ...", new, renamed=renamed)
+    if rows:
+        table.update(2, a=22)
+        table.insert(id=9, C="new")
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table, in_order=False)
+    table.update(3, b=33)
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+
+@in_either_format
+def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "n": BIGINT, "m": BIGINT}, ("id",))
+    for id_ in range(3):
+        table.insert(id=id_, n=1, m=2)
+    source.commit()
+    workplace.merge()
+    table.update(1, n=11)
+    types = {"id": INT, "n": TEXT, "m": BIGINT}
+    table.alter("DROP n, DROP m, ADD n ..., ADD m ...", types, again=["n", "m"], m=7)
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+    table.update(2, n="new")
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table)
+
+
+@pytest.mark.parametrize(
+    ("workplace", "dies"),
+    [
+        # Between the two renames of an exchange, and before the last statement.
+        ("iceberg", 2),
+        ("iceberg", 5),
+        ("delta", 2),
+        *(pytest.param("iceberg", dies, marks=pytest.mark.slow) for dies in (0, 1, 3, 4)),
+        *(pytest.param("delta", dies, marks=pytest.mark.slow) for dies in (0, 1, 3, 4, 5)),
+    ],
+    indirect=["workplace"],
+)
+def test_an_evolution_that_was_killed_is_finished(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: int
+) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": BIGINT}
+    table = source.create(workplace.database, "t", old, ("id",))
+    table.insert(id=1, a=1, b=2, c=3)
+    source.commit()
+    workplace.merge()
+    types = {"key": INT, "b": BIGINT, "a": BIGINT, "n": BIGINT}
+    renamed = {"key": "id", "a": "b", "b": "a"}
+    table.alter("...", types, renamed=renamed, n=7)
+    table.insert(key=2, a=3)
+    source.commit()
+    statements = []
+
+    def alter(*arguments: Any) -> list[str]:
+        found = alter_statements(*arguments)
+        statements.extend(found)
+        return [*found[:dies], "SELECT no_such_function()"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            f"airflow_provider_binlog.spark.lake.{workplace.format}.alter_statements", alter
+        )
+        assert workplace.try_merge().failed
+    assert len(statements) == 6
+
+    workplace.merge()
+
+    workplace.check(table, in_order=False)
+
+
+@in_either_format
+def test_the_same_rows_get_another_key(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "code": BIGINT}, ("id",))
+    table.insert(id=1, code=10)
+    table.insert(id=2, code=20)
+    source.commit()
+    workplace.merge()
+    table.alter("DROP PRIMARY KEY, ADD PRIMARY KEY (code)", table.types, key=("code",))
+    table.update(10, id=2)
+    table.update(20, code=30)
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table)
+
+
+@in_either_format
+def test_rows_on_both_sides_of_a_new_key_are_merged(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each merge is killed after its first commit."""
+    source = workplace.new_source()
+    types = {"id": INT, "code": BIGINT, "n": BIGINT}
+    table = source.create(workplace.database, "t", types, ("id",))
+    other = source.create(workplace.database, "other", {"id": INT}, ("id",))
+    for id_ in range(1, 5):
+        table.insert(id=id_, code=10 * id_)
+    source.commit()
+    workplace.merge()
+    table.update(1, code=11)
+    other.insert(id=1)
+    table.alter("DROP PRIMARY KEY, ADD PRIMARY KEY (code)", types, key=("code",))
+    table.update(11, id=2)
+    table.delete(20)
+    source.commit()
+    table.update(30, code=20)
+    table.alter(
+        "ADD PRIMARY KEY (id, code), ADD m ...", types | {"m": BIGINT}, key=("id", "code"), m=7
+    )
+    table.insert(id=3, code=30)
+    table.update((2, 11), m=None)
+    other.insert(id=2)
+    source.commit()
+    lake = type(workplace.lake)
+    merge = lake.merge
+
+    def die(*arguments: Any) -> Any:
+        found = merge(*arguments)
+        if "other" not in arguments[2]:
+            raise RuntimeError("killed")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "merge", die)
+        for mark in (Mark(1, 1), Mark(2, 1)):
+            assert workplace.failure().table.endswith(".t")
+            assert workplace.state(table).applied == mark
+
+    workplace.merge()
+
+    workplace.check(table, other, in_order=False)
+    assert workplace.state(table).applied == Mark(3)
+    assert workplace.state(table).key == ("id", "code")
+
+
+@in_either_format
+def test_a_column_gets_a_type_that_holds_the_values_of_both(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "a": BIGINT, "b": BIGINT, "c": decimal(5, 2)}
+    table = source.create(workplace.database, "t", old, ("id",))
+    for id_ in range(4):
+        table.insert(id=id_, a=2**40 + id_, b=-id_, c=Decimal("-1.25"))
+    source.commit()
+    workplace.merge()
+    table.update(1, a=11)
+    unsigned = ColumnType("bigint unsigned", pa.decimal128(20, 0))
+    new = {"id": unsigned, "b": unsigned, "a": decimal(24, 4), "c": decimal(6, 4)}
+    # a and b exchange their names as well.
+    table.alter("...", new, renamed={"b": "a", "a": "b"})
+    table.update(2, a=Decimal("22.2222"))
+    table.insert(id=2**63, a=None, b=2**64 - 1, c=Decimal("9.9999"))
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table, in_order=False)
+    assert workplace.state(table).columns["c"] == "decimal(7,4)"
+    # A narrower type changes nothing: the lake table's holds its values.
+    table.alter("...", new | {"b": INT})
+    table.update(3, b=33)
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_copy_of_a_column_is_finished_after_a_kill(
+    quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch, swapped: bool
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+    table.insert(id=1, a=1)
+    source.commit()
+    quick_workplace.merge()
+    table.alter("...", {"id": INT, "a": decimal(20, 2)})
+    table.insert(id=2, a=Decimal("2.5"))
+    source.commit()
+
+    def die(*arguments: Any) -> None:
+        if swapped:
+            copy_column(*arguments)
+        raise RuntimeError("killed")
+
+    where = (iceberg, "copy_column") if swapped else (merge_sql, "set_column")
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, die)
+        assert quick_workplace.try_merge().failed
+    assert quick_workplace.found(table)[0]["a"] == 1
+    table.alter("...", {"id": INT, "b": decimal(20, 2)}, renamed={"b": "a"})
+    source.commit()
+
+    quick_workplace.merge()
+
+    quick_workplace.check(table, in_order=False)
+
+
+@pytest.mark.parametrize("workplace", ["delta"], indirect=True)
+def test_a_delta_table_without_column_mapping_is_upgraded(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    old = {"id": INT, "n": BIGINT, "m": BIGINT}
+    table = source.create(workplace.database, "t", old, ("id",), logged=False)
+    table.rows = {1: (1, 1, 1)}
+    target, session = workplace.target(table), workplace.spark.newSession()
+    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    columns = {"id": "int", "n": "bigint", "m": "bigint"}
+    session.sql(
+        merge_sql.create_table(target, provider="delta", columns=columns, properties=properties)
+    )
+    session.sql(f"INSERT INTO {target} VALUES (1, 1, 1)")
+    table.update(1, n=11)
+    source.commit()
+    workplace.merge()
+    table.alter("...", {"id": INT, "k": BIGINT}, renamed={"k": "n"})
+    table.insert(id=2, k=2)
+    source.commit()
+
+    workplace.merge()
+
+    workplace.check(table)
