@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
@@ -29,12 +28,11 @@ from airflow_provider_binlog.spark.lake.table_format import Applied, Lake, check
 from airflow_provider_binlog.spark.lake_table import (
     LakeTable,
     check_coverage,
-    check_manifests,
     stale,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.merge_start import read_start
-from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
+from airflow_provider_binlog.spark.needed_log import prepend, read_needed_log
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import (
     Progress,
@@ -162,7 +160,7 @@ def _merge_tables(
     """
     tables = _survey(run, newest, now)
     _find_needs(run, tables, newest, now)
-    log = _read_log(run, newest, tables)
+    log = read_needed_log(run.files, run.start, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
     session = run.spark.newSession()
@@ -294,7 +292,7 @@ def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> dict[Tabl
             again = range(known.first, run.start.before.through + 1)
             if not all(number in run.start.present for number in again):
                 return {}  # `check_manifests` refuses it.
-            log = _prepend(run, newest, again.start, again.stop - 1)
+            log = prepend(run.files, newest, again.start, again.stop - 1)
         names = find_old_names(table.name, table.state, log) if log.manifests else []
         if names:
             table.first_needed = log.first
@@ -315,43 +313,6 @@ def _copy_rows(run: _Run, table: LakeTable, log: TableLog) -> None:
     table.state = copy_rows(
         session, run.lake, old, name=table.name, source=source, identity=identity
     )
-
-
-def _read_log(run: _Run, newest: TableLog, tables: Sequence[LakeTable]) -> TableLog:
-    """Return the log from the first manifest that any table needs: one may lag.
-
-    A table that needs one that is missing fails.
-    """
-    last = run.start.before.through
-    folder = run.files.locate("manifests")
-    for table in tables:
-        if table.is_merged:
-            check_manifests(table, run.start.present, last=last, folder=folder)
-    first = min((each.first_needed for each in tables if each.is_merged), default=last + 1)
-    log = _prepend(run, newest, first, last)
-    if not log.manifests:
-        return log
-    found = (
-        find_replacement(
-            table.name, log, first=table.first_needed, followed=followed_by(table.state)
-        )
-        for table in tables
-        if table.is_merged
-    )
-    begin = min((each for each in found if each is not None), default=log.first)
-    try:
-        return _prepend(run, log, begin, log.first - 1)
-    except ManifestError:
-        # Whoever deleted old ones has the tables refused that need them.
-        return log
-
-
-def _prepend(run: _Run, log: TableLog, first: int, last: int) -> TableLog:
-    if first > last:
-        return log
-    manifests = [*read_manifests(run.files, range(first, last + 1)), *log.manifests]
-    check_contiguous(manifests)
-    return TableLog(manifests)
 
 
 def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
