@@ -362,8 +362,10 @@ def test_a_table_that_was_replaced_by_hand_is_not_taken_for_the_one_before(
     table.update(1, note="two")
     source.commit()
 
-    replace_by_hand(workplace, table, {"a": "b"})
-    assert "does not follow this table" in str(workplace.failure().error)
+    if workplace.format == "delta":
+        # Iceberg keeps the properties.
+        replace_by_hand(workplace, table, {"a": "b"})
+        assert "does not follow this table" in str(workplace.failure().error)
     replace_by_hand(workplace, table, kept)
     for _ in range(2):
         held = workplace.held()
