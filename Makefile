@@ -68,7 +68,7 @@ bench: $(STAMP) ## Measure reading beside other readers, and merging beside bare
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
 	@$(BIN)/python -m tests.oracle --changes 1000000
-	@$(BIN)/python -m tests.random_ddl --minutes 60
+	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow" $(FAULTS)

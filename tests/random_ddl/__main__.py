@@ -32,6 +32,8 @@ def main() -> int:
     """Run; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.random_ddl", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--changes", type=int, help="how many, whatever the time")
+    parser.add_argument("--bulk", type=int, default=0, help="rows that some statements insert")
     parser.add_argument("--seed", type=int, help="the first run's; the next one's is one more")
     parser.add_argument("--count", type=int, help="how many seeds, whatever the time")
     parser.add_argument("--ranges", type=int, default=6, help="that a run is captured in")
@@ -58,11 +60,18 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
     until = time.monotonic() + chosen.minutes * 60
     seed = chosen.seed if chosen.seed is not None else secrets.randbelow(1 << 31)
     total, refused, runs, failed = Outcome(), Counter[str](), 0, 0
-    while runs < chosen.count if chosen.count is not None else time.monotonic() < until:
+
+    def is_short() -> bool:
+        if chosen.changes is not None:
+            return total.changes < chosen.changes
+        return runs < chosen.count if chosen.count is not None else time.monotonic() < until
+
+    while is_short():
         server = servers[runs % len(servers)]
         format_ = chosen.formats[runs // len(servers) % len(chosen.formats)]
         name = f"python -m tests.random_ddl --seed {seed} --count 1 --servers {server.name}"
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
+        name += f" --bulk {chosen.bulk}"
         database = Database(server, f"random_{seed}")
         workplace = local_workplace(spark, format_, mkdtemp(dir=folder))
         begun = time.monotonic()
@@ -70,7 +79,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
             cursor.execute(f"CREATE DATABASE {database.name} CHARACTER SET utf8mb4")
             try:
                 pipeline = Pipeline(database, workplace)
-                outcome = run(pipeline, str(seed), ranges=chosen.ranges, tables=chosen.tables)
+                sizes = {"ranges": chosen.ranges, "tables": chosen.tables, "bulk": chosen.bulk}
+                outcome = run(pipeline, str(seed), **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1
                 traceback.print_exc()
@@ -79,6 +89,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
                     return 1
             else:
                 total.statements += outcome.statements
+                total.changes += outcome.changes
                 total.equal += outcome.equal
                 refused.update(outcome.refused)
                 seconds = time.monotonic() - begun
@@ -86,8 +97,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
             cursor.execute(f"DROP DATABASE {database.name}")
         runs, seed = runs + 1, seed + 1
     print(
-        f"{runs} runs, {failed} failed: {total.statements} statements, {total.equal} tables equal "
-        f"SELECT, {refused.total()} refused: {dict(refused)}"
+        f"{runs} runs, {failed} failed: {total.statements} statements, {total.changes} changes, "
+        f"{total.equal} tables equal SELECT, {refused.total()} refused: {dict(refused)}"
     )
     return int(failed > 0)
 

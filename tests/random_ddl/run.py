@@ -40,24 +40,26 @@ class Outcome:
 
     Attributes:
         statements: How many the server took.
+        changes: Change rows that were staged.
         equal: Comparisons of a table that held.
         refused: Tables that a merge refused, by reason.
     """
 
     statements: int = 0
+    changes: int = 0
     equal: int = 0
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int) -> Outcome:
-    """Write, capture, merge and compare.
+def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 0) -> Outcome:
+    """Write, capture, merge and compare; `bulk` is that of `Writer`.
 
     Raises:
         WrongError: A table differs, or is refused for a reason that is not documented.
     """
     random, outcome = Random(seed), Outcome()
     database, workplace = pipeline.database, pipeline.workplace
-    with closing(Writer(database, random, tables=tables)) as writer:
+    with closing(Writer(database, random, tables=tables, bulk=bulk)) as writer:
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             writer.work(random.randint(5, 40))
@@ -68,6 +70,8 @@ def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int) -> Outcome:
                 error.add_note("\n".join(writer.log))
                 raise
         outcome.statements = len(writer.log)
+    entries = (entry for manifest in pipeline.manifests for entry in manifest.tables)
+    outcome.changes = sum(part.rows for entry in entries for part in entry.parts)
     return outcome
 
 

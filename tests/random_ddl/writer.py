@@ -38,11 +38,18 @@ _HIDDEN = "_"
 class Writer:
     """Writes to one database through one connection.
 
+    Args:
+        database: The database.
+        random: Decides on everything.
+        tables: How many there are at first.
+        bulk: Rows that a statement on many rows inserts; without any there are no such statements.
+
     Attributes:
         log: Every statement, and what the server said of it.
     """
 
-    def __init__(self, database: Database, random: Random, *, tables: int) -> None:
+    def __init__(self, database: Database, random: Random, *, tables: int, bulk: int = 0) -> None:
+        self._bulk = bulk
         self.log: list[str] = []
         self._database, self._random = database, random
         self._mariadb = database.server.name.startswith("mariadb")
@@ -191,6 +198,8 @@ class Writer:
         random = self._random
         columns = [each for each in self._columns(table) if not each.generated]
         actions = [self._insert] * 4 + [self._update] * 4 + [self._delete]
+        if self._bulk:
+            actions += [self._insert_many] * 2 + [self._update_all] * 2
         in_transaction = random.random() < 0.2
         if in_transaction:
             self._run("BEGIN")
@@ -221,6 +230,16 @@ class Writer:
         )
         ignore = random.choice(["", "IGNORE "])
         return f"UPDATE {ignore}{table} SET {values} {self._some()}"
+
+    def _insert_many(self, table: str, _: list[Column]) -> str:
+        first = self._random.randint(1, 10 * self._bulk)
+        return (
+            f"INSERT IGNORE INTO {table} (id, n) SELECT {first} + ROW_NUMBER() OVER (), {first}"
+            f" FROM information_schema.COLUMNS LIMIT {self._bulk}"
+        )
+
+    def _update_all(self, table: str, _: list[Column]) -> str:
+        return f"UPDATE IGNORE {table} SET n = {self._random.randint(1, 99)} + COALESCE(n, 0) % 99"
 
     def _delete(self, table: str, _: list[Column]) -> str:
         return f"DELETE FROM {table} {self._some()}"
