@@ -171,10 +171,10 @@ class DeltaLake:
         with self._noted(session, state, applied):
             session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         # Delta does not say whether it found the transaction done.
-        after = self.find_state(session, target)
-        if after is None or after.applied != applied.mark:
+        snapshot = self._maybe_snapshot(session, target)
+        if self._find_fence(snapshot) != transaction_version(applied.mark, state.fence):
             return None
-        return Commit(version=after.snapshot)
+        return Commit(version=int(snapshot.version()))
 
     @contextmanager
     def _noted(self, session: SparkSession, state: TargetState, applied: Applied) -> Iterator[None]:
