@@ -63,8 +63,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
 
     def is_short() -> bool:
         if chosen.changes is not None:
-            return total.changes < chosen.changes
-        return runs < chosen.count if chosen.count is not None else time.monotonic() < until
+            return total.changes < int(chosen.changes)
+        return runs < int(chosen.count) if chosen.count is not None else time.monotonic() < until
 
     while is_short():
         server = servers[runs % len(servers)]
