@@ -232,7 +232,7 @@ class LakeInMemory:
         copied.properties |= owner_properties(of["source"], of["identity"], of["name"])
         return self.find_state(None, target)
 
-    def note_held(self, _: object, table: LakeTable) -> None:
+    def note_held(self, _run: object, _session: object, table: LakeTable) -> None:
         if table.held is not None and table.target in self.tables:
             self.tables[table.target].properties |= state_property(table.held)
 
