@@ -16,6 +16,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks.spans import gather
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import (
@@ -35,7 +36,6 @@ NO_TABLE = -1
 """Instead of a table: the rows event names none, and holds no rows."""
 
 _TABLE_ID_MASK = np.uint64((1 << 48) - 1)
-_ROUNDS_MAX = 4
 
 
 class TableMapReader:
@@ -133,24 +133,18 @@ class TableMapReader:
 
     def _identify(self, block: EventBlock, mapped: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return which of `table_maps` each of these events is, decoding what is new."""
-        result = np.empty(len(mapped), dtype=np.int64)
         # After the table id and the flags, which do not describe the table.
-        head = HEADER_SIZE + 8
-        start = block.start[mapped] + head
-        size = block.size[mapped] - head - block.format.checksum_size
-        for each in np.unique(size).tolist():
-            left = np.flatnonzero(size == each)
-            bodies = unaligned_view(block.data, f"V{each}")[start[left]]
-            bodies = bodies.view(np.uint8).reshape(len(left), each)
-            for _ in range(_ROUNDS_MAX):
-                same = (bodies == bodies[0]).all(axis=1)
-                result[left[same]] = self._decode(block, int(mapped[left[0]]), bodies[0].tobytes())
-                left, bodies = left[~same], bodies[~same]
-                if not len(left):
-                    break
-            for index, body in zip(left.tolist(), bodies, strict=True):
-                result[index] = self._decode(block, int(mapped[index]), body.tobytes())
-        return result
+        begin = block.start[mapped] + HEADER_SIZE + 8
+        end = block.start[mapped] + block.size[mapped] - block.format.checksum_size
+        bodies = gather(block.data, begin, end).dictionary_encode()
+        index = bodies.indices.to_numpy()
+        first = np.empty(len(bodies.dictionary), dtype=np.int64)
+        first[index[::-1]] = mapped[::-1]
+        known = [
+            self._decode(block, event, body)
+            for event, body in zip(first.tolist(), bodies.dictionary.to_pylist(), strict=True)
+        ]
+        return np.array(known, dtype=np.int64)[index]
 
     def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
         known = self._known.get(body)

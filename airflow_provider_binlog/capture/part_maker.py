@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
-from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
+from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table
 from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
 from airflow_provider_binlog.changes import COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError
@@ -130,11 +130,8 @@ class PartMaker:
         while len(columns):
             count = self._until_full(columns, segments)
             now = columns.choose(slice(count))
-            order = np.argsort(now.table, kind="stable")
-            bounds = np.flatnonzero(np.diff(now.table[order])) + 1
-            for chosen in np.split(order, bounds):
-                waiting = self._wait(int(now.table[chosen[0]]), segments)
-                waiting.pending.append(block, now.choose(chosen))
+            for table, (events, own) in by_table(block, now):
+                self._wait(table, segments).pending.append(events, own)
             self._pending_bytes += int(now.size.sum())
             self._read_through = int(now.row[-1])
             self._flush_full()

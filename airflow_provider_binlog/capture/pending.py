@@ -7,28 +7,27 @@ are kept as bytes, over blocks and files, and are decoded together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from airflow_provider_binlog.blocks.block import SLACK
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
+from airflow_provider_binlog.blocks.spans import bytes_of, gather
 from airflow_provider_binlog.rows.events import RowsEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
 
-# So many events of one size, on average, are copied by the size: less than one by one.
-_ALIKE = 32
+    PendingPiece: TypeAlias = "tuple[RowsEvents, RowsColumns]"
 
-# Events that fill a third of the bytes from the first to the last are copied with what is between
-# them: one copy instead of one per event.
-_DENSE = 3
+# Events of one table are not copied if a block has at most so many times their bytes.
+_DENSE = 1.5
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class PendingEvents:
     """The waiting rows events of one table with one schema.
 
     Attributes:
-        bytes: Their size, without what was copied along with them.
+        bytes: Their size, without what stands between them.
     """
 
     def __init__(self) -> None:
@@ -100,56 +99,63 @@ class PendingEvents:
 
     def _clear(self) -> None:
         self.bytes = 0
-        self._stored = 0
-        self._pieces: list[npt.NDArray[np.uint8]] = []
-        self._start: list[npt.NDArray[np.int64]] = []
-        self._end: list[npt.NDArray[np.int64]] = []
-        self._type: list[npt.NDArray[np.uint8]] = []
-        self._columns: list[RowsColumns] = []
+        self._pieces: list[tuple[RowsEvents, RowsColumns]] = []
 
-    def append(self, block: EventBlock, columns: RowsColumns) -> None:
-        """Keep these events of the block: their bytes are copied."""
-        start = block.start[columns.event]
-        size = columns.size
-        total = int(size.sum())
-        first, last = int(start[0]), int(start[-1] + size[-1])
-        if total * _DENSE >= last - first:
-            piece, begin = block.data[first:last].copy(), start - first
-        else:
-            piece, begin = _gather(block.data, start, size), np.cumsum(size) - size
-        self._pieces.append(piece)
-        self._start.append(begin + self._stored)
-        self._end.append(begin + self._stored + size)
-        self._type.append(block.type[columns.event])
-        self._columns.append(columns)
-        self._stored += len(piece)
-        self.bytes += total
+    def append(self, events: RowsEvents, columns: RowsColumns) -> None:
+        """Keep these events, and with them the memory that they are in."""
+        self._pieces.append((events, columns))
+        self.bytes += int(columns.size.sum())
 
     def take(self) -> tuple[RowsEvents, RowsColumns]:
         """Return the events, ready to be decoded, and forget them."""
-        events = RowsEvents(
-            data=np.concatenate([*self._pieces, np.zeros(SLACK, dtype=np.uint8)]),
-            start=np.concatenate(self._start),
-            end=np.concatenate(self._end),
-            type=np.concatenate(self._type),
-        )
-        columns = RowsColumns.concatenate(self._columns)
+        pieces = self._pieces
         self._clear()
-        return events, columns
+        if len(pieces) == 1:
+            return pieces[0]
+        begin = [int(events.start[0]) for events, _ in pieces]
+        stop = [int(events.end[-1]) for events, _ in pieces]
+        at = np.cumsum([0, *(last - first for first, last in zip(begin, stop, strict=True))])
+        moved = (at[:-1] - begin).tolist()
+        spans = [
+            events.data[first:last]
+            for (events, _), first, last in zip(pieces, begin, stop, strict=True)
+        ]
+        joined = RowsEvents(
+            data=np.concatenate([*spans, np.zeros(SLACK, dtype=np.uint8)]),
+            start=np.concatenate(
+                [each.start + by for (each, _), by in zip(pieces, moved, strict=True)]
+            ),
+            end=np.concatenate(
+                [each.end + by for (each, _), by in zip(pieces, moved, strict=True)]
+            ),
+            type=np.concatenate([events.type for events, _ in pieces]),
+        )
+        return joined, RowsColumns.concatenate([columns for _, columns in pieces])
 
 
-def _gather(
-    data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint8]:
-    """Return the bytes of all events, one after the other."""
-    order = np.argsort(size, kind="stable")
-    bounds = np.flatnonzero(np.diff(size[order])) + 1
-    if len(bounds) * _ALIKE > len(size):
-        ends = (start + size).tolist()
-        return np.concatenate([data[a:b] for a, b in zip(start.tolist(), ends, strict=True)])
-    begin = np.cumsum(size) - size
-    gathered = np.empty(int(size.sum()), dtype=np.uint8)
-    for alike in np.split(order, bounds):
-        whole = f"V{size[alike[0]]}"
-        unaligned_view(gathered, whole)[begin[alike]] = unaligned_view(data, whole)[start[alike]]
-    return gathered
+def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, PendingPiece]]:
+    """Yield some events of a block table by table: the table, its events, and their columns.
+
+    Events of one table that are most of the block stay where they are. Others are copied, those of
+    all tables at once: what waits then keeps no other bytes alive.
+    """
+    start, types = block.start[columns.event], block.type[columns.event]
+    end = start + columns.size
+    order = np.argsort(columns.table, kind="stable")
+    bounds = np.flatnonzero(np.diff(columns.table[order])) + 1
+    if not len(bounds) and int(columns.size.sum()) * _DENSE > len(block.data):
+        yield int(columns.table[0]), (RowsEvents(block.data, start, end, types), columns)
+        return
+    data = bytes_of(gather(block.data, start, end, order))
+    now, types = columns.choose(order), types[order]
+    ends = np.cumsum(now.size)
+    for first, last in pairwise([0, *bounds.tolist(), len(order)]):
+        part = slice(first, last)
+        own = now.choose(part)
+        base = int(ends[first] - now.size[first])
+        end = ends[part] - base
+        piece = data[base : int(ends[last - 1])]
+        events = RowsEvents(
+            piece.copy() if len(bounds) else piece, end - own.size, end, types[part]
+        )
+        yield int(own.table[0]), (events, own)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
-from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns
+from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table
 from tests.unit.blocks.wire import CHECKED, UNCHECKED
 
 
@@ -46,7 +48,6 @@ def columns_of(block: EventBlock, chosen: list[int]) -> RowsColumns:
     )
 
 
-# Of few sizes and of many: both ways of copying.
 EVENTS = st.lists(st.binary(min_size=23, max_size=90), min_size=1, max_size=60) | st.builds(
     lambda count, sizes: [
         bytes([index & 0xFF]) * sizes[index % len(sizes)] for index in range(count)
@@ -58,43 +59,50 @@ BLOCKS = st.lists(st.tuples(EVENTS, st.booleans()), min_size=1, max_size=3)
 
 
 @settings(max_examples=60)
-@given(BLOCKS, st.integers(1, 9), st.data())
-def test_what_was_put_in_comes_out(
-    blocks: list[tuple[list[bytes], bool]], step: int, data: st.DataObject
+@given(BLOCKS, st.integers(1, 9), st.integers(1, 4), st.data())
+def test_what_was_put_in_comes_out_table_by_table(
+    blocks: list[tuple[list[bytes], bool]], step: int, tables: int, data: st.DataObject
 ) -> None:
-    pending, expected, types = PendingEvents(), [], []
+    pending = [PendingEvents() for _ in range(tables)]
+    expected: list[list[tuple[bytes, int]]] = [[] for _ in range(tables)]
     for events, checksum in blocks:
         block = a_block(events, checksum=checksum)
         chosen = list(range(data.draw(st.integers(0, len(events) - 1)), len(events), step))
-        pending.append(block, columns_of(block, chosen))
+        columns = columns_of(block, chosen)
+        columns = replace(columns, table=columns.event % tables)
+        for table, piece in by_table(block, columns):
+            pending[table].append(*piece)
         end = -4 if checksum else None
-        expected += [events[index][:end] for index in chosen]
-        types += block.type[chosen].tolist()
-        # The block's memory may be used again.
-        block.data[:] = 0
+        for index in chosen:
+            expected[index % tables].append((events[index][:end], int(block.type[index])))
 
-    events_out, columns = pending.take()
-
-    found = [
-        events_out.data[a:b].tobytes()
-        for a, b in zip(events_out.start.tolist(), events_out.end.tolist(), strict=True)
-    ]
-    assert found == expected
-    assert events_out.type.tolist() == types
-    assert (np.diff(events_out.start) > 0).all()
-    assert len(events_out.data) >= int(events_out.end[-1]) + SLACK
-    assert len(columns) == len(expected)
+    for waiting, wanted in zip(pending, expected, strict=True):
+        assert waiting.bytes == sum(len(event) for event, _ in wanted)
+        if not wanted:
+            continue
+        events_out, columns = waiting.take()
+        bounds = zip(events_out.start.tolist(), events_out.end.tolist(), strict=True)
+        found = [events_out.data[a:b].tobytes() for a, b in bounds]
+        assert list(zip(found, events_out.type.tolist(), strict=True)) == wanted
+        assert (np.diff(events_out.start) > 0).all()
+        assert columns.size.tolist() == [len(event) for event, _ in wanted]
+        assert waiting.bytes == 0
 
 
-def test_its_size_is_that_of_the_events_outalone() -> None:
-    block = a_block([bytes(50)] * 10, checksum=True)
-    pending = PendingEvents()
+def test_events_that_fill_their_block_are_not_copied() -> None:
+    block = a_block([bytes(5000)] * 10, checksum=True)
 
-    pending.append(block, columns_of(block, [0, 2, 4]))
+    [(_, (events, _))] = by_table(block, columns_of(block, list(range(10))))
 
-    assert pending.bytes == 3 * (50 - 4)
-    pending.take()
-    assert pending.bytes == 0
+    assert events.data is block.data
+
+
+def test_few_events_of_a_block_keep_no_other_bytes() -> None:
+    block = a_block([bytes(5000)] * 10, checksum=True)
+
+    [(_, (events, _))] = by_table(block, columns_of(block, [2]))
+
+    assert len(events.data) == 5000 - 4
 
 
 def test_columns_are_chosen_and_joined_in_order() -> None:
