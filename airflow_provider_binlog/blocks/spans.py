@@ -27,7 +27,8 @@ def gather(
 
     Args:
         data: The bytes.
-        begin, end: Of each span; rising, and none overlaps the next.
+        begin: Of each span; rising.
+        end: Of each span, at most where the next one begins.
         order: Which spans, in which order; None: all, as they come.
     """
     count = len(begin)
