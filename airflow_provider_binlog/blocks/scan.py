@@ -39,6 +39,8 @@ HEADER = np.dtype(
 # Events with further ids are framed one at a time: a log has a handful of ids.
 _SERVER_IDS_MAX = 8
 
+_WORD = 4
+
 # Compared at once: what fits into the processor's cache with its scratch memory.
 _PIECE_BYTES = 1 << 20
 
@@ -58,35 +60,39 @@ class Scanner:
 
     def find(self, data: npt.NDArray[np.uint8], begin: int, end: int) -> npt.NDArray[np.int64]:
         """Return where one of the ids stands in `data[begin:end]`, in rising order."""
-        if end - begin < 4 or not self._server_ids:
+        if end - begin < _WORD or not self._server_ids:
             return np.empty(0, dtype=np.int64)
         found = [
-            np.flatnonzero(self._hits(data[piece : min(piece + _PIECE_BYTES + 3, end)])) + piece
-            for piece in range(begin, end - 3, _PIECE_BYTES)
+            _find(data[piece : min(piece + _PIECE_BYTES + _WORD - 1, end)], self._server_ids)
+            + piece
+            for piece in range(begin, end - _WORD + 1, _PIECE_BYTES)
         ]
         return np.concatenate(found)
 
-    def _hits(self, octets: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-        """Return, for each byte but the last three, whether an id begins there."""
-        hit: npt.NDArray[np.bool_] | None = None
-        equal: dict[int, npt.NDArray[np.bool_]] = {}
-        for server_id in self._server_ids:
-            hit_id = _hits(octets, server_id.to_bytes(4, "little"), equal)
-            hit = hit_id if hit is None else np.logical_or(hit, hit_id, out=hit)
-        return hit if hit is not None else np.empty(0, dtype=bool)
 
+def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[np.int64]:
+    """Return where one of the ids begins.
 
-def _hits(
-    octets: npt.NDArray[np.uint8], wanted: bytes, equal: dict[int, npt.NDArray[np.bool_]]
-) -> npt.NDArray[np.bool_]:
-    count = len(octets) - 3
-    for octet in wanted:
-        # Small ids are mostly zeros: one comparison serves three of the four bytes.
-        if octet not in equal:
-            equal[octet] = octets == octet
-    hit = equal[wanted[0]][:count] & equal[wanted[1]][1 : count + 1]
-    np.logical_and(hit, equal[wanted[2]][2 : count + 2], out=hit)
-    return np.logical_and(hit, equal[wanted[3]][3 : count + 3], out=hit)
+    The bytes are compared as words of four, at each of the four ways to divide them into words:
+    that takes fewer comparisons than byte by byte, and words are searched for hits, not bytes.
+    """
+    count = (len(octets) - _WORD + 1) // _WORD
+    hits = np.zeros((_WORD, count), dtype=bool)
+    for first, hit in enumerate(hits):
+        words = np.ndarray((count,), "<u4", octets.data, offset=first)
+        np.equal(words, server_ids[0], out=hit)
+        for server_id in server_ids[1:]:
+            np.logical_or(hit, words == server_id, out=hit)
+    word = np.flatnonzero(hits[0] | hits[1] | hits[2] | hits[3])
+    which, first = np.nonzero(hits[:, word].T)
+    found = _WORD * word[which] + first
+    last = octets[_WORD * count :].tobytes()
+    rest = [
+        _WORD * count + at
+        for at in range(len(last) - _WORD + 1)
+        if int.from_bytes(last[at : at + _WORD], "little") in server_ids
+    ]
+    return np.append(found, rest).astype(np.int64) if rest else found
 
 
 def records(

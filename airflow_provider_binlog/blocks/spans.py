@@ -48,9 +48,9 @@ def gather(
 
 def bytes_of(spans: pa.Array[Any]) -> npt.NDArray[np.uint8]:
     """Return the bytes of gathered spans, end to end, a view."""
-    data = spans.buffers()[2]
-    if data is None:
+    _, bounds, data = spans.buffers()
+    if bounds is None or data is None:
         return np.zeros(0, dtype=np.uint8)
     width = "<i8" if spans.type == pa.large_binary() else "<i4"
-    bounds = np.frombuffer(memoryview(spans.buffers()[1]), dtype=width)
-    return np.frombuffer(memoryview(data), dtype=np.uint8, count=int(bounds[len(spans)]))
+    count = int(np.frombuffer(memoryview(bounds), dtype=width)[len(spans)])
+    return np.frombuffer(memoryview(data), dtype=np.uint8, count=count)

@@ -8,7 +8,7 @@ Source: mysql-server sql/log_event.cc, Table_map_log_event and Rows_log_event::d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -136,15 +136,17 @@ class TableMapReader:
         # After the table id and the flags, which do not describe the table.
         begin = block.start[mapped] + HEADER_SIZE + 8
         end = block.start[mapped] + block.size[mapped] - block.format.checksum_size
-        bodies = gather(block.data, begin, end).dictionary_encode()
-        index = bodies.indices.to_numpy()
-        first = np.empty(len(bodies.dictionary), dtype=np.int64)
+        found = gather(block.data, begin, end).dictionary_encode()
+        bodies: list[Any] = found.dictionary.to_pylist()
+        index = found.indices.to_numpy()
+        first = np.empty(len(bodies), dtype=np.int64)
         first[index[::-1]] = mapped[::-1]
         known = [
             self._decode(block, event, body)
-            for event, body in zip(first.tolist(), bodies.dictionary.to_pylist(), strict=True)
+            for event, body in zip(first.tolist(), bodies, strict=True)
         ]
-        return np.array(known, dtype=np.int64)[index]
+        identified: npt.NDArray[np.int64] = np.array(known, dtype=np.int64)[index]
+        return identified
 
     def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
         known = self._known.get(body)

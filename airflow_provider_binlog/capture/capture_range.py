@@ -39,6 +39,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.tables import Tables
+from airflow_provider_binlog.staging.part_queue import PartQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,8 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
     past = open_past(log_range, source)
 
     def stage(facts: RangeFacts) -> Manifest:
-        return read_range(log_range, source, past, facts, PartSink(log_range.request, store))
+        with PartQueue(store) as queue:
+            return read_range(log_range, source, past, facts, PartSink(log_range.request, queue))
 
     return read_with_facts(stage, log_range.carried.facts)
 

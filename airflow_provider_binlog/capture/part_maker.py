@@ -23,11 +23,11 @@ from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part, TableChanges
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.images.partial import first_rows
-from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Schema, TableId
     from airflow_provider_binlog.schema_history.tables import Touched
-    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.staging.part_queue import PartQueue
+    from airflow_provider_binlog.staging.part_writer import WrittenPart
 
 
 # Of each row: its columns of change, and what the decoder keeps of where it is.
@@ -55,7 +56,8 @@ class _Table:
     schemas: dict[int, Schema] = field(default_factory=dict)
     # By the fields' ids: the set's number.
     images: dict[tuple[int, ...], int] = field(default_factory=dict)
-    parts: list[Part] = field(default_factory=list)
+    # Each with what is known of its file once that is written.
+    parts: list[tuple[Part, Future[WrittenPart]]] = field(default_factory=list)
     unrepresentable: Counter[str] = field(default_factory=Counter)
     invalid_text: Counter[str] = field(default_factory=Counter)
 
@@ -90,7 +92,7 @@ class PartMaker:
     def __init__(
         self,
         request: ExtractRequest,
-        store: ObjectStore,
+        queue: PartQueue,
         *,
         files: list[str],
         prefixes: list[str],
@@ -100,7 +102,7 @@ class PartMaker:
 
         Args:
             request: What is staged, and how.
-            store: Where the parts go.
+            queue: Writes the parts.
             files: The range's files in order; more may be added to it meanwhile.
             prefixes: What the prefixes of GTIDs are indexes of; likewise.
             quarantines: Take the errors of single tables.
@@ -112,7 +114,7 @@ class PartMaker:
         self._range_id = request.range_id
         self._read_through = -1
         self._limits = request.limits
-        self._store = store
+        self._queue = queue
         self._files = files
         self._prefixes = prefixes
         self._tables: dict[TableId, _Table] = {}
@@ -259,14 +261,14 @@ class PartMaker:
             self._quarantines.name_range(self._range_id, self._read_through),
         )
         key = part_key(self._request.source_name, path)
-        written = write_part(self._store, key, table, waiting.schema)
+        written = self._queue.write(key, table, waiting.schema)
         row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
         part = Part(
             path=path,
             schema=waiting.schema.id,
             rows=len(table),
-            bytes=written.bytes,
-            sha256=written.sha256,
+            bytes=0,
+            sha256="",
             first_row=int(row[0]),
             last_row=int(row[-1]),
             first_commit=int(commit.min()),
@@ -278,7 +280,7 @@ class PartMaker:
             },
             replaced=_count_replaced(pieces),
         )
-        waiting.table.parts.append(part)
+        waiting.table.parts.append((part, written))
         self.parts += 1
         self.rows += part.rows
 
@@ -301,10 +303,21 @@ def _changes(touched: Touched, table: _Table | None) -> TableChanges:
         changed=touched.changed,
         images=tuple(table.images),
         # A segment of few rows may have been written after one that came later.
-        parts=tuple(sorted(table.parts, key=lambda part: part.first_row)),
+        parts=tuple(sorted(map(_written, table.parts), key=lambda part: part.first_row)),
         unrepresentable=dict(sorted(table.unrepresentable.items())),
         invalid_text=dict(sorted(table.invalid_text.items())),
     )
+
+
+def _written(part: tuple[Part, Future[WrittenPart]]) -> Part:
+    """Return the part with what is known of its file.
+
+    Raises:
+        StagingError: It could not be written.
+    """
+    made, written = part
+    file = written.result()
+    return replace(made, bytes=file.bytes, sha256=file.sha256)
 
 
 def _count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.schema_history.tables import Tables, Touched
-    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.staging.part_queue import PartQueue
 
 
 class RangeSink(Protocol):
@@ -51,16 +51,16 @@ class RangeSink(Protocol):
 class PartSink(RangeSink):
     """Writes parts."""
 
-    def __init__(self, request: ExtractRequest, store: ObjectStore) -> None:
+    def __init__(self, request: ExtractRequest, queue: PartQueue) -> None:
         self.parts = self.rows = 0
         self._request = request
-        self._store = store
+        self._queue = queue
 
     def open(self, reader: RangeReader, tables: Tables, quarantines: Quarantines) -> None:  # noqa: ARG002
         """Begin with the first event of a range."""
         self._maker = PartMaker(
             self._request,
-            self._store,
+            self._queue,
             files=reader.files,
             prefixes=reader.transactions.prefixes,
             quarantines=quarantines,

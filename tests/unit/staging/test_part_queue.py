@@ -1,0 +1,63 @@
+"""PartQueue: parts are written in order by another thread, and errors come to who waits."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.staging.part_queue import PartQueue
+from tests.support.stores import open_store
+from tests.unit.staging.test_part_writer import SCHEMA, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class _Store:
+    """Keeps the keys written and by which threads; refuses one of them."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.keys: list[str] = []
+        self.threads: set[int] = set()
+        self._refused = refused
+
+    def write(self, key: str, data: bytes) -> None:
+        self.threads.add(threading.get_ident())
+        if key == self._refused:
+            raise StagingError("the store failed", key=key, size=len(data))
+        self.keys.append(key)
+
+
+def test_parts_are_written_in_order_by_one_other_thread() -> None:
+    store = _Store()
+
+    with PartQueue(store) as queue:  # type: ignore[arg-type]
+        written = [queue.write(str(number), table(), SCHEMA) for number in range(4)]
+
+    assert store.keys == ["0", "1", "2", "3"]
+    assert len(store.threads) == 1
+    assert threading.get_ident() not in store.threads
+    assert len({each.result() for each in written}) == 1
+
+
+def test_what_is_known_of_a_part_is_what_the_store_has(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}")
+
+    with PartQueue(store) as queue:
+        written = queue.write("shop/t/1.parquet", table(), SCHEMA)
+
+    assert written.result().bytes == (tmp_path / "shop/t/1.parquet").stat().st_size
+
+
+def test_a_part_that_cannot_be_written_refuses_the_next_one_and_itself() -> None:
+    with PartQueue(_Store("1")) as queue:  # type: ignore[arg-type]
+        queue.write("0", table(), SCHEMA)
+        refused = queue.write("1", table(), SCHEMA)
+        with pytest.raises(StagingError, match="key=1"):
+            queue.write("2", table(), SCHEMA)
+
+    with pytest.raises(StagingError, match="key=1"):
+        refused.result()
