@@ -84,8 +84,8 @@ def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[n
         for server_id in server_ids[1:]:
             np.logical_or(hit, words == server_id, out=hit)
     word = np.flatnonzero(hits[0] | hits[1] | hits[2] | hits[3])
-    which, first = np.nonzero(hits[:, word].T)
-    found = _WORD * word[which] + first
+    which, shift = np.nonzero(hits[:, word].T)
+    found: npt.NDArray[np.int64] = _WORD * word[which] + shift
     last = octets[_WORD * count :].tobytes()
     rest = [
         _WORD * count + at
