@@ -1,6 +1,6 @@
 """Text assembled from fragments: spans of bytes of several arrays.
 
-Source: numpy, assignment to an indexed view of overlapping items happens in order.
+Source: Arrow columnar format, variable-size binary layout.
 """
 
 from __future__ import annotations
@@ -11,19 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, buffer_of
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
 
-_CELL = 32
-"""Bytes that are copied at a time, which takes as long as 8 do."""
-_CHUNK = 8192
-"""Fragments that are copied at a time: their cells stay in the processor's cache."""
 _LENGTH = 0xFFFFFFFF
-_LONG = 16 * _CELL
-"""Fragments of more bytes are copied one by one."""
 
 
 def spans(begin: Int64Array, length: Int64Array) -> Int64Array:
@@ -61,47 +54,28 @@ class Fragments:
         """Set the spans of some fragments."""
         self._spans[number] = of
 
-    def join(self) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+    def join(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
         """Return all fragments end to end, and where each one ends.
 
-        They are copied in cells. What a cell copies too much is overwritten by the fragments after
-        it: so the first cell of each one is copied last, and in order.
+        Arrow copies them: the bytes read as an array of fragment, gap, fragment, gap ..., in which
+        gaps of negative size do no harm.
 
         Raises:
             ArrowCapacityError: They take more than Arrow's offsets can say.
         """
-        ends = np.cumsum(self._spans & _LENGTH)
-        size = int(ends[-1]) if len(ends) else 0
-        if size > OFFSET_MAX:
+        count = len(self._spans)
+        begin, length = self._spans >> 32, self._spans & _LENGTH
+        if int(length.sum()) > OFFSET_MAX:
             raise pa.ArrowCapacityError("documents are too large as text")
-        source = np.concatenate([*self._pieces, np.zeros(_CELL, dtype=np.uint8)])
-        text = np.empty(size + _CELL, dtype=np.uint8)
-        for first in range(0, len(ends), _CHUNK):
-            chunk = slice(first, first + _CHUNK)
-            length = self._spans[chunk] & _LENGTH
-            _copy(source, self._spans[chunk] >> 32, length, text, ends[chunk] - length)
-        return text[:size], ends
-
-
-def _copy(
-    source: npt.NDArray[np.uint8],
-    begin: Int64Array,
-    length: Int64Array,
-    text: npt.NDArray[np.uint8],
-    offset: Int64Array,
-) -> None:
-    """Copy some fragments."""
-    from_cells, to_cells = unaligned_view(source, f"V{_CELL}"), unaligned_view(text, f"V{_CELL}")
-    longer = np.flatnonzero(length > _CELL)
-    if len(longer):
-        is_long = length.take(longer) > _LONG
-        for number in longer[is_long].tolist():
-            at, to, count = int(begin[number]), int(offset[number]), int(length[number])
-            text[to : to + count] = source[at : at + count]
-        longer = longer[~is_long]
-    done = _CELL
-    while len(longer):
-        to_cells[offset.take(longer) + done] = from_cells[begin.take(longer) + done]
-        done += _CELL
-        longer = longer[length.take(longer) > done]
-    to_cells[offset] = from_cells[begin]
+        if not count:
+            return np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int32)
+        bounds = np.empty(2 * count + 1, dtype=np.int32)
+        bounds[0:-1:2] = begin
+        np.add(begin, length, out=bounds[1::2], casting="unsafe")
+        # Of all gaps Arrow looks at one: the last must not end before the first value begins.
+        bounds[-1] = max(bounds[-2], bounds[0])
+        source = np.concatenate(self._pieces)
+        buffers = [None, buffer_of(bounds), buffer_of(source)]
+        with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
+        joined = Bytes.of(with_gaps.take(np.arange(0, 2 * count, 2, dtype=np.int32)))
+        return joined.data, joined.offsets[1:]
