@@ -11,7 +11,7 @@ def main(arguments: list[str]) -> int:
     if part == "readers":
         from tests.bench.readers import main as measure_readers
 
-        code = measure_readers()
+        code = measure_readers(rest)
         if arguments or code:
             return code
     from tests.bench.merge import main as measure_merge

@@ -1,13 +1,11 @@
-"""The logs that are measured, written once by a real MySQL server and kept in the cache."""
+"""The logs that are measured, each written once by a real MySQL server and kept in the cache."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.transport.server.queries import binary_logs
@@ -18,6 +16,7 @@ from tests.bench.log_tables import (
     MIXED_ROW,
     ORDERS,
     TYPES,
+    BenchTable,
 )
 from tests.fixtures.mysql import connect
 from tests.services.cache import obtain
@@ -25,37 +24,41 @@ from tests.services.progress import step
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
     import pymysql
 
+    Execute = Callable[[str], object]
+    Fill = Callable[[], None]
+
 RELEASE = "mysql97"
-UPDATES = 100_000
-MIXED_TABLES, MIXED_TRANSACTIONS, MIXED_IMAGES = 20, 200_000, 7
-MANY_TRANSACTIONS = 60_000
 
 # Counted up when what is written changes: an older cache is then not used.
-_VERSION = 2
+_VERSION = 1
+_FILE = "binlog.000001"
 _STATEMENT_ROWS = 50_000
 _ACCOUNTS = 20_000
+_UPDATES = 100_000
+_MIXED_TABLES, _MIXED_TRANSACTIONS, _MIXED_IMAGES = 20, 200_000, 7
+_MANY_TRANSACTIONS = 60_000
 
-_UPDATE_LOOP = f"""CREATE PROCEDURE bench.update_each(count int) BEGIN
-    DECLARE n int DEFAULT 0;
-    WHILE n < count DO
-        UPDATE bench.accounts SET amount = amount + 1, changed = NOW(6), level = n % 100
-            WHERE id = 1 + n * 7919 % {_ACCOUNTS};
-        SET n = n + 1;
-    END WHILE;
-END"""
-_MANY_LOOP = f"""CREATE PROCEDURE bench.insert_into(count int, tables int) BEGIN
-    DECLARE n int DEFAULT 0;
-    WHILE n < count DO
-        SET @text = CONCAT('INSERT INTO bench.many_', n % tables,
-            ' SELECT ', n, ', {MANY_ROW.format(n="n").replace("'", "''")} FROM (SELECT ', n,
-            ' AS n) AS one');
-        PREPARE statement FROM @text;
-        EXECUTE statement;
-        SET n = n + 1;
-    END WHILE;
-END"""
+
+@dataclass(frozen=True)
+class LogSpec:
+    """What is written into a log.
+
+    Attributes:
+        title: In words.
+        images: Row images: one per insert, two per update.
+        columns: Of its tables.
+        prepare: Makes the tables; returns what writes the log.
+    """
+
+    title: str
+    images: int
+    columns: int
+    prepare: Callable[[Execute], Fill]
 
 
 @dataclass(frozen=True)
@@ -63,148 +66,169 @@ class Log:
     """One binlog file.
 
     Attributes:
-        name: Of the row in the report.
-        title: What was written.
+        name: Of its specification.
+        title, images, columns: As there.
+        folder: Where it lies.
         file: Its name.
         bytes: Its size.
-        images: Row images in it: one per insert, two per update.
-        columns: Of its tables.
     """
 
     name: str
     title: str
-    file: str
-    bytes: int
     images: int
     columns: int
+    folder: str
+    file: str
+    bytes: int
 
 
-def obtain_logs() -> tuple[Path, dict[str, Log]]:
-    """Return the data folder of a server, and by name the logs in it that are measured."""
-    folder = obtain(f"bench/{RELEASE}-{_VERSION}", _make)
-    logs = json.loads((folder / "logs.json").read_text())
-    return folder / "data", {log["name"]: Log(**log) for log in logs}
+def _filled(table: BenchTable, rows: int | None = None) -> Callable[[Execute], Fill]:
+    """Return the preparation of a table that is filled in bulk."""
+    count = rows or table.rows
 
-
-def _make(folder: Path) -> None:
-    server = Server.create(RELEASE, folder / "server")
-    server.start({"innodb_buffer_pool_size": "512M", "max_binlog_size": 1 << 30})
-    try:
-        with closing(connect(server)) as connection:
-            logs = _Writer(connection).write()
-    finally:
-        server.stop()
-    (folder / "server" / "data").rename(folder / "data")
-    # It holds the server's uuid: each copy makes its own.
-    (folder / "data" / "auto.cnf").unlink()
-    shutil.rmtree(folder / "server")
-    (folder / "logs.json").write_text(json.dumps([asdict(log) for log in logs]))
-
-
-class _Writer:
-    def __init__(self, connection: pymysql.Connection[Any]) -> None:
-        self._connection = connection
-        self._cursor = connection.cursor()
-        self._logs: list[Log] = []
-
-    def write(self) -> list[Log]:
-        """Write every log, and return them."""
-        self._cursor.execute("CREATE DATABASE bench CHARACTER SET utf8mb4")
-        self._cursor.execute(f"SET SESSION cte_max_recursion_depth = {ORDERS.rows}")
-        orders = ORDERS.rows, len(ORDERS.columns)
-        self._log("bulk", f"{ORDERS.rows:,} rows inserted in bulk", self._orders, *orders)
-        self._log("single", f"{UPDATES:,} updates of one row each", self._updates, 2 * UPDATES, 11)
-        self._log("zstd", "the bulk rows, compressed with zstd", self._compressed, *orders)
-        self._log(
-            "mixed",
-            f"{MIXED_TRANSACTIONS:,} transactions on {MIXED_TABLES} tables with JSON",
-            self._mixed,
-            MIXED_TRANSACTIONS * MIXED_IMAGES,
-            10,
-        )
-        for tables in (10, 1000):
-            self._log(
-                f"tables{tables}",
-                f"{MANY_TRANSACTIONS:,} inserts in turns into {tables:,} tables",
-                lambda tables=tables: self._many(tables),  # type: ignore[misc]
-                MANY_TRANSACTIONS,
-                4,
-            )
-        for name, table in TYPES.items():
-            title = f"{table.rows:,} rows of {len(table.columns)} columns: {table.title}"
-            fill = lambda name=name, table=table: self._fill(name, table)  # noqa: E731
-            self._log(name, title, fill, table.rows, len(table.columns))
-        # The tables themselves are not needed again, and are larger than their logs.
-        self._cursor.execute("DROP DATABASE bench")
-        return self._logs
-
-    def _log(
-        self, name: str, title: str, write: Callable[[], object], images: int, columns: int
-    ) -> None:
-        """Write a log between two ends of files; `write` returns what it does after it prepared."""
-        with step(f"bench: {title}"):
-            filled = write()
-            if callable(filled):
-                self._cursor.execute("FLUSH BINARY LOGS")
-                filled()
-            self._cursor.execute("FLUSH BINARY LOGS")
-            file, size = binary_logs(self._connection)[-2]
-        self._logs.append(Log(name, title, file, size, images, columns))
-
-    def _fill(self, name: str, table: Any) -> Callable[[], None]:
-        self._cursor.execute(table.create(name))
-        count = min(_STATEMENT_ROWS, table.rows)
+    def prepare(execute: Execute) -> Fill:
+        execute(table.create("filled"))
 
         def fill() -> None:
-            for first in range(0, table.rows, count):
-                self._cursor.execute(table.insert(name, first + 1, count))
+            for first in range(0, count, _STATEMENT_ROWS):
+                execute(table.insert("filled", first + 1, min(_STATEMENT_ROWS, count - first)))
 
         return fill
 
-    def _orders(self) -> Callable[[], None]:
-        return self._fill("orders", ORDERS)
+    return prepare
 
-    def _compressed(self) -> Callable[[], None]:
-        fill = self._fill("compressed", ORDERS)
 
-        def compressed() -> None:
-            self._cursor.execute("SET SESSION binlog_transaction_compression = ON")
-            fill()
-            self._cursor.execute("SET SESSION binlog_transaction_compression = OFF")
+def _compressed(execute: Execute) -> Fill:
+    fill = _filled(ORDERS)(execute)
+    execute("SET SESSION binlog_transaction_compression = ON")
+    return fill
 
-        return compressed
 
-    def _updates(self) -> Callable[[], None]:
-        self._cursor.execute(ORDERS.create("accounts"))
-        self._cursor.execute(ORDERS.insert("accounts", 1, _ACCOUNTS))
-        self._cursor.execute(_UPDATE_LOOP)
-        return lambda: self._cursor.execute("CALL bench.update_each(%s)", (UPDATES,)) and None
+def _updated(execute: Execute) -> Fill:
+    execute(ORDERS.create("accounts"))
+    execute(ORDERS.insert("accounts", 1, _ACCOUNTS))
+    execute(
+        "CREATE PROCEDURE bench.update_each(count int) BEGIN DECLARE n int DEFAULT 0; "
+        "WHILE n < count DO UPDATE bench.accounts SET amount = amount + 1, changed = NOW(6), "
+        f"level = n % 100 WHERE id = 1 + n * 7919 % {_ACCOUNTS}; SET n = n + 1; END WHILE; END"
+    )
+    return lambda: _call(execute, f"bench.update_each({_UPDATES})")
 
-    def _mixed(self) -> Callable[[], None]:
-        branches = []
-        for table in range(MIXED_TABLES):
-            name = f"bench.mixed_{table}"
-            self._cursor.execute(f"CREATE TABLE {name} ({MIXED_COLUMNS})")
-            rows = ", ".join(
-                f"(3 * n + {row}, {MIXED_ROW.format(n=f'(3 * n + {row})')})" for row in range(3)
-            )
-            branches.append(
-                f"WHEN {table} THEN INSERT INTO {name} VALUES {rows}; UPDATE {name} SET "
-                "amount = amount + 1, extra = JSON_SET(extra, '$.id', -n) "
-                "WHERE id BETWEEN 3 * n AND 3 * n + 1;"
-            )
-        self._cursor.execute(
-            "CREATE PROCEDURE bench.mix(count int) BEGIN DECLARE n int DEFAULT 0; "
-            f"WHILE n < count DO START TRANSACTION; CASE n % {MIXED_TABLES} {' '.join(branches)} "
-            "END CASE; COMMIT; SET n = n + 1; END WHILE; END"
+
+def _mixed(execute: Execute) -> Fill:
+    branches = []
+    for table in range(_MIXED_TABLES):
+        name = f"bench.mixed_{table}"
+        execute(f"CREATE TABLE {name} ({MIXED_COLUMNS})")
+        rows = ", ".join(
+            f"(3 * n + {row}, {MIXED_ROW.format(n=f'(3 * n + {row})')})" for row in range(3)
         )
-        return lambda: self._cursor.execute("CALL bench.mix(%s)", (MIXED_TRANSACTIONS,)) and None
+        branches.append(
+            f"WHEN {table} THEN INSERT INTO {name} VALUES {rows}; UPDATE {name} SET "
+            "amount = amount + 1, extra = JSON_SET(extra, '$.id', -n) "
+            "WHERE id BETWEEN 3 * n AND 3 * n + 1;"
+        )
+    execute(
+        "CREATE PROCEDURE bench.mix(count int) BEGIN DECLARE n int DEFAULT 0; "
+        f"WHILE n < count DO START TRANSACTION; CASE n % {_MIXED_TABLES} {' '.join(branches)} "
+        "END CASE; COMMIT; SET n = n + 1; END WHILE; END"
+    )
+    return lambda: _call(execute, f"bench.mix({_MIXED_TRANSACTIONS})")
 
-    def _many(self, tables: int) -> Callable[[], None]:
-        self._cursor.execute("DROP PROCEDURE IF EXISTS bench.insert_into")
-        self._cursor.execute(_MANY_LOOP)
+
+def _many(tables: int) -> Callable[[Execute], Fill]:
+    def prepare(execute: Execute) -> Fill:
+        # Names of one length: the logs have the same bytes whatever the number of tables is.
         for table in range(tables):
-            self._cursor.execute(f"DROP TABLE IF EXISTS bench.many_{table}")
-            self._cursor.execute(f"CREATE TABLE bench.many_{table} ({MANY_COLUMNS})")
-        call = "CALL bench.insert_into(%s, %s)"
-        return lambda: self._cursor.execute(call, (MANY_TRANSACTIONS, tables)) and None
+            execute(f"CREATE TABLE bench.many_{table:04} ({MANY_COLUMNS})")
+        row = MANY_ROW.format(n="n").replace("'", "''")
+        execute(
+            "CREATE PROCEDURE bench.insert_into(count int) BEGIN DECLARE n int DEFAULT 0; "
+            "WHILE n < count DO SET @text = CONCAT('INSERT INTO bench.many_', "
+            f"LPAD(n % {tables}, 4, '0'), ' SELECT n, {row} FROM (SELECT ', n, ' AS n) AS one'); "
+            "PREPARE statement FROM @text; EXECUTE statement; SET n = n + 1; END WHILE; END"
+        )
+        return lambda: _call(execute, f"bench.insert_into({_MANY_TRANSACTIONS})")
+
+    return prepare
+
+
+def _call(execute: Execute, procedure: str) -> None:
+    execute(f"CALL {procedure}")
+
+
+SPECS = {
+    "bulk": LogSpec("1,000,000 rows inserted in bulk", ORDERS.rows, 11, _filled(ORDERS)),
+    "bulk_tenth": LogSpec("100,000 rows inserted in bulk", 100_000, 11, _filled(ORDERS, 100_000)),
+    "single": LogSpec("100,000 updates of one row each", 2 * _UPDATES, 11, _updated),
+    "zstd": LogSpec("the bulk rows, compressed with zstd", ORDERS.rows, 11, _compressed),
+    "mixed": LogSpec(
+        "200,000 transactions on 20 tables with JSON",
+        _MIXED_TRANSACTIONS * _MIXED_IMAGES,
+        10,
+        _mixed,
+    ),
+    "tables10": LogSpec("60,000 inserts in turns into 10 tables", 60_000, 4, _many(10)),
+    "tables1000": LogSpec("60,000 inserts in turns into 1,000 tables", 60_000, 4, _many(1000)),
+    **{
+        name: LogSpec(
+            f"{table.rows:,} rows of {len(table.columns)} columns: {table.title}",
+            table.rows,
+            len(table.columns),
+            _filled(table),
+        )
+        for name, table in TYPES.items()
+    },
+}
+
+
+def obtain_log(name: str) -> Log:
+    """Return a log, written if the cache does not have it."""
+    spec = SPECS[name]
+    folder = obtain(f"bench/{RELEASE}-{name}-{_VERSION}", lambda folder: _make(folder, spec))
+    size = (folder / _FILE).stat().st_size
+    return Log(name, spec.title, spec.images, spec.columns, str(folder), _FILE, size)
+
+
+def _make(folder: Path, spec: LogSpec) -> None:
+    server = Server.create(RELEASE, folder / "server")
+    server.start({"innodb_buffer_pool_size": "512M", "max_binlog_size": 1 << 30})
+    try:
+        with step(f"bench: {spec.title}"), closing(connect(server)) as connection:
+            file = _write(connection, spec)
+    finally:
+        server.stop()
+    # The tables themselves are not needed again, and are larger than their log.
+    (server.data / file).rename(folder / _FILE)
+    shutil.rmtree(folder / "server")
+
+
+def _write(connection: pymysql.Connection[Any], spec: LogSpec) -> str:
+    """Return the name of the file that holds the log and nothing else."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE bench CHARACTER SET utf8mb4")
+        cursor.execute("SET SESSION cte_max_recursion_depth = 1000000")
+        fill = spec.prepare(cursor.execute)
+        cursor.execute("FLUSH BINARY LOGS")
+        fill()
+        cursor.execute("FLUSH BINARY LOGS")
+    return binary_logs(connection)[-2][0]
+
+
+def serve(logs: Iterable[Log], folder: Path) -> tuple[Server, dict[str, Log]]:
+    """Return a started server that has these logs as its own, and what they are called there."""
+    server = Server.create(RELEASE, folder)
+    served: dict[str, Log] = {}
+    for number, log in enumerate(logs, 1):
+        name = f"binlog.{number:06}"
+        shutil.copy(f"{log.folder}/{log.file}", server.data / name)
+        served[log.name] = Log(**asdict(log) | {"folder": str(server.data), "file": name})
+    index = "".join(f"./{log.file}\n" for log in served.values())
+    (server.data / "binlog.index").write_text(index)
+    server.start()
+    return server, served
+
+
+def digest(log: Log) -> str:
+    """Return what a kept result says of a log: other logs are not comparable."""
+    return json.dumps([log.name, log.images, log.bytes])

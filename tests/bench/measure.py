@@ -24,14 +24,14 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
 
     A first pass is not counted: memory is then known to the process, as in a longer log.
     """
-    from airflow_provider_binlog.capture import part_maker
+    from airflow_provider_binlog.staging import part_queue
     from airflow_provider_binlog.staging.part_writer import WrittenPart
     from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
 
-    part_maker.__dict__["write_part"] = not_written
+    part_queue.__dict__["write_part"] = not_written
     source = FileBlockStream([Path(folder, file)])
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         _capture(source, file=file, size=size, staging=first)
@@ -117,6 +117,29 @@ def mysql_replication(*, port: int, file: str, images: int, **_: Any) -> Result:
     return {"seconds": seconds, "cpu": cpu, "images": found}
 
 
+def received(*, port: int, file: str, size: int, **_: Any) -> Result:
+    """Receive a file of a server's log, and look at none of it."""
+    import pymysql
+
+    from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+    from airflow_provider_binlog.transport.stream.live import ServerBlockStream, _send
+
+    source = ServerBlockStream(
+        lambda: pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True),
+        flavor=Flavor.MYSQL,
+    )
+    with source._connection() as connection:
+        request = source._request(connection, Position(file, FIRST_OFFSET))
+        began, busy = time.perf_counter(), time.process_time()
+        _send(connection, request)
+        raw: Any = connection.__dict__["_sock"]
+        buffer, left = memoryview(bytearray(1 << 20)), size
+        while left > 0:
+            left -= raw.recv_into(buffer)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+    return {"seconds": seconds, "cpu": cpu, "images": 0}
+
+
 def mysqlbinlog(*, port: int, file: str, size: int, program: list[str], **_: Any) -> Result:
     """Copy a file of a server's log as it is."""
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +158,7 @@ def mysqlbinlog(*, port: int, file: str, size: int, program: list[str], **_: Any
 
 MEASURES: dict[str, Callable[..., Result]] = {
     each.__name__: each
-    for each in (file_to_arrow, server_to_parquet, mysql_replication, mysqlbinlog)
+    for each in (file_to_arrow, server_to_parquet, mysql_replication, mysqlbinlog, received)
 }
 
 

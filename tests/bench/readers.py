@@ -1,15 +1,18 @@
-"""Speed beside other readers of the binlog, on the same logs in the same run.
+"""Speed beside other readers of the binlog and beside what limits them, in one run.
 
-Every measurement has a process of its own; the shortest of `ROUNDS=3` counts. file → Arrow is
-measured warm, in the second pass of its process; server → Parquet and mysqlbinlog cold, as a task
-finds them. Rates and ratios to mysql-replication go by processor time, which a busy machine
-distorts least (each reader is one thread; a second one of ours would count against us); what
-includes a server's work is measured by the clock. Exits 1 where we are not at least 60 times as
-fast as mysql-replication.
+    python -m tests.bench readers [--logs bulk,single] [--rounds 3] [--compare results.json]
+
+Every measurement has a process of its own; the measures take turns, so that a noisy minute meets
+all of them. The median counts, and its spread is shown. Decoding is measured warm, in the second
+pass of its process, by processor time, which a busy machine distorts least; what includes a
+server's work is measured cold and by the clock. The results are kept as JSON; `--compare` prints
+their ratio to other ones, row by row. Exits 1 where bulk or single rows are not decoded at least
+60 times as fast as by mysql-replication.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -18,91 +21,135 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from tests.bench.logs import RELEASE, Log, obtain_logs
+from tests.bench.logs import SPECS, Log, digest, obtain_log, serve
+from tests.bench.peers import obtain_peers
 from tests.services.processes import ROOT, RUN_FOLDER
 from tests.services.progress import step
-from tests.services.servers import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.bench.peers import Peer
+    from tests.services.servers import Server
 
 RATIO_MIN = 60
+RESULTS = RUN_FOLDER / "bench-readers.json"
 
 # As many row images as mysql-replication is given: the rest is reckoned by its rate.
-_PEER_IMAGES = {0: 50_000, 1: 20_000}
-_MEASURES = ("file_to_arrow", "mysql_replication", "server_to_parquet", "mysqlbinlog")
+_REPLICATION_IMAGES = {"bulk": 50_000, "single": 20_000}
+_BESIDE_PEERS = ("bulk", "single", "zstd", "mixed", "json")
+_LIVE = ("bulk", "single", "mixed")
+_LIVE_MEASURES = ("server_to_parquet", "mysqlbinlog", "received")
+_OURS, _REPLICATION = "file_to_arrow", "mysql_replication"
 _TITLES = {
-    "file_to_arrow": "file → Arrow, CRC32 verified",
-    "mysql_replication": f"mysql-replication {version('mysql-replication')}, no CRC32",
+    _OURS: "file → Arrow, CRC32 verified, warm",
+    _REPLICATION: f"mysql-replication {version('mysql-replication')}, no CRC32",
     "server_to_parquet": "server → Parquet, CRC32 verified",
     "mysqlbinlog": "mysqlbinlog --raw from the server",
+    "received": "the server's bytes received, none looked at",
 }
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The best of some rounds.
+class Row:
+    """One measure of one log.
 
     Attributes:
-        images_per_second: Row images per second of processor time.
-        bytes_per_second: Of the log, the same way.
-        seconds, cpu: For the whole log; reckoned where only its first rows were read.
-        peak_bytes: Of resident memory.
+        log, measure: Their names.
+        taken: Seconds of each round: of the processor, or by the clock for what is live.
+        images: Row images that were read.
+        peak_bytes: Of resident memory; 0 where it is not known.
         staged: Bytes of Parquet.
-        partial: Row images read, where those were not all.
     """
 
-    images_per_second: float
-    bytes_per_second: float
-    seconds: float
-    cpu: float
+    log: Log
+    measure: str
+    taken: tuple[float, ...]
+    images: int
     peak_bytes: int
     staged: int
-    partial: int
+
+    @property
+    def seconds(self) -> float:
+        """For the whole log: the median, reckoned where only its first rows were read."""
+        share = self.images / self.log.images if self.images else 1.0
+        return median(self.taken) / share
+
+    @property
+    def spread(self) -> float:
+        """From the shortest to the longest, as a share of the median."""
+        return (max(self.taken) - min(self.taken)) / median(self.taken)
 
 
-def main() -> int:
-    """Measure, print, and return the exit code."""
-    data, logs = obtain_logs()
+def main(arguments: Sequence[str] = ()) -> int:
+    """Measure, print, keep the results, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="tests.bench readers")
+    parser.add_argument("--logs", default=",".join(SPECS), help="which ones, by name")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compare", type=Path, help="results of an earlier run")
+    options = parser.parse_args(arguments)
+    logs = [obtain_log(name) for name in options.logs.split(",")]
+    peers = obtain_peers()
+    load = os.getloadavg()[0]
+    served = [log for log in logs if log.name in {*_LIVE, *_REPLICATION_IMAGES}]
+    rows: list[Row] = []
     folder = RUN_FOLDER / "bench"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    shutil.copytree(data, folder / "data")
-    server = Server.create(RELEASE, folder)
-    load = os.getloadavg()[0]
-    server.start()
+    server, own = serve(served, folder)
     try:
-        results = [_measure_log(server, index, log) for index, log in enumerate(logs)]
+        for log in logs:
+            rows += _measure(log, own.get(log.name), server, peers, options.rounds)
+            _report(rows, log, peers)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
     print(
-        f"MySQL {server.version}, Python {platform.python_version()}, {os.cpu_count()} processors, "
-        f"load {load:.1f} before and {os.getloadavg()[0]:.1f} after (quiet is below 0.5)"
+        f"\nMySQL {server.version}, Python {platform.python_version()}, NumPy {version('numpy')}, "
+        f"PyArrow {version('pyarrow')}, {os.cpu_count()} processors, load {load:.1f} before and "
+        f"{os.getloadavg()[0]:.1f} after (quiet is below 0.5)"
     )
-    ratios = [_report(log, measured) for log, measured in zip(logs, results, strict=True)]
-    if min(ratios) < RATIO_MIN:
+    _keep(rows, options.compare)
+    ratios = [
+        _times(rows, log, _REPLICATION, _OURS) for log in logs if log.name in _REPLICATION_IMAGES
+    ]
+    if ratios and min(ratios) < RATIO_MIN:
         print(f"below {RATIO_MIN} × mysql-replication")
         return 1
     return 0
 
 
-def _measure_log(server: Server, index: int, log: Log) -> dict[str, Measured]:
-    arguments = {
-        "folder": str(server.data),
-        "port": server.port,
-        "file": log.file,
-        "size": log.bytes,
-        "images": _PEER_IMAGES[index],
-        "program": server.program("mysqlbinlog"),
-    }
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in _MEASURES}
-    rounds = int(os.environ.get("ROUNDS", "3"))
+def _measure(
+    log: Log, served: Log | None, server: Server, peers: dict[str, Peer], rounds: int
+) -> list[Row]:
+    """Return the rows of a log."""
+    names = [_OURS]
+    if log.name in _BESIDE_PEERS:
+        names += peers
+    if log.name in _REPLICATION_IMAGES:
+        names.append(_REPLICATION)
+    if log.name in _LIVE:
+        names += _LIVE_MEASURES
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
         with step(f"{log.title}: round {number + 1} of {rounds}"):
-            # In turns, so that a noisy minute meets all of them.
-            for name in _MEASURES:
+            for name in names:
+                if name in peers:
+                    found[name].append(peers[name].measure(Path(log.folder, log.file)))
+                    continue
+                arguments = {
+                    "folder": log.folder,
+                    "port": server.port,
+                    "file": served.file if served and name != _OURS else log.file,
+                    "size": log.bytes,
+                    "images": _REPLICATION_IMAGES.get(log.name, 0),
+                    "program": server.program("mysqlbinlog"),
+                }
                 found[name].append(_run(name, arguments))
-    return {name: _best(log, runs) for name, runs in found.items()}
+    return [_row(log, name, runs) for name, runs in found.items()]
 
 
 def _run(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -112,40 +159,67 @@ def _run(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def _best(log: Log, runs: list[dict[str, Any]]) -> Measured:
-    images = max(run["images"] for run in runs)
-    share = images / log.images if images else 1.0
-    cpu = min(run["cpu"] for run in runs) / share
-    return Measured(
-        images_per_second=log.images / cpu if images else 0,
-        bytes_per_second=log.bytes / cpu,
-        seconds=min(run["seconds"] for run in runs) / share,
-        cpu=cpu,
-        peak_bytes=max(run["peak_bytes"] for run in runs),
-        staged=int(runs[0].get("staged", 0)),
-        partial=images if share < 1 else 0,
+def _row(log: Log, name: str, runs: Sequence[dict[str, Any]]) -> Row:
+    by = "seconds" if name in _LIVE_MEASURES else "cpu"
+    images = int(max(run["images"] for run in runs))
+    if images and name != _REPLICATION and images != log.images:
+        sys.exit(f"{name} read {images:,} of the {log.images:,} row images of {log.name}")
+    return Row(
+        log,
+        name,
+        tuple(run[by] for run in runs),
+        images,
+        int(max(run.get("peak_bytes", 0) for run in runs)),
+        int(runs[0].get("staged", 0)),
     )
 
 
-def _report(log: Log, measured: dict[str, Measured]) -> float:
-    """Print the table of one log; return how many times as fast as mysql-replication we are."""
-    peer, copy = measured["mysql_replication"], measured["mysqlbinlog"]
-    ratio = measured["file_to_arrow"].images_per_second / peer.images_per_second
-    times = measured["server_to_parquet"].seconds / copy.seconds
-    staged = measured["server_to_parquet"].staged
-    remarks = {
-        "file_to_arrow": f"{ratio:.0f} × mysql-replication",
-        "mysql_replication": f"reckoned from the first {peer.partial:,} images",
-        "server_to_parquet": f"{times:.1f} × the seconds of mysqlbinlog; {staged / 1e6:.0f} MB",
-        "mysqlbinlog": "copies bytes, decodes nothing",
-    }
+def _times(rows: Sequence[Row], log: Log, slow: str, fast: str) -> float:
+    """Return how many times as fast one measure of a log is as another."""
+    seconds = {row.measure: row.seconds for row in rows if row.log == log}
+    return seconds[slow] / seconds[fast]
+
+
+def _report(rows: Sequence[Row], log: Log, peers: dict[str, Peer]) -> None:
+    """Print the table of one log."""
+    own = [row for row in rows if row.log == log]
     print(f"\n{log.title}: {log.images:,} row images, {log.bytes / 1e6:.0f} MB")
-    print(f"  {'':38} {'images/s':>10} {'MB/s':>7} {'cpu s':>7} {'clock s':>8} {'peak MB':>8}")
-    for name in _MEASURES:
-        one = measured[name]
-        images = f"{one.images_per_second:,.0f}" if one.images_per_second else "–"
+    print(f"  {'':44} {'s':>7} {'±':>4} {'images/s':>10} {'MB/s':>6} {'peak MB':>8}")
+    for row in own:
+        live = row.measure in _LIVE_MEASURES
+        base = "server_to_parquet" if live else _OURS
+        times = _times(rows, log, row.measure, base)
+        title = peers[row.measure].title if row.measure in peers else _TITLES[row.measure]
+        remark = "" if row.measure == base else f"we take 1/{times:.2f}"
+        rate = f"{log.images / row.seconds:,.0f}" if row.images else "–"
+        peak = f"{row.peak_bytes / 1e6:.0f}" if row.peak_bytes else "–"
         print(
-            f"  {_TITLES[name]:38} {images:>10} {one.bytes_per_second / 1e6:7.1f} "
-            f"{one.cpu:7.2f} {one.seconds:8.2f} {one.peak_bytes / 1e6:8.0f}  {remarks[name]}"
+            f"  {title:44} {row.seconds:7.2f} {row.spread:4.0%} {rate:>10} "
+            f"{log.bytes / row.seconds / 1e6:6.0f} {peak:>8}  {remark}"
         )
-    return ratio
+
+
+def _keep(rows: Sequence[Row], earlier: Path | None) -> None:
+    """Keep the results; print the ratio to earlier ones."""
+    kept = {
+        f"{row.log.name}/{row.measure}": {
+            "seconds": row.seconds,
+            "taken": row.taken,
+            "log": digest(row.log),
+            "peak_bytes": row.peak_bytes,
+        }
+        for row in rows
+    }
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(kept, indent=1))
+    print(f"kept in {RESULTS}")
+    if earlier is None:
+        return
+    before = json.loads(earlier.read_text())
+    for name, row in kept.items():
+        if name in before and before[name]["log"] == row["log"]:
+            print(f"{name:32} {before[name]['seconds'] / row['seconds']:6.2f} × as fast as before")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
