@@ -13,6 +13,7 @@ save more on decimals and doubles, but not every reader knows it.
 from __future__ import annotations
 
 import hashlib
+import io
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
 _ROW_GROUP_ROWS = 1 << 20
 _ZSTD_LEVEL = 1
+# A page takes a batch of rows at least, however large they are: of large rows, fewer.
+_BATCH_ROWS = 1024
+_PAGE_BYTES = 1 << 20
 
 
 class WrittenPart(NamedTuple):
@@ -56,7 +60,8 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
         if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
         and field.name not in repeating
     ]
-    sink = pa.BufferOutputStream()
+    # Grows without a copy of itself, and is handed over without one.
+    sink = io.BytesIO()
     pq.write_table(
         table.combine_chunks().replace_schema_metadata(None),
         sink,
@@ -66,9 +71,16 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
         column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
         write_statistics=[*schema.key_names, COMMIT_TS, ROW],
         row_group_size=_ROW_GROUP_ROWS,
+        write_batch_size=_batch_rows(table),
         store_schema=False,
     )
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()
+
+
+def _batch_rows(table: pa.Table) -> int:
+    """Return how many rows are written between two looks at the size of a page."""
+    row_bytes = table.nbytes // max(1, len(table))
+    return max(1, min(_BATCH_ROWS, _PAGE_BYTES // max(1, row_bytes)))
 
 
 def _has_few_values(mysql_type: str | None) -> bool:
