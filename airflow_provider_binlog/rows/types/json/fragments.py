@@ -16,16 +16,19 @@ from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, buffer_of
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
 
-_LENGTH = 0xFFFFFFFF
-
 
 def spans(begin: Int64Array, length: Int64Array) -> Int64Array:
-    """Return spans of bytes as one number each: | 32 begin | 32 bits length |."""
-    return (begin << 32) + length
+    """Return spans of bytes as one number each: | 32 bits end | 32 begin |.
+
+    In memory, that is begin and end, as two of Arrow's offsets.
+    """
+    return (begin + length << 32) + begin
 
 
-LATER = (1 << 32) - 1
+LATER = 1
 """Added to a span: it begins a byte later and ends where it did."""
+EARLIER = -(1 << 32)
+"""Added to a span: it ends a byte earlier."""
 
 
 class Fragments:
@@ -35,7 +38,7 @@ class Fragments:
         """Begin with `data` to take fragments from, of less than 2 GiB like all that is added."""
         self._pieces = [data]
         self._size = len(data)
-        self._spans = np.zeros(count, dtype=np.int64)
+        self._spans = np.zeros(count + 1, dtype=np.int64)
 
     def add_bytes(self, data: bytes | npt.NDArray[np.uint8]) -> int:
         """Add bytes to take fragments from; return where they begin."""
@@ -63,17 +66,15 @@ class Fragments:
         Raises:
             ArrowCapacityError: They take more than Arrow's offsets can say.
         """
-        count = len(self._spans)
-        begin, length = self._spans >> 32, self._spans & _LENGTH
-        if int(length.sum()) > OFFSET_MAX:
-            raise pa.ArrowCapacityError("documents are too large as text")
+        count = len(self._spans) - 1
         if not count:
             return np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int32)
-        bounds = np.empty(2 * count + 1, dtype=np.int32)
-        bounds[0:-1:2] = begin
-        np.add(begin, length, out=bounds[1::2], casting="unsafe")
+        bounds = self._spans.view(np.int32)
+        begin, end = bounds[0:-2:2], bounds[1:-2:2]
+        if int(end.sum(dtype=np.int64) - begin.sum(dtype=np.int64)) > OFFSET_MAX:
+            raise pa.ArrowCapacityError("documents are too large as text")
         # Of all gaps Arrow looks at one: the last must not end before the first value begins.
-        bounds[-1] = max(bounds[-2], bounds[0])
+        bounds[-2] = max(end[-1], begin[0])
         source = np.concatenate(self._pieces)
         buffers = [None, buffer_of(bounds), buffer_of(source)]
         with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from airflow_provider_binlog.binlog.json.document import CONTAINERS, LITERALS, JsonType
 from airflow_provider_binlog.binlog.json.scalars import double_text, opaque_text
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.fragments import LATER, Fragments, spans
+from airflow_provider_binlog.rows.types.json.fragments import EARLIER, LATER, Fragments, spans
 from airflow_provider_binlog.rows.types.json.strings import escape, find_special
 from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
 
@@ -108,7 +108,7 @@ def _put_glue(
             fragments.put(numbers[depth][each.which] + counts[depth][each.which] - 1, closing)
         unquoted *= LATER
         unquoted += texts.take(below.text)
-        unquoted += is_string - 1
+        unquoted += (1 - is_string) * EARLIER
         fragments.put(numbers[depth + 1] - 1, unquoted)
 
 
