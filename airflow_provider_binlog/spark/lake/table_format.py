@@ -138,6 +138,14 @@ class TargetState:
         pairs = self.claims.items()
         return frozenset(field for field, (_, since) in pairs if since > self.applied)
 
+    @property
+    def lost(self) -> dict[int, str]:
+        """Ids of the columns that somebody dropped, by field id."""
+        # By their names, if they got ids a moment ago.
+        present = {*self.column_ids.values(), *self.columns}
+        pairs = self.claims.items()
+        return {field: column for field, (column, _) in pairs if column and column not in present}
+
     def filled_since(self, field: int) -> Mark:
         """Return from which applied mark on rows from before a field hold its default."""
         return self.claims.get(field, (None, NOTHING))[1]
