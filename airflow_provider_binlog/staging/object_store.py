@@ -50,8 +50,14 @@ class ObjectStore:
         Raises:
             ObjectMissingError: Nothing is stored under the key.
         """
+        path = self._path(key)
         with translated(key):
-            return bytes(self._fs.cat_file(self._path(key)))
+            try:
+                return bytes(self._fs.cat_file(path))
+            except FileNotFoundError:
+                # By a list that the client keeps: from before a write whose answer was lost.
+                self._fs.invalidate_cache(path)
+                return bytes(self._fs.cat_file(path))
 
     def write(self, key: str, data: bytes) -> None:
         """Store `data`; an object under the key is replaced."""
