@@ -15,9 +15,6 @@ NEED_PYTHON = test -n '$(PYTHON)' || { \
 	echo 'No Python of version 3.11 or newer (with ssl and sqlite3) is on the PATH: install one,' \
 	'on Debian 12 "apt-get install python3 python3-venv", or name it with PYTHON=.' >&2; exit 1; }
 
-FAULTS = $(addprefix tests/integration/test_,failover.py kill.py merge_faults.py merge_kills.py read_timeout.py \
-	rollbacks.py surface_dag.py transport.py)
-
 BIN = .venv/bin
 STAMP = .venv/up-to-date
 
@@ -68,11 +65,12 @@ bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), 
 
 soak: $(STAMP) ## Run for a long time under load.
 	@$(BIN)/python -m tests.soak
+	@$(BIN)/python -m tests.soak.endurance --minutes $(or $(MINUTES),60)
 	@$(BIN)/python -m tests.oracle --changes 1000000
 	@$(BIN)/python -m tests.random_ddl --changes 1000000 --bulk 2000
 
 faults: $(STAMP) ## Kill, cut, delay and conflict at every step, on every server, store and lake.
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or not slow" $(FAULTS)
+	@$(BIN)/python -m tests.faults -n $(JOBS) --dist worksteal
 
 fuzz: $(STAMP) ## Feed the decoders damaged input for a long time.
 	@$(BIN)/python -m tests.fuzz

@@ -178,6 +178,7 @@ def check_refused(source: Source) -> None:
     assert source.staged() == before
 
 
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
 def test_a_restored_server_is_not_followed(own_server: Server, source: Source) -> None:
     reset(own_server)
     insert(own_server, 1, 20)
@@ -204,6 +205,7 @@ def test_a_restored_server_is_not_followed(own_server: Server, source: Source) -
     check_refused(source)
 
 
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
 def test_a_log_that_is_reset_during_the_first_range_is_not_followed(
     own_server: Server, source: Source
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_log_that_is_reset_during_the_first_range_is_not_followed(
     check_refused(source)
 
 
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
 def test_the_sensors_start_is_of_one_log(own_server: Server, source: Source) -> None:
     reset(own_server)
     with closing(source.open()) as log:
@@ -299,6 +302,7 @@ def test_a_compressed_log_is_the_same_log(own_server: Server, source: Source) ->
     assert following.start.file_created == created_at(staged)
 
 
+@pytest.mark.fault("purged", servers="mysql97 mariadb118", stores="file")
 def test_what_is_committed_is_not_lost_with_the_log(
     own_server: Server, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +333,7 @@ def test_what_is_committed_is_not_lost_with_the_log(
         extract_task(source).execute(context())
 
 
+@pytest.mark.fault("vanished", servers="mysql97 mariadb118", stores="file")
 def test_a_file_that_was_removed_from_the_disk(own_server: Server, source: Source) -> None:
     reset(own_server)
     insert(own_server, 1, 10)
@@ -366,6 +371,7 @@ def choose(changes_at: int, server: Server, other: Server, number: int) -> tuple
     return chosen.host, chosen.port
 
 
+@pytest.mark.fault("another-server", servers="mysql97 mariadb118", stores="file")
 def test_every_connection_leads_to_one_server(
     own_server: Server,
     request: pytest.FixtureRequest,

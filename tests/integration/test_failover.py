@@ -189,6 +189,7 @@ class Capture(Ranges):
         return manifest
 
 
+@pytest.mark.fault("failover", servers="mysql97 mariadb118", stores="file")
 def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     source, replica = pair.source.server, pair.replica.server
     tagged = "DO 0" if pair.mariadb else "SET gtid_next = 'AUTOMATIC:tagged'"
@@ -246,6 +247,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
 # ------------------------------------------------------------------- in the lake
 
 
+@pytest.mark.fault("failover", servers="mysql97 mariadb118", lakes="iceberg", stores="file")
 def test_the_lake_follows_a_failover(
     pair: Pair, quick_workplace: Workplace, tmp_path: Path
 ) -> None:
@@ -326,6 +328,7 @@ def test_a_table_without_changes_during_failovers(quick_workplace: Workplace) ->
     assert recorded(workplace, idle) == "C"
 
 
+@pytest.mark.fault("failover", lakes="iceberg", stores="file")
 @pytest.mark.parametrize("step", ["after", "before"])
 def test_a_merge_that_is_killed_during_a_failover(
     step: str, quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch

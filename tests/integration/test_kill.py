@@ -170,6 +170,7 @@ def stage(
     return replace(made, task=task)
 
 
+@pytest.mark.fault("killed", servers="mysql97 mariadb1011", stores="file s3")
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_extract_killed_anywhere_is_made_good(stage: Stage, everywhere: bool) -> None:
     stop = stage.log_end()
@@ -205,6 +206,7 @@ def _tables(manifests: list[Manifest]) -> list[Any]:
     return [table for manifest in manifests for table in manifest.tables]
 
 
+@pytest.mark.fault("killed", servers="mysql97 mariadb1011", stores="file s3")
 def test_a_committed_range_is_not_staged_again(stage: Stage) -> None:
     """Killed after the manifest, and nothing has happened since."""
     kind, staged = stage.run()
@@ -215,6 +217,7 @@ def test_a_committed_range_is_not_staged_again(stage: Stage) -> None:
     assert stage.check() == before
 
 
+@pytest.mark.fault("two-runs", servers="mysql97 mariadb1011", stores="file s3")
 def test_of_two_extracts_with_different_stops_one_commits(stage: Stage) -> None:
     middle = stage.log_end()
     stage.change()
@@ -238,6 +241,9 @@ def test_of_two_extracts_with_different_stops_one_commits(stage: Stage) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fault(
+    "airflow-killed", servers="mysql97 mariadb1011", lakes="delta iceberg", stores="file"
+)
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # Each of its Spark jobs is a process of its own.
 @pytest.mark.parametrize(("kind", "format_"), [("mysql97", "delta"), ("mariadb1011", "iceberg")])

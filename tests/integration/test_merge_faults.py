@@ -34,6 +34,7 @@ def a_table(workplace: Workplace) -> tuple[Source, Table]:
     return source, table
 
 
+@pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
 def test_a_merge_that_died_after_its_commit_is_not_repeated(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_merge_that_died_after_its_commit_is_not_repeated(
     assert len(workplace.found(log)) == 1
 
 
+@pytest.mark.fault("conflict", lakes="delta iceberg", stores="file")
 def test_of_two_merges_at_once_one_counts(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +107,7 @@ def test_of_two_merges_at_once_one_counts(
     assert len(workplace.found(log)) == 2
 
 
+@pytest.mark.fault("merge-zombie", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_a_delayed_merge_of_less_does_no_lasting_harm(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
@@ -154,6 +157,7 @@ def test_only_what_is_new_is_read(quick_workplace: Workplace) -> None:
     quick_workplace.check(table, idle)
 
 
+@pytest.mark.fault("lake-dropped", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_a_lake_table_that_was_dropped_is_created_again(workplace: Workplace) -> None:
     source, table = a_table(workplace)
@@ -170,6 +174,7 @@ def test_a_lake_table_that_was_dropped_is_created_again(workplace: Workplace) ->
     workplace.check(table)
 
 
+@pytest.mark.fault("manifest-damaged", lakes="iceberg", stores="file")
 def test_a_missing_manifest_stops_everything(quick_workplace: Workplace) -> None:
     source, table = a_table(quick_workplace)
     table.insert(id=2, note="two")
@@ -187,6 +192,7 @@ def test_a_missing_manifest_stops_everything(quick_workplace: Workplace) -> None
     )
 
 
+@pytest.mark.fault("manifest-damaged", lakes="iceberg", stores="file")
 @pytest.mark.parametrize("wrong", ["start", "server"])
 def test_manifests_that_do_not_follow_each_other_stop_everything(
     quick_workplace: Workplace, wrong: str
@@ -212,6 +218,7 @@ def test_manifests_that_do_not_follow_each_other_stop_everything(
         quick_workplace.try_merge()
 
 
+@pytest.mark.fault("part-damaged", lakes="iceberg", stores="file")
 def test_a_damaged_part_stops_its_table_alone(quick_workplace: Workplace) -> None:
     source, table = a_table(quick_workplace)
     good = source.create(quick_workplace.database, "good", {"id": INT}, ("id",))
@@ -243,6 +250,7 @@ def test_a_damaged_part_stops_its_table_alone(quick_workplace: Workplace) -> Non
     quick_workplace.check(table)
 
 
+@pytest.mark.fault("part-damaged", lakes="iceberg", stores="file")
 def test_a_part_with_other_rows_than_promised_is_refused(quick_workplace: Workplace) -> None:
     source, table = a_table(quick_workplace)
     manifest = source.log.load(1)
@@ -276,6 +284,7 @@ def test_another_source_may_not_write_the_table(workplace: Workplace) -> None:
     assert "binlog.source" in str(failed.error)
 
 
+@pytest.mark.fault("lake-altered", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_a_table_that_is_not_ours_is_left_alone(workplace: Workplace) -> None:
     _, table = a_table(workplace)

@@ -84,6 +84,7 @@ def _name(table: Table) -> str:
     return ".".join(table.name)
 
 
+@pytest.mark.fault("lake-restored", lakes="delta iceberg", stores="file")
 def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     workplace.merge()
@@ -121,6 +122,8 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
     assert workplace.merge().tables == []
 
 
+@pytest.mark.fault("lake-restored", lakes="delta", stores="file")
+def test_a_table_that_was_restored_to_before_its_first_merge(workplace: Workplace) -> None:
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)
 def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace: Workplace) -> None:
     source, table = a_table(workplace)
@@ -132,6 +135,15 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     workplace.merge()
     workplace.check(table)
 
+
+@pytest.mark.fault("lake-restored", lakes="delta", stores="file")
+def test_a_delta_table_restored_by_time(spark_environment: Any, tmp_path: Path) -> None:
+    from tests.unit.spark.session import shared_session
+    from tests.unit.spark.workplace import local_workplace
+
+    workplace = local_workplace(shared_session(spark_environment), "delta", tmp_path)
+    source, table = a_table(workplace)
+    workplace.merge()
     history = workplace.spark.sql(f"DESCRIBE HISTORY {workplace.target(table)}")
     time = history.select(history.timestamp.cast("string")).first()
     assert time is not None
@@ -147,6 +159,8 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     workplace.check(table)
 
 
+@pytest.mark.fault("merge-zombie", lakes="delta iceberg", stores="file")
+@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize(
     ("workplace", "killed"),
     [
@@ -192,6 +206,7 @@ def test_a_delayed_merge_of_less_is_noticed_by_the_next_run(
     assert workplace.state(table).applied == Mark(3)
 
 
+@pytest.mark.fault("lake-dropped", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_a_dropped_lake_table_is_not_begun_with_new_rows(workplace: Workplace) -> None:
     source, table = a_table(workplace, logged=False)
@@ -318,6 +333,7 @@ def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_say
     assert workplace.state(table).lake_state == LIVE
 
 
+@pytest.mark.fault("manifest-damaged", lakes="iceberg", stores="file")
 def test_a_missing_manifest_concerns_only_the_tables_that_need_it(
     quick_workplace: Workplace,
 ) -> None:

@@ -154,6 +154,7 @@ def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
     workplace.check(table)
 
 
+@pytest.mark.fault("lake-altered", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
     workplace: Workplace,
@@ -256,6 +257,7 @@ def test_a_lake_table_with_other_columns_is_not_adopted(workplace: Workplace) ->
     assert "columns=id (string, not int), more, note" in error
 
 
+@pytest.mark.fault("reload-killed", lakes="delta iceberg", stores="file")
 def test_a_reload_that_is_killed_begins_again_or_is_done(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(
     workplace.check(table)
 
 
+@pytest.mark.fault("conflict", lakes="delta iceberg", stores="file")
 def test_of_two_reloads_at_once_one_is_committed(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +353,7 @@ def test_of_two_reloads_at_once_one_is_committed(
     workplace.check(table)
 
 
+@pytest.mark.fault("lake-restored", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workplace) -> None:
     table = an_old_table(workplace)

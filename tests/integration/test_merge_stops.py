@@ -38,6 +38,7 @@ def kill(workplace: Workplace, owner: Any, step: str, *, after: bool) -> None:
             workplace.try_merge()
 
 
+@pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
 def test_a_merge_killed_at_a_stop_and_at_a_restart_is_repeated(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))

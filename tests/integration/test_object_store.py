@@ -84,6 +84,7 @@ def test_another_writer_is_seen(own_s3: S3Server) -> None:
     assert other.size("m/1") == 6
 
 
+@pytest.mark.fault("store-denied", stores="s3")
 def test_a_wrong_secret_is_not_tried_again(own_s3: S3Server) -> None:
     store = store_at(own_s3, f"s3://{BUCKET}/x", secret="wrong")
 
@@ -97,6 +98,7 @@ def test_a_missing_bucket_is_named(own_s3: S3Server) -> None:
         store_at(own_s3, "s3://no-such-bucket/x").create("key", b"")
 
 
+@pytest.mark.fault("store-down", stores="s3")
 def test_a_store_that_is_down_may_come_back(
     own_s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,6 +279,7 @@ def test_the_bytes_between_positions_are_those_of_the_files(connection: Connecti
     assert queries.bytes_between(connection, Position(last, 4), end) == last_size - 4
 
 
+@pytest.mark.fault("failover-refused", servers="mysql97 mariadb1011 mariadb118")
 def test_a_position_of_another_server_is_refused(connection: Connection) -> None:
     here, end = queries.identify(connection), queries.log_end(connection)
 

@@ -190,6 +190,7 @@ class Interrupted:
         return connect(self._server)
 
 
+@pytest.mark.fault("snapshot-killed", servers="mysql97 mariadb1011 mariadb118")
 def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
     fill(database)
     chunks: list[int] = []

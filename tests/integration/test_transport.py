@@ -235,6 +235,7 @@ def test_over_tls(server: Server, events: list[Placed]) -> None:
     assert read(of_server(server, connection=tls)) == events
 
 
+@pytest.mark.fault("cut", servers="mysql97 mariadb1011 mariadb118")
 def test_a_connection_cut_at_any_byte_is_lost(server: Server, events: list[Placed]) -> None:
     start = Position(events[-25][0], events[-25][1])
     proxy = Proxy(server.host, server.port)
@@ -250,6 +251,7 @@ def test_a_connection_cut_at_any_byte_is_lost(server: Server, events: list[Place
     proxy.close()
 
 
+@pytest.mark.fault("stalled", servers="mysql97 mariadb1011 mariadb118")
 def test_a_silent_connection_is_lost(server: Server, events: list[Placed]) -> None:
     proxy = Proxy(server.host, server.port)
     proxy.hold_after = 50_000
@@ -260,6 +262,7 @@ def test_a_silent_connection_is_lost(server: Server, events: list[Placed]) -> No
     proxy.close()
 
 
+@pytest.mark.fault("throttled", servers="mysql97 mariadb1011 mariadb118")
 def test_a_slow_connection_gives_the_same_events(server: Server, events: list[Placed]) -> None:
     proxy = Proxy(server.host, server.port)
     proxy.bytes_per_second = 400_000
@@ -300,6 +303,7 @@ def test_streams_side_by_side(server: Server, events: list[Placed]) -> None:
     assert events
 
 
+@pytest.mark.fault("id-taken", servers="mariadb1011 mariadb118")
 def test_two_replicas_of_one_server_id(server: Server) -> None:
     if flavor(server) is Flavor.MYSQL:
         pytest.skip("MySQL distinguishes replicas by their uuid, which is always new here")
@@ -371,6 +375,7 @@ def test_other_server_ids_in_the_log(server: Server) -> None:
     assert {event[5] for _, _, event in found} == set(range(1, 13))
 
 
+@pytest.mark.fault("truncated", servers="mysql97 mariadb1011 mariadb118")
 def test_the_active_file_cut_inside_an_event_is_truncated(
     server: Server, events: list[Placed], tmp_path: Path
 ) -> None:

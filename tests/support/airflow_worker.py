@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -14,14 +15,15 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
 
 
-def run_dag(dag_id: str) -> str:
-    """Run a DAG of the folder once, and return the run's state."""
+def run_dag(dag_id: str, year: int | None = None) -> str:
+    """Run a DAG of the folder once, of now or of a year's first day; return the run's state."""
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
     for file, error in bag.import_errors.items():
         raise ImportError(f"{file}: {error}")
-    return str(bag.dags[dag_id].test().state)
+    logical_date = None if year is None else datetime(year, 1, 1, tzinfo=UTC)
+    return str(bag.dags[dag_id].test(logical_date=logical_date).state)
 
 
 def die_after_manifest() -> None:

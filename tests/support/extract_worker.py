@@ -1,4 +1,4 @@
-"""Extracts and checkpoints of the operators, each in a process that may be killed on its way.
+"""Extracts, snapshots and checkpoints of the operators, in processes that may be killed.
 
 A fork of this process is ready at once, with Airflow and the engine loaded.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import airflow.sdk.execution_time.supervisor
@@ -23,10 +23,12 @@ import s3fs
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import airflow_provider_binlog.capture
+import airflow_provider_binlog.snapshot.take
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.operators import checkpoint, extract
+from airflow_provider_binlog.operators import checkpoint, extract, snapshot
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
 from airflow_provider_binlog.sources import file_log, server_log
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.demo.worker import serve
@@ -34,6 +36,7 @@ from tests.demo.worker import serve
 _LOADED = (
     airflow.sdk.execution_time.supervisor,
     airflow_provider_binlog.capture.extract,
+    airflow_provider_binlog.snapshot.take,
     file_log,
     pyarrow.parquet,
     s3fs,
@@ -56,10 +59,20 @@ class Extract:
         kill_after: The number of writes to the store after which it is killed; None for all.
     """
 
+    operator: ClassVar[type[BinlogExtractOperator | BinlogSnapshotOperator]] = BinlogExtractOperator
+
     variables: Path
     environment: Mapping[str, str]
     arguments: Mapping[str, Any]
     kill_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot(Extract):
+    """One try of a snapshot task: all tries are of one run."""
+
+    operator = BinlogSnapshotOperator
+    run: str = "run"
 
 
 @dataclass
@@ -113,7 +126,7 @@ class _MortalStore:
 
 
 def run(task: Extract) -> Answer:
-    """Run one extract."""
+    """Run one extract, or one snapshot."""
     return _await_end(*_start(task, None))
 
 
@@ -160,11 +173,12 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
     def open_mortal(location: str) -> Any:
         return _MortalStore(open_store(location), task.kill_after, starts)
 
-    patch.object(extract, "open_store", open_mortal).start()
+    for module in (extract, snapshot):
+        patch.object(module, "open_store", open_mortal).start()
     patch.object(extract, "AirflowVariableStore", lambda: _Variables(task.variables)).start()
-    operator = BinlogExtractOperator(task_id="stage", **task.arguments)
+    operator = task.operator(task_id="stage", **task.arguments)
     try:
-        return "done", operator.execute(context())
+        return "done", operator.execute(context(getattr(task, "run", None)))
     except AirflowSkipException as error:
         return "skipped", str(error)
     except AirflowFailException as error:
@@ -173,8 +187,9 @@ def _extract(task: Extract, starts: Barrier | None) -> Answer:
         return "raised", repr(error)
 
 
-def context() -> Any:
-    return {"ti": SimpleNamespace(dag_id="shop", run_id=f"run {os.getpid()}", task_id="stage")}
+def context(run: str | None = None) -> Any:
+    name = run or f"run {os.getpid()}"
+    return {"ti": SimpleNamespace(dag_id="shop", run_id=name, task_id="stage")}
 
 
 if __name__ == "__main__":

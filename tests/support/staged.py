@@ -60,7 +60,7 @@ def apply_all(store: ObjectStore, source: str) -> tuple[list[Manifest], Tables]:
     for manifest in manifests:
         for table in manifest.tables:
             rows = tables.setdefault(table.table, {})
-            changes = list(_changes(store, source, table))
+            changes = list(changes_of(store, source, table))
             numbers = [change[ROW] for change in changes]
             assert numbers == sorted(set(numbers))
             before: Row | None = None
@@ -81,7 +81,8 @@ def held_by(table: TableChanges, schema: Schema, image: int) -> tuple[str, ...]:
     return tuple(names[each] for each in table.images[image])
 
 
-def _changes(store: ObjectStore, source: str, table: TableChanges) -> Iterator[Row]:
+def changes_of(store: ObjectStore, source: str, table: TableChanges) -> Iterator[Row]:
+    """Yield the change rows of a table, checked against what its manifest says of them."""
     for part in table.parts:
         data = store.read(part_key(source, part.path))
         assert hashlib.sha256(data).hexdigest() == part.sha256, part.path

@@ -254,6 +254,7 @@ def test_cut_anywhere_is_refused() -> None:
             Manifest.decode(data[:size])
 
 
+@pytest.mark.fault("manifest-damaged")
 def test_an_edit_of_any_byte_is_refused() -> None:
     data = manifest(1).encode()
 

@@ -372,6 +372,7 @@ def slow() -> Iterator[tuple[ServerConnection, Clock]]:
         connection._force_close()
 
 
+@pytest.mark.fault("stalled")
 def test_an_answer_has_a_deadline(slow: tuple[ServerConnection, Clock]) -> None:
     connection, clock = slow
     clock.step = 1

@@ -1,0 +1,219 @@
+"""A log that is purged, loses a file, or is damaged: refused until it is repaired as it says."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_binlog.errors import (
+    ForeignPositionError,
+    FormatError,
+    PositionPurgedError,
+)
+from airflow_provider_binlog.transport.server import queries
+from tests.faults.gate import Gate
+from tests.faults.tasks import LARGE, Tasks, log_files
+from tests.fixtures.mysql import execute, flush_log, query
+from tests.integration.test_xa import purge
+from tests.support.snapshots import by_key, fold, read_parts, rows_of, take
+from tests.support.staged import changes_of
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
+
+
+def purge_all(tasks: Tasks) -> None:
+    """Purge every file but the one that is written."""
+    server = tasks.database.server
+    flush_log(server)
+    purge(server, query(server, "SHOW BINARY LOGS")[-1][0])
+
+
+def at_the_end(tasks: Tasks) -> str:
+    """Return where the log ends, as a source's start."""
+    with closing(tasks.database.connect()) as connection:
+        return str(queries.log_end(connection)).split(" ")[0]
+
+
+@pytest.mark.fault("purged", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_purged_checkpoint_is_repaired_by_snapshots(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    tasks.change(2)
+    purge_all(tasks)
+    tasks.change(3)
+
+    source = 'BinlogSource("shop_2", conn_id="binlog_default", start="earliest")'
+    tasks.fails(PositionPurgedError, says=f"{source}, and load its tables from snapshots")
+    again = tasks.named("shop_2", start="earliest")
+    staged = again.stage()
+    again.save(staged)
+    taken = take(tasks.database, "orders", tasks.store, source_name="shop")
+
+    (manifest,) = again.manifests()
+    (table,) = manifest.tables
+    changes = changes_of(tasks.store, "shop_2", table)
+    folded = fold(rows_of(read_parts(tasks.store, taken.manifest.parts)), changes, ("id",))
+    selected = tasks.database.query("SELECT * FROM orders ORDER BY id")
+    assert [tuple(row.values()) for _, row in sorted(folded.items())] == selected
+    assert by_key(folded.values(), ("id",)) == folded
+
+
+@pytest.mark.fault(
+    "purged-planning", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file"
+)
+def test_a_log_that_is_purged_while_a_range_is_planned(kind: str, tasks: Tasks, gate: Gate) -> None:
+    """Before each connection of a task: what is purged is missed, never skipped."""
+    for number in range(1, 12):
+        tasks.database.execute("TRUNCATE TABLE orders")
+        each = tasks.named(f"shop_{number}", start=at_the_end(tasks))
+        each.change(1)
+        gate.open_again()
+        each.run()
+        each.change(2)
+        gate.act_at(number, lambda: purge_all(tasks))
+        try:
+            each.fails(PositionPurgedError)
+        except pytest.fail.Exception:
+            # Not refused: then nothing is missing.
+            if not gate.acted:
+                break
+            each.save(each.stage())
+            each.check()
+    assert number > 4
+
+
+@pytest.mark.fault(
+    "purged-reading", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file"
+)
+def test_a_log_that_is_purged_while_it_is_read(kind: str, tasks: Tasks, gate: Gate) -> None:
+    """The server keeps the file that it sends, and those that follow."""
+    tasks.run()
+    many_files(tasks)
+    server = tasks.database.server
+    last = query(server, "SHOW BINARY LOGS")[-1][0]
+
+    gate.act_after(2 * LARGE, lambda: execute(server, f"PURGE BINARY LOGS TO '{last}'"))
+    tasks.run()
+
+    assert gate.acted
+    tasks.nothing_left()
+
+
+@pytest.mark.fault("vanished", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_file_that_vanishes_while_it_is_read(kind: str, tasks: Tasks, gate: Gate) -> None:
+    tasks.run()
+    many_files(tasks)
+    file = log_files(tasks)[-2]
+    away = file.with_name("away")
+
+    gate.act_after(2 * LARGE, lambda: file.rename(away))
+    tasks.fails(PositionPurgedError)
+    assert gate.acted
+    tasks.fails(PositionPurgedError)
+    away.rename(file)
+
+    tasks.run()
+    tasks.nothing_left()
+
+
+def many_files(tasks: Tasks) -> None:
+    """Let the log grow over several files."""
+    for number in (2, 3, 4):
+        tasks.grow(number, 6)
+        flush_log(tasks.database.server)
+
+
+def whole_events(tasks: Tasks, file: Path) -> list[tuple[int, str]]:
+    """Return where the events of a file end, and their types."""
+    rows = query(tasks.database.server, f"SHOW BINLOG EVENTS IN '{file.name}'")
+    return [(int(row[4]), str(row[2])) for row in rows]
+
+
+def grown_files(tasks: Tasks) -> list[Path]:
+    """Let the log grow by three files of a few transactions; return the first two."""
+    for number in (2, 3, 4):
+        tasks.change(number)
+        flush_log(tasks.database.server)
+    return log_files(tasks)[-4:-2]
+
+
+@pytest.mark.fault("truncated", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_truncated_file_is_refused_until_it_is_restored(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    for file in grown_files(tasks):
+        whole, events = file.read_bytes(), whole_events(tasks, file)
+        commits = [end for end, type_ in events if type_ == "Xid"]
+        inside = [end for end, type_ in events if type_.lower().startswith("write_rows")]
+
+        # Inside an event, between two events of a transaction, between transactions.
+        for size in (inside[-1] - 9, inside[-1], commits[-2]):
+            file.write_bytes(whole[:size])
+            tasks.fails(FormatError)
+        file.write_bytes(whole)
+
+    tasks.run()
+    tasks.nothing_left()
+
+
+@pytest.mark.fault("flipped", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_flipped_bit_is_refused_until_the_file_is_restored(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    _, file = grown_files(tasks)
+    whole, draw = file.read_bytes(), random.Random(kind)
+    first = whole_events(tasks, file)[1][0]
+
+    for _ in range(12):
+        offset = draw.randrange(first, len(whole))
+        damaged = bytearray(whole)
+        damaged[offset] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
+        tasks.fails(FormatError)
+    file.write_bytes(whole)
+
+    tasks.run()
+    tasks.nothing_left()
+
+
+@pytest.mark.fault("rotated", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_file_per_transaction(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    rotate(tasks, 50)
+    tasks.run()
+    rotate(tasks, 3)
+    tasks.run()
+    tasks.nothing_left()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.fault("many-files", servers="mysql97 mariadb1011", stores="file")
+def test_ten_thousand_files_in_one_range(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    rotate(tasks, 10_000)
+    tasks.run()
+    tasks.nothing_left()
+
+
+def rotate(tasks: Tasks, count: int) -> None:
+    """Commit transactions, each of which ends its file of the log."""
+    with closing(tasks.database.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM orders WHERE id >= 100000")
+        for number in range(100_000, 100_000 + count):
+            cursor.execute(f"INSERT INTO orders VALUES ({number}, 'rotated')")
+            cursor.execute("FLUSH BINARY LOGS")
+
+
+@pytest.mark.fault("renamed", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
+def test_a_log_of_another_base_name_is_refused(kind: str, tasks: Tasks) -> None:
+    tasks.run()
+    server = tasks.database.server
+
+    server.restart({"log_bin": "renamed"})
+    tasks.fails(ForeignPositionError)
+    server.restart()
+
+    tasks.change(2)
+    tasks.run()
+    tasks.nothing_left()
