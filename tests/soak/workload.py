@@ -35,6 +35,7 @@ SETUP = [
     *(f"CREATE TABLE {DATABASE}.{name} ({columns})" for name, columns in TABLES.items()),
 ]
 # What two writers do to each other, and to keys that exist: part of the noise.
+_LOST = {0, 1053, 1927, 2003, 2006, 2013}
 _EXPECTED = {1062, 1205, 1213, 1020, 1412}
 _TEXTS = (
     "",
@@ -181,18 +182,35 @@ _STATEMENTS: tuple[tuple[int, Callable[[Random], Statement]], ...] = (
 )
 _ALONE = ("TRUNCATE TABLE truncated", "FLUSH BINARY LOGS", "ALTER TABLE moving ADD COLUMN c{0} int")
 _COLUMNS_ADDED_MAX = 5
+_COLUMN_EXISTS = 1060
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the server has ended the connection, or is not there."""
+    if isinstance(error, pymysql.InterfaceError | OSError):
+        return True
+    return isinstance(error, pymysql.MySQLError) and error.args[0] in _LOST
 
 
 class Writer:
     """A session that writes until a test stops it."""
 
-    def __init__(self, account: Account, seed: int, *, per_second: float, alters: bool) -> None:
+    def __init__(
+        self,
+        account: Account,
+        seed: int,
+        *,
+        per_second: float,
+        alters: bool,
+        reconnects: bool = False,
+    ) -> None:
         self.done: Counter[str] = Counter()
         self.failure: Exception | None = None
         self._account = account
         self._random = Random(seed)
         self._pause = 1 / per_second
         self._alters = alters
+        self._reconnects = reconnects
         self._added = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -213,13 +231,21 @@ class Writer:
             raise self.failure
 
     def _run(self) -> None:
-        try:
-            with closing(connect(self._account, database=DATABASE)) as connection:
-                while not self._stopping.is_set():
-                    self._transaction(connection)
-                    time.sleep(self._pause * 2 * self._random.random())
-        except Exception as error:  # noqa: BLE001 - raised by `stop`
-            self.failure = error
+        while not self._stopping.is_set():
+            try:
+                with closing(connect(self._account, database=DATABASE)) as connection:
+                    self._write(connection)
+            except Exception as error:  # noqa: BLE001 - raised by `stop`
+                if not (self._reconnects and _is_lost(error)):
+                    self.failure = error
+                    return
+                self.done["lost"] += 1
+                time.sleep(self._pause)
+
+    def _write(self, connection: pymysql.Connection[Any]) -> None:
+        while not self._stopping.is_set():
+            self._transaction(connection)
+            time.sleep(self._pause * 2 * self._random.random())
 
     def _transaction(self, connection: pymysql.Connection[Any]) -> None:
         random = self._random
@@ -251,5 +277,10 @@ class Writer:
             if self._added == _COLUMNS_ADDED_MAX:
                 return
             self._added += 1
-        cursor.execute(statement.format(self._added))
+        try:
+            cursor.execute(statement.format(self._added))
+        except pymysql.MySQLError as error:
+            # A writer before this one has added it.
+            if error.args[0] != _COLUMN_EXISTS:
+                raise
         self.done[statement.split(maxsplit=1)[0].lower()] += 1
