@@ -54,6 +54,7 @@ class Writes:
         return run
 
 
+@pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
 @pytest.mark.slow
 def test_merges_that_are_killed_one_write_later_each_time(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch

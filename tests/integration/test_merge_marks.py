@@ -123,7 +123,6 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
 
 
 @pytest.mark.fault("lake-restored", lakes="delta", stores="file")
-def test_a_table_that_was_restored_to_before_its_first_merge(workplace: Workplace) -> None:
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)
 def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace: Workplace) -> None:
     source, table = a_table(workplace)
@@ -135,15 +134,6 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     workplace.merge()
     workplace.check(table)
 
-
-@pytest.mark.fault("lake-restored", lakes="delta", stores="file")
-def test_a_delta_table_restored_by_time(spark_environment: Any, tmp_path: Path) -> None:
-    from tests.unit.spark.session import shared_session
-    from tests.unit.spark.workplace import local_workplace
-
-    workplace = local_workplace(shared_session(spark_environment), "delta", tmp_path)
-    source, table = a_table(workplace)
-    workplace.merge()
     history = workplace.spark.sql(f"DESCRIBE HISTORY {workplace.target(table)}")
     time = history.select(history.timestamp.cast("string")).first()
     assert time is not None
@@ -160,7 +150,6 @@ def test_a_delta_table_restored_by_time(spark_environment: Any, tmp_path: Path) 
 
 
 @pytest.mark.fault("merge-zombie", lakes="delta iceberg", stores="file")
-@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize(
     ("workplace", "killed"),
     [
