@@ -82,6 +82,7 @@ class SegmentReader:
         # from here on.
         self._logged: list[_Logged | BinlogError | None] = []
         self._current = np.empty(0, dtype=np.int64)
+        self._of_table: dict[TableName, list[int]] = {}
         self._cuts: dict[TableId, int] = {}
         self._indexes: dict[tuple[int, TableId, int, int], int] = {}
 
@@ -221,8 +222,8 @@ class SegmentReader:
             segment = self._indexes[cut] = len(self.segments)
             self.segments.append(Segment(table, schema, logged.layout))
             # Rows by another TABLE_MAP of the table have to confirm it first.
-            for other, each in enumerate(self._logged):
-                if isinstance(each, _Logged) and each.first.name == since.name:
+            for other in self._of_table[since.name]:
+                if isinstance(self._logged[other], _Logged):
                     self._current[other] = _UNKNOWN
         self._current[index] = segment
         return segment
@@ -261,6 +262,7 @@ class SegmentReader:
         else:
             key = tuple(each + 1 for each in layout.key)
             self._logged[index] = _Logged(first, layout, layout.fields(), key)
+            self._of_table.setdefault(first.name, []).append(index)
 
 
 def _runs(
