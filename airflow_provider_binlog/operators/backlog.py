@@ -91,7 +91,7 @@ class BinlogPlanOperator(BinlogExtractOperator):
             if log_range is None:
                 raise AirflowSkipException(f"everything up to {staged.stop} is staged")
             plan = plan_backlog(log_range, log, target_bytes=target_bytes)
-            _check_count(len(plan.sub_ranges))
+            check_count(len(plan.sub_ranges))
             store_plan(plan, store)
             ids = log.server_ids(len(plan.sub_ranges), seed=plan.id)
         for number, each in enumerate(plan.sub_ranges):
@@ -269,7 +269,7 @@ def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:
         )
 
 
-def _check_count(count: int) -> None:
+def check_count(count: int) -> None:
     """Refuse more sub-ranges than a task can be mapped over.
 
     Raises:

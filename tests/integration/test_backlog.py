@@ -26,7 +26,7 @@ from airflow_provider_binlog.changes import BeforeImages, OnTableError, Policies
 from airflow_provider_binlog.errors import ConflictError, ManifestError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
-from airflow_provider_binlog.transport.server.queries import identify
+from airflow_provider_binlog.transport.server.queries import identify, server_ids
 from tests.fixtures.mysql import Database, connect
 from tests.support.ranges import Range, Staged, end_of, live, stage
 from tests.support.stores import open_store
@@ -277,3 +277,15 @@ def test_what_was_planned_on_another_log_is_not_joined(database: Database) -> No
     stage(source, replace(happened, stop=planned.sub_ranges[1].start), store=store)
     with pytest.raises(ConflictError, match="another run has staged"):
         commit_backlog(planned, store, created_by="a test")
+
+
+def test_ids_of_the_server_and_of_its_replicas_are_taken(database: Database) -> None:
+    source = live(database.server)
+    with closing(connect(database.server)) as replica:
+        # As a replica that waits for the next event: its stream would not end.
+        source._prepare(replica, 4_000_000_007)
+        with closing(connect(database.server)) as connection:
+            taken = server_ids(connection)
+
+    ((own,),) = database.query("SELECT @@GLOBAL.server_id")
+    assert {own, 4_000_000_007} <= taken
