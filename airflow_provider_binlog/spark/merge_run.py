@@ -164,6 +164,7 @@ def _merge_tables(
     for table in tables:
         _plan(table, log, run.options)
     session = run.spark.newSession()
+    configure(session)
     for table in tables:
         _note_held(run, session, table)
     work = _work(run, log, tables)
@@ -370,6 +371,7 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
     if merged.stop is not None:
         session = run.spark.newSession()
+        configure(session)
         table.state = run.lake.find_state(session, table.target)
         table.hold(stale(merged.stop))
         _note_held(run, session, table)

@@ -28,6 +28,8 @@ _PINNED = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    # Else `${env:...}` in a name or a default would become a variable of the job's environment.
+    "spark.sql.variable.substitute": "false",
 }
 _CHEAP = {
     # Delta sorts the few files of a small table's log into 50 partitions, at each commit.

@@ -229,7 +229,7 @@ def save_progress(
         "snapshots": sorted(progress.snapshots),
         "lake": progress.lake,
     }
-    files.write(_path(folder), json.dumps(value, ensure_ascii=False).encode())
+    files.write(_path(folder), json.dumps(value).encode())
 
 
 def _is_cut(data: bytes) -> bool:

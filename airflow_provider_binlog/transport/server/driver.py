@@ -129,8 +129,9 @@ def translate(error: Exception, **context: object) -> SourceError:
     """Return what an error of PyMySQL means in our words."""
     code, text = _code_and_text(error)
     context = {**context, "code": code} if code else context
+    refusal = text or "the server refused, and does not say why"
     if code in _DENIED:
-        return AccessDeniedError(text, **context)
+        return AccessDeniedError(refusal, **context)
     if code == ER.NO_BINARY_LOGGING:
         return ServerSetupError(LOG_IS_OFF, **context)
     if code == CR.CR_AUTH_PLUGIN_CANNOT_LOAD:
@@ -143,7 +144,7 @@ def translate(error: Exception, **context: object) -> SourceError:
     client_side = isinstance(error, (pymysql.InterfaceError, OSError)) or code in _CLIENT_ERRORS
     if client_side or code in _PASSING:
         return ConnectionLostError(text or "the connection is closed", **context)
-    return SourceError(text, **context)
+    return SourceError(refusal, **context)
 
 
 def _code_and_text(error: Exception) -> tuple[int, str]:
