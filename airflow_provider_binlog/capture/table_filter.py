@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import SYSTEM_DATABASES, matches_globs
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.sql.statement_types import first_keyword
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # A table that a statement creates is none of those that it opens.
-_CHANGES_OPENED_TABLES = ("INSERT ", "UPDATE ", "DELETE ", "REPLACE ")
+_CHANGES_OPENED_TABLES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"})
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ class TableFilter:
         databases of all of its tables.
         """
         databases = query.databases
-        if databases is None or not query.sql.upper().startswith(_CHANGES_OPENED_TABLES):
+        if databases is None or any(map(self.may_match_in, databases)):
             return False
-        return not any(map(self.may_match_in, databases))
+        return first_keyword(query.sql, query.session(Flavor.MYSQL)) in _CHANGES_OPENED_TABLES
 
     def unmatched(self, names: Collection[TableName]) -> list[str]:
         """Return the globs, to include or to exclude, that match none of these tables."""

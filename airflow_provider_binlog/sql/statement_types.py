@@ -91,6 +91,12 @@ def classify(sql: str, session: Session) -> StatementType:
     return StatementType.DML if StatementType.DML in found else StatementType.UNKNOWN
 
 
+def first_keyword(sql: str, session: Session) -> str:
+    """Return the first word of a statement in capitals; empty where it may be one of several."""
+    found = {next(_keywords(sql, dialect), "") for dialect in dialects(sql, session)}
+    return found.pop() if len(found) == 1 else ""
+
+
 def _keywords(sql: str, dialect: Dialect) -> Iterator[str]:
     """Yield words in capitals and signs; a quote in place of what is in quotes."""
     for word in scan(sql, dialect):

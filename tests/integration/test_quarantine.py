@@ -126,13 +126,16 @@ def test_a_statement_on_other_databases_alone_does_not_stop_the_source(
     database, other = create_database(mysql97), create_database(mysql97)
     capture = Capture(database)
     database.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, a VARCHAR(20))" for name in GOOD))
-    other.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-    database.execute(
-        *writes(10),
-        "SET SESSION binlog_format = STATEMENT",
-        *("START TRANSACTION", f"INSERT INTO {other.name}.t VALUES (1)", "COMMIT"),
-        f"DELETE FROM {other.name}.t",
-    )
+    other.execute("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE VIEW v AS SELECT * FROM t")
+    for format_ in ("STATEMENT", "MIXED"):
+        database.execute(
+            *writes(10 if format_ == "MIXED" else 20),
+            f"SET SESSION binlog_format = {format_}",
+            *("START TRANSACTION", f"INSERT INTO {other.name}.t VALUES (1)", "COMMIT"),
+            f"/* of an application */ REPLACE\tINTO {other.name}.v VALUES (2)",
+            f"WITH w AS (SELECT 1 AS id) DELETE x FROM {other.name}.t x JOIN w USING (id)",
+            f"-- of another one\ndelete from {other.name}.t",
+        )
     assert capture.run().quarantined == ()
 
     # A trigger writes to a captured table: the event names its database, too.
