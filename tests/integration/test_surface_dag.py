@@ -6,11 +6,14 @@ import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from airflow_provider_binlog.cli.run import main
 from airflow_provider_binlog.transport.server import queries
 from tests.support.lake import Lake
+from tests.support.secrets import files_with, watched_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +29,9 @@ pytestmark = pytest.mark.filterwarnings(
 
 ROOT = Path(__file__).parents[2]
 DAG_ID = "binlog_changes"
+
+USER, PASSWORD = "captures", f"planted-{uuid4().hex}"
+LITERAL = f"literal-{uuid4().hex}"
 
 # Every format on every store, and every server with both; by default the first of them.
 COMBINATIONS = [
@@ -106,7 +112,18 @@ def airflow(
     lake: Lake,
     spark_environment: SparkEnvironment,
 ) -> Airflow:
-    return create_shop_airflow(create_airflow, database, lake, spark_environment)
+    set_password(database, PASSWORD)
+    account = {"login": USER, "password": PASSWORD}
+    return create_shop_airflow(create_airflow, database, lake, spark_environment, **account)
+
+
+def set_password(database: Database, password: str) -> None:
+    """Give the account that captures this password."""
+    database.execute(
+        f"DROP USER IF EXISTS '{USER}'@'%'",
+        f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{password}'",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO '{USER}'@'%'",
+    )
 
 
 def create_shop_airflow(
@@ -114,10 +131,12 @@ def create_shop_airflow(
     database: Database,
     lake: Lake,
     environment: SparkEnvironment,
+    **account: str,
 ) -> Airflow:
     """Return an Airflow whose DAG captures the database from now on into the lake."""
     server = database.server
-    binlog = {"conn_type": "binlog", "host": server.host, "port": server.port, "login": "root"}
+    address = {"conn_type": "binlog", "host": server.host, "port": server.port}
+    binlog = address | (account or {"login": "root"})
     with closing(database.connect()) as connection:
         # The log of a server that tests share holds events that capture refuses.
         start = queries.log_end(connection)
@@ -140,12 +159,17 @@ def create_shop_airflow(
 @pytest.mark.timeout(900)  # Its Spark job is a process of its own.
 @pytest.mark.parametrize("combination", COMBINATIONS[:1], ids="-".join, indirect=True)
 def test_an_old_database_and_another_run_without_changes(
-    airflow: Airflow, database: Database, lake: Lake, spark_environment: SparkEnvironment
+    airflow: Airflow,
+    database: Database,
+    lake: Lake,
+    spark_environment: SparkEnvironment,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     unlogged = ("SET SESSION sql_log_bin = 0", *FIRST_CHANGES, "SET SESSION sql_log_bin = 1")
     database.execute(*unlogged, *MORE_CHANGES)
 
-    states = airflow.run_dag("binlog_shop")
+    with watched_processes(*secrets_of(lake)) as shown:
+        states = airflow.run_dag("binlog_shop")
 
     assert set(states.values()) == {"success"}, states
     assert lake.differences(spark_environment, database) == []
@@ -161,6 +185,46 @@ def test_an_old_database_and_another_run_without_changes(
     assert set(states.values()) == {"skipped"}, states
     assert airflow.checkpoint() == before
     assert lake.staged_files() == files
+
+    assert shown == []
+    assert_secrets_are_kept(airflow, database, lake, capsys)
+
+
+def secrets_of(lake: Lake) -> list[str]:
+    """Return what nothing may show: two passwords, and a literal of a user's statement."""
+    return [PASSWORD, LITERAL, *([lake.s3.secret_key] if lake.s3 else [])]
+
+
+def assert_secrets_are_kept(
+    airflow: Airflow, database: Database, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Let tasks and commands fail, too, and look for secrets in everything that was written.
+
+    Airflow's home has its logs, and in its database XComs, Variables and rendered templates.
+    """
+    at = airflow.checkpoint()["position"]
+    address = f"{USER}:{PASSWORD}@{database.server.host}:{database.server.port}"
+    refused = ("SET SESSION binlog_format = STATEMENT", f"UPDATE orders SET note = '{LITERAL}'")
+    database.execute(*refused)
+    states = airflow.run_dag("binlog_shop")
+    assert states["stage"] == "failed", states
+    assert main(["rows", f"mysql://{address}", "--from", f"{at['file']}:{at['offset']}"]) == 1
+
+    set_password(database, "another")
+    states = airflow.run_dag("binlog_shop")
+    assert "failed" in states.values(), states
+    for options in ("", "?ssl_mode=verify_ca", "?nonsense=1", ":1/"):
+        assert main(["status", f"mysql://{address}{options}"]) == 1
+
+    printed = capsys.readouterr()
+    assert "Access denied" in printed.err
+    assert "STATEMENT or MIXED" in "".join(
+        file.read_text() for file in airflow.home.rglob("*.log") if file.is_file()
+    )
+    for secret in secrets_of(lake):
+        assert secret not in printed.out + printed.err
+    assert files_with(airflow.home, *secrets_of(lake)) == []
+    assert files_with(lake.files, *secrets_of(lake)) == []
 
 
 @pytest.mark.slow  # two Spark jobs each

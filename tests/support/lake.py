@@ -65,10 +65,11 @@ class Lake:
 
     @property
     def connections(self) -> dict[str, str]:
-        """How Airflow reaches the store, as environment variables."""
+        """How Airflow and its Spark jobs reach the store, as environment variables."""
         if self.s3 is None:
             return {}
-        return {"AIRFLOW_CONN_LAKE_S3": json.dumps(aws_connection(self.s3))}
+        connection = {"AIRFLOW_CONN_LAKE_S3": json.dumps(aws_connection(self.s3))}
+        return self.s3.environment | connection
 
     @property
     def location(self) -> str:
@@ -76,9 +77,10 @@ class Lake:
         return CATALOG if self.format == "iceberg" else f"{self.root}/{self.folder}"
 
     def spark_conf(self, environment: SparkEnvironment) -> dict[str, str]:
-        """Return the settings of the Spark that merges."""
+        """Return the settings of the Spark that merges; it finds its keys in the environment."""
         conf = join_confs(environment.conf, self.format_conf())
-        return conf if self.s3 is None else join_confs(conf, store_conf(self.s3))
+        store = {} if self.s3 is None else store_conf(self.s3)
+        return join_confs(conf, {name: store[name] for name in store if "key" not in name})
 
     def format_conf(self) -> dict[str, str]:
         """Return the settings of the tables' format."""
