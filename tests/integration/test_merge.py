@@ -81,23 +81,41 @@ def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:
 def test_names_may_hold_anything(workplace: Workplace) -> None:
     source = workplace.new_source()
     names = ["from", "path", "order date", "a.b", "tick`s", "größe", "c0", "_metadata", "x=;(){},"]
-    table = source.create(
-        f"{workplace.database} a/b",
-        "_a/b.c{d}",
-        dict.fromkeys(names, TEXT) | {"key": INT},
-        ("key",),
-    )
-    table.insert(key=1, **{name: name for name in names})
-    table.insert(key=2, **{name: name for name in names})
+    names += [
+        'it\'s "quoted"',
+        "new\r\nline\ttab",
+        ";-- DROP TABLE t",
+        "a/../b",
+        "..",
+        "\\'",
+        "%2F",
+    ]
+    names += [
+        "NULL",
+        "{{ ds }}",
+        "${env:PATH}",
+        "/*x*/",
+        "日本\u00e9",
+        "\U0001f600",
+        "\x01\x7f",
+        "x" * 64,
+    ]
+    columns = dict.fromkeys(names, TEXT) | {"key": INT}
+    database = f"{workplace.database} a/../b`';--\n"
+    lower = source.create(database, "_a/b.c{d}'\"`\n;-- é\U0001f600", columns, ("key",))
+    upper = source.create(database, "_A/B.C{D}'\"`\n;-- É\U0001f600", columns, ("key",))
+    for table in (lower, upper):
+        table.insert(key=1, **{name: name for name in names})
+        table.insert(key=2, **{name: name for name in names})
     source.commit()
     workplace.merge()
-    table.update(1, path="changed", **{"a.b": "changed"})
-    table.delete(2)
+    lower.update(1, path="changed", **{"a.b": "changed"})
+    upper.delete(2)
     source.commit()
 
     workplace.merge()
 
-    workplace.check(table)
+    workplace.check(lower, upper)
 
 
 TYPES = {
