@@ -78,6 +78,8 @@ class SnapshotManifest:
             visible either, by its coordinates. Without a key, a table is loaded from such a
             snapshot only.
         where: The condition on the rows that were read; None for all rows.
+        adopts: Whether the rows are those that the lake table has already, which someone else
+            loaded: nothing was read, and there are no parts.
         zero_dates, invalid_text: How the values are staged, as in `Manifest`.
         chunks: In the order of their numbers.
         parts: In the order of their rows; each has the schema 1, and its path is below the
@@ -101,6 +103,7 @@ class SnapshotManifest:
     parts: tuple[Part, ...]
     created_at: str
     created_by: str
+    adopts: bool = False
 
     @property
     def name(self) -> TableName:

@@ -113,6 +113,27 @@ COMMANDS: tuple[Command | Group, ...] = (
             _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it"),
         ),
     ),
+    Command(
+        "adopt",
+        "Continue a lake table whose rows were loaded by other means, from the position they have",
+        f"{PACKAGE}.adopt:run",
+        (
+            _NAME,
+            _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it"),
+            _argument(
+                "--conn", required=True, metavar="CONN", help="the server that the rows came from"
+            ),
+            _argument(
+                "--table", required=True, metavar="DATABASE.TABLE", help="the table at the source"
+            ),
+            _argument(
+                "--at",
+                required=True,
+                metavar="POSITION",
+                help="whose rows the lake table has: FILE:OFFSET or a GTID set",
+            ),
+        ),
+    ),
     Group(
         "checkpoint",
         "Show or set a source's checkpoint",

@@ -57,6 +57,7 @@ from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
 from airflow_provider_binlog.spark.table_reload import (
     find_reload,
     hold_waiting,
+    is_adopted,
     is_foreign,
     plan_table_reload,
 )
@@ -264,7 +265,8 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
         table = LakeTable(name, target, TableReport(".".join(name), target))
         try:
             state = run.lake.find_state(session, target)
-            table.is_foreign = state is not None and run.options.adopt and is_foreign(state)
+            adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
+            table.is_foreign = state is not None and adopts and is_foreign(state)
             if state is not None and not table.is_foreign:
                 # Before its applied mark is believed.
                 check_owner(

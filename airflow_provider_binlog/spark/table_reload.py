@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.lake.table_format import IDENTITY, SOURCE, TABLE
+from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
 from airflow_provider_binlog.spark.plan.window import find_first, is_reached
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.lake_table import LakeTable
@@ -74,7 +76,8 @@ def find_reload(
             "lock='brief', or after the server has begun another binlog file and that is staged"
         )
     elif first is None:
-        reason = f"what was logged from {snapshot.low} on is not staged: take the snapshot again"
+        repair = "reload it from a snapshot" if snapshot.adopts else "take the snapshot again"
+        reason = f"what was logged from {snapshot.low} on is not staged: {repair}"
     elif (gap := now.find_uncaptured(table.name, since=first)) is not None:
         reason = (
             f"manifest {gap} was captured without its table: capture it, and take the snapshot "
@@ -102,7 +105,9 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
     if reload is None:
         return
     try:
-        if table.is_foreign and state is not None:
+        if reload.snapshot.adopts:
+            _check_adopted(table.target, state)
+        if state is not None and (table.is_foreign or reload.snapshot.adopts):
             _check_foreign(table.target, state, reload.snapshot)
         plan = plan_reload(reload, log, state, chosen_key=options.keys.get(table.name))
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
@@ -124,6 +129,32 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
 def is_foreign(state: TargetState) -> bool:
     """Whether a lake table was made by someone else: it follows no table of any source."""
     return not {SOURCE, IDENTITY, TABLE} & state.properties.keys()
+
+
+def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:
+    """Whether someone has said which rows the lake table of a name has.
+
+    Raises:
+        ManifestError: What was said is unreadable.
+    """
+    id_ = snapshots.newest_id(name)
+    return id_ is not None and id_ not in before.snapshots and snapshots.read(id_).adopts
+
+
+def _check_adopted(target: str, state: TargetState | None) -> None:
+    """Refuse to adopt a table that is not there, or that is merged already.
+
+    Raises:
+        MergeError: It is so.
+    """
+    if state is None:
+        raise MergeError("there is no lake table to adopt: load it first", target=target)
+    if state.applied != NOTHING:
+        raise MergeError(
+            "the lake table follows the source already: to replace its rows, take a snapshot",
+            target=target,
+            applied=state.applied,
+        )
 
 
 def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) -> None:

@@ -242,6 +242,43 @@ def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
 
 
 @in_either_format
+def test_rows_that_someone_else_loaded_are_continued_from_their_position(
+    workplace: Workplace,
+) -> None:
+    table = an_old_table(workplace)
+    source = table.source
+    source.row_image = RowImage.MINIMAL
+    table.update(1, id=10)
+    table.update(2, note="before")
+    target, provider = workplace.target(table), workplace.format
+    if provider == "iceberg":
+        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
+    workplace.spark.sql(f"CREATE TABLE {target} (note string, id int) USING {provider}")
+    rows = ", ".join(f"('{row['note']}', {row['id']})" for row in table.values)
+    workplace.spark.sql(f"INSERT INTO {target} VALUES {rows}")
+    position = source.position()
+    table.update(2, note="after")
+    table.update(10, id=1)
+    table.delete(3)
+    source.commit()
+    table.update(4, id=40)
+    source.commit()
+
+    assert "airflow binlog adopt" in str(workplace.failure().error)
+    SnapshotMaker(table).commit(low=position, high=position, is_exact=True, adopts=True)
+    (report,) = workplace.merge().tables
+    workplace.check(table, in_order=False)
+    assert (report.rows["updated"], report.rows["inserted"], report.rows["deleted"]) != (0, 0, 0)
+    table.update(5, note="five")
+    source.commit()
+    workplace.merge()
+    workplace.check(table, in_order=False)
+
+    SnapshotMaker(table).commit(low=position, high=position, is_exact=True, adopts=True)
+    assert "follows the source already" in str(workplace.failure().error)
+
+
+@in_either_format
 def test_a_lake_table_with_other_columns_is_not_adopted(workplace: Workplace) -> None:
     table = an_old_table(workplace)
     source = table.source

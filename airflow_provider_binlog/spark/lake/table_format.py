@@ -278,8 +278,8 @@ def check_properties(target: str, state: TargetState, wanted: Mapping[str, str])
         if found != value:
             raise MergeError(
                 "the target table does not follow this table of this source: drop it, choose "
-                "another target, or take a snapshot and merge with adopt=True (--adopt), which "
-                "replaces its rows",
+                "another target, take a snapshot and merge with adopt=True (--adopt), which "
+                "replaces its rows, or keep them with airflow binlog adopt",
                 target=target,
                 property=name,
                 found=found,

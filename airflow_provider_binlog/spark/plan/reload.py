@@ -19,6 +19,9 @@ it was read may be in no chunk, and is refused.
 A table without a key has no such rows: every change counts once. It is loaded from a snapshot of
 one moment. Over such a snapshot changes are replayed from exactly there, so that it serves whatever
 images lack and whichever keys changed.
+
+A lake table whose rows someone else loaded is adopted in the same way: its rows stand for those of
+the snapshot, and the changes of the first manifest are merged into them.
 """
 
 from __future__ import annotations
@@ -98,7 +101,8 @@ def plan_reload(
         ConfigurationError: The chosen key columns cannot serve.
     """
     snapshot, name = reload.snapshot, reload.snapshot.name
-    manifests = [each for each in log.manifests if each.sequence >= reload.first]
+    every = [each for each in log.manifests if each.sequence >= reload.first]
+    manifests = every[:1] if snapshot.adopts else every
     replayed = TableLog([_without_before(each, snapshot) for each in manifests])
     table = find_table(name, replayed, first=reload.first)
     refusal = _find_refusal(snapshot, replayed, table)
@@ -132,7 +136,12 @@ def plan_reload(
     if segment is not None:
         fields = {id_: column for id_, column in segment.fields.items() if id_ > 0}
         segment = replace(segment, fields=fields, reloads=True, start=start)
-    return TablePlan(name, table, segment=segment, staged=found.staged, more=found.more, stop=stop)
+    if segment is not None and snapshot.adopts:
+        if segment.evolution.changes_columns:
+            return Refusal("its columns are not those of the table: change them, and adopt it then")
+        segment = replace(segment, reloads=False, starts_empty=False)
+    more = found.more or len(every) > len(manifests)
+    return TablePlan(name, table, segment=segment, staged=found.staged, more=more, stop=stop)
 
 
 def _find_start(reload: Reload, first: Manifest) -> StartWithin | None:
@@ -149,6 +158,8 @@ def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manife
     Before, its rows are those of no single moment. A statement that stops is after it: one between
     `low` and `high` is refused.
     """
+    if snapshot.adopts:
+        return False
     reached = next(each.sequence for each in manifests if is_reached(snapshot, each))
     return bool(stop.cut.mark.statements) or stop.cut.mark.sequence >= reached
 
@@ -197,7 +208,7 @@ def _find_refusal(
         for statement in manifest.statements:
             order = find_order(snapshot, manifest, statement)
             found = [each for each in statement.actions if _concerns(each, snapshot.name, table)]
-            if order is Order.AFTER or not found:
+            if (order is Order.AFTER and not snapshot.adopts) or not found:
                 continue
             at = f"{statement.file}:{statement.offset}"
             for action in found:
@@ -206,6 +217,11 @@ def _find_refusal(
                         f"its table was quarantined at {at} ({action.reason}), and its changes "
                         f"are not staged from there to {manifest.stop}: take the snapshot again"
                     )
+            if snapshot.adopts:
+                return Refusal(
+                    f"its table was changed by a DDL statement at {at}, soon after the position "
+                    f"that it is adopted at ({_text(statement)}): reload it from a snapshot"
+                )
             return Refusal(
                 f"its table was changed by a DDL statement at {at}, while it was read "
                 f"({_text(statement)}): take the snapshot again"

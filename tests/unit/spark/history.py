@@ -57,7 +57,7 @@ from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -180,7 +180,7 @@ class Table:
     @property
     def schema(self) -> Schema:
         """The schema, as far as rows have shown the types."""
-        _TYPES.update({str(each.arrow): each.arrow for each in self.types.values()})
+        note_types(self.types.values())
         ids, typed = self.identity.ids, self.identity.typed
         fields = tuple(
             Field(
@@ -586,6 +586,11 @@ def _table_changes(
 
 
 _TYPES: dict[str, pa.DataType] = {}
+
+
+def note_types(types: Iterable[ColumnType]) -> None:
+    """Let `to_arrow` find the Arrow types of columns by their names."""
+    _TYPES.update({str(each.arrow): each.arrow for each in types})
 
 
 def to_arrow(

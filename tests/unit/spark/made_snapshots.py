@@ -26,7 +26,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
 )
 from airflow_provider_binlog.staging.part_writer import write_part
-from tests.unit.spark.history import Change, make_part, to_arrow
+from tests.unit.spark.history import Change, make_part, note_types, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +63,7 @@ class SnapshotMaker:
     @property
     def schema(self) -> Schema:
         """The schema as SELECT shows it, whatever the log knows of it."""
+        note_types(self.table.types.values())
         fields = tuple(
             Field(number, name, each.mysql, str(each.arrow), each.nullable)
             for number, (name, each) in enumerate(self.table.types.items(), 1)

@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.plan.segment import StartWithin
 from airflow_provider_binlog.spark.plan.table_identity import identify
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
-from tests.unit.spark.plan.snapshots import snapshot
+from tests.unit.spark.plan.snapshots import LOW, snapshot
 from tests.unit.spark.plan.test_table_plan import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 
@@ -207,6 +207,26 @@ def test_a_table_without_a_key_needs_an_exact_snapshot() -> None:
     assert "the lake table has one" in refused(rows, of=exact, state=keyed)
     changelog = replace(keyed, properties=keyed.properties | {KEY: "[]"})
     assert isinstance(plan(rows, of=exact, state=changelog), TablePlan)
+
+
+def test_an_adopted_table_keeps_its_rows_and_gets_those_of_the_first_manifest() -> None:
+    state = replace(lake(ID_N), contents=Contents(Mark(0)), properties={})
+    of = snapshot(parts=(), low=LOW, high=LOW, is_exact=True, adopts=True)
+    rows = manifest(2, table([(2010, 2090), (2110, 2120)]))
+    later = manifest(3, table([(3010, 3020)]))
+
+    found = planned(rows, later, of=of, state=state)
+    assert found.segment is not None
+    assert not found.segment.reloads
+    assert not found.segment.starts_empty
+    assert found.segment.start == StartWithin(2, 1, 2100)
+    assert (found.segment.mark, found.more) == (Mark(2), True)
+
+    more = table([(2120, 2130)])
+    added = manifest(2, more, statements=[at(2110, AddField(ORDERS, 3, "c"))])
+    assert "soon after the position" in refused(added, of=of, state=state)
+    other = replace(state, columns={"id": "int"}, column_ids={"id": "1"})
+    assert "its columns are not" in refused(rows, of=of, state=other)
 
 
 def test_keys_that_change_while_images_lack_columns_are_refused() -> None:
