@@ -25,9 +25,9 @@ from airflow_provider_binlog.snapshot.parts import ChunkParts
 from airflow_provider_binlog.snapshot.plan import ChunkRecord
 from airflow_provider_binlog.snapshot.throttle import RowPace, Throttle, wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import Chunk
-from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.consistent_read import open_read, read_high
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-from airflow_provider_binlog.transport.server.queries import identify, log_end
+from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.result_rows import select_rows
 from airflow_provider_binlog.transport.server.version import server_version
 
@@ -132,7 +132,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         pace = RowPace(reader.throttle.rows_per_second_max)
         _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
         read.connection.rollback()
-        high = read.low if read.is_exact else log_end(read.connection)
+        high = read_high(read, gtids=plan.low.gtid is not None)
     record = ChunkRecord(
         Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)
     )

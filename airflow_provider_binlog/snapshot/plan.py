@@ -26,6 +26,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     Chunk,
     SnapshotManifest,
     digest_in,
+    new_snapshot_id,
     snapshot_folder,
     snapshot_path,
     table_digest,
@@ -33,6 +34,8 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.staging.paths import part_key, source_folder
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _PLAN = "airflow-provider-binlog/snapshot-plan"
@@ -109,9 +112,7 @@ class SnapshotFiles:
 
     def find_plan(self, name: TableName, created_by: str) -> SnapshotPlan | None:
         """Return the newest plan of a table and a run; None if there is none."""
-        folders = self.store.folders(f"{source_folder(self._source)}/{SNAPSHOTS}")
-        of_table = [each for each in folders if digest_in(each) == table_digest(name)]
-        for snapshot_id in reversed(of_table):
+        for snapshot_id in reversed(self._folders(name)):
             plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
             if plan is not None and (plan.name, plan.created_by) == (name, created_by):
                 return plan
@@ -135,6 +136,32 @@ class SnapshotFiles:
     def write_plan(self, plan: SnapshotPlan) -> None:
         """Store a plan, before its first chunk is read."""
         self._write(plan, _PLAN, _plan_path(plan.id))
+
+    def delete_unfinished(self, name: TableName, *, before: datetime) -> list[str]:
+        """Delete what the snapshots of a table left that were never completed; return their ids.
+
+        Args:
+            name: Database and table.
+            before: Only those that were planned before, at a time which has a zone.
+        """
+        deleted = []
+        for snapshot_id in self._folders(name):
+            if snapshot_id < new_snapshot_id(before, name) and not self.is_complete(snapshot_id):
+                self.store.delete_folder(self.key(snapshot_folder(snapshot_id)))
+                deleted.append(snapshot_id)
+        return deleted
+
+    def is_complete(self, snapshot_id: str) -> bool:
+        """Whether a snapshot has a manifest, readable or not."""
+        try:
+            self.store.size(self.key(snapshot_path(snapshot_id)))
+        except ObjectMissingError:
+            return False
+        return True
+
+    def _folders(self, name: TableName) -> list[str]:
+        folders = self.store.folders(f"{source_folder(self._source)}/{SNAPSHOTS}")
+        return [each for each in folders if digest_in(each) == table_digest(name)]
 
     def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
         """Return the record of a chunk; None if it is not read yet."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
@@ -21,19 +22,24 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.consistent_read import gtids_at, open_read
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.table_sizes import row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.snapshot.chunk import Connect
     from airflow_provider_binlog.snapshot.plan import ChunkRecord
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
     from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.transport.server.consistent_read import Connection
 
 _ROUNDS_MAX = 5
+_KEPT = timedelta(days=7)
+"""What a snapshot left that was not completed is kept for so long: a task may still be at it."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,8 @@ def begin_snapshot(
 
     It does if the snapshot is complete, or the server and the table's schema are the same. A new
     plan has the table's schema and the bounds of its chunks. Its `low` has GTIDs if the staged
-    changes do, which are compared with it.
+    changes do, which are compared with it: on MariaDB only if they are another server's. What
+    older snapshots of the table left that were never completed is deleted.
 
     Args:
         request: What to read.
@@ -143,14 +150,15 @@ def begin_snapshot(
             return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
-    latest = ManifestLog(store, request.source_name).latest()
+        latest = ManifestLog(store, request.source_name).latest()
+        low = _with_gtids(low, connection, latest, identity)
     plan = SnapshotPlan(
         id=new_snapshot_id(now, request.name),
         identity=identity,
         database=request.name[0],
         table=request.name[1],
         schema=table.schema,
-        low=low if latest is not None and latest.stop.gtid is not None else replace(low, gtid=None),
+        low=low,
         exact=exact,
         where=request.where,
         bounds=tuple(bounds),
@@ -160,7 +168,22 @@ def begin_snapshot(
         created_by=request.created_by,
     )
     files.write_plan(plan)
+    files.delete_unfinished(request.name, before=now - _KEPT)
     return plan
+
+
+def _with_gtids(
+    low: Position,
+    connection: Connection,
+    latest: Manifest | None,
+    identity: SourceIdentity,
+) -> Position:
+    """Return `low` with its GTIDs if the staged changes have any to compare it with."""
+    if latest is None or latest.stop.gtid is None:
+        return replace(low, gtid=None)
+    if identity.flavor is Flavor.MARIADB and latest.identity != identity:
+        return replace(low, gtid=gtids_at(connection, low))
+    return low
 
 
 def read_chunks(
@@ -203,7 +226,7 @@ def complete_snapshot(plan: SnapshotPlan, files: SnapshotFiles) -> TakenSnapshot
         database=plan.database,
         table=plan.table,
         schema=plan.schema,
-        low=replace(chunks[0].low, gtid=None) if is_exact else plan.low,
+        low=replace(chunks[0].low, gtid=plan.low.gtid) if is_exact else plan.low,
         high=max((chunk.high for chunk in chunks), key=lambda high: high.coordinates),
         is_exact=is_exact,
         where=plan.where,

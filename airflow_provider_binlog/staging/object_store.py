@@ -128,6 +128,14 @@ class ObjectStore:
         """
         return self._names(folder, "file")
 
+    def delete_folder(self, folder: str) -> None:
+        """Delete all objects below `folder`; it need not exist."""
+        path = self._path(folder)
+        with translated(folder):
+            self._fs.invalidate_cache(path)
+            if self._fs.exists(path):
+                self._fs.rm(path, recursive=True)
+
     def size(self, key: str) -> int:
         """Return the object's size in bytes.
 

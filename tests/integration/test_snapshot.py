@@ -6,6 +6,7 @@ import threading
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +17,19 @@ from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.changes import Policies, ZeroDates
 from airflow_provider_binlog.errors import (
     AccessDeniedError,
-    ConfigurationError,
     ConnectionLostError,
-    ServerChangedError,
     SourceError,
-    StagingError,
     TableAlteredError,
     UnsupportedError,
 )
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot import (
-    ChunkReader,
     SnapshotFiles,
-    SnapshotRequest,
-    Throttle,
-    begin_snapshot,
-    complete_snapshot,
-    read_chunks,
 )
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_bounds, key_column
-from airflow_provider_binlog.snapshot.chunk import describe_table, read_chunk
+from airflow_provider_binlog.snapshot.chunk import describe_table
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Connection, Database, connect, execute
@@ -56,12 +49,10 @@ from tests.support.snapshots import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot import TakenSnapshot
-    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from tests.support.ranges import Row
 
 pytestmark = pytest.mark.server
@@ -69,6 +60,15 @@ pytestmark = pytest.mark.server
 _ROWS = 400
 # About 30 bytes a row, says InnoDB, or 16 KiB in all.
 _CHUNK_BYTES = 4096
+
+
+@pytest.fixture(
+    params=["mysql97", "mariadb1011", "mariadb118", pytest.param("mysql80", marks=pytest.mark.slow)]
+)
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each kind of server in turn; of MySQL also the older one."""
+    found: Server = request.getfixturevalue(request.param)
+    return found
 
 
 def read(taken: TakenSnapshot) -> list[Row]:
@@ -233,52 +233,6 @@ def test_a_retry_on_another_server_begins_again(database: Database) -> None:
 
     assert taken.manifest.id > plan.id
     assert taken.manifest.identity == plan.identity
-
-
-def test_tasks_share_the_chunks_of_a_table(database: Database) -> None:
-    fill(database)
-    store = new_store()
-    request = SnapshotRequest(
-        source_name=SOURCE,
-        name=(database.name, "numbers"),
-        created_by="tasks",
-        chunk_bytes=_CHUNK_BYTES,
-    )
-    plan = begin_snapshot(request, settings_of(database).connect, store)
-    assert begin_snapshot(request, settings_of(database).connect, store) == plan
-    # Every task opens the store, and connects, by itself.
-    readers = [
-        ChunkReader(
-            settings_of(database).connect,
-            SnapshotFiles(new_store(), SOURCE),
-            throttle=Throttle(threads_running_max=1000),
-        )
-        for _ in range(2)
-    ]
-    half = plan.chunk_count // 2
-    halves = range(half), range(half, plan.chunk_count)
-
-    assert half > 1
-    read_chunks(plan, halves[1], readers[1])
-    with pytest.raises(StagingError, match="is not read yet") as raised:
-        complete_snapshot(plan, readers[0].files)
-    assert raised.value.context["chunk"] == 0
-    read_chunks(plan, halves[0], readers[0])
-    taken = complete_snapshot(plan, readers[0].files)
-
-    rows = read(taken)
-    assert [row["id"] for row in rows] == list(range(_ROWS))
-    assert begin_snapshot(request, settings_of(database).connect, store) == plan
-    other = replace(plan, identity=replace(plan.identity, server="another"))
-    with pytest.raises(ServerChangedError, match="begin it again"):
-        read_chunk(other, 0, readers[0])
-
-
-def test_a_limit_of_lag_takes_a_replica(database: Database) -> None:
-    fill(database, rows=1)
-
-    with pytest.raises(ConfigurationError, match="max_replica_lag takes a replica"):
-        take(database, "numbers", throttle=Throttle(replica_lag_max=5))
 
 
 def test_another_run_takes_a_snapshot_of_its_own(database: Database) -> None:

@@ -13,6 +13,7 @@ from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect
 from tests.integration.test_oracle_types import TYPES
+from tests.integration.test_snapshot import server
 from tests.oracle.charsets import repertoires
 from tests.oracle.kinds import random_kind
 from tests.oracle.session import Session
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
+
+__all__ = ["server"]
 
 pytestmark = pytest.mark.server
 

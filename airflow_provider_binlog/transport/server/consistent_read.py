@@ -157,14 +157,51 @@ def _executed_end(connection: Connection) -> Position | None:
     return end
 
 
-def _owned_gtids(connection: Connection) -> set[tuple[str, str]]:
-    """Return the GTIDs of transactions that are not executed yet, as (source, number#thread).
+def _owned_gtids(connection: Connection) -> set[str]:
+    """Return the GTIDs of transactions that are not executed yet, each with its thread.
 
     In text: `uuid:5#12:6#13,uuid:tag:1#14`.
     """
     text = str(query(connection, "SELECT @@GLOBAL.gtid_owned AS owned")[0]["owned"] or "")
-    sources = (each.strip().split(":") for each in text.split(","))
-    return {(source, each) for source, *rest in sources for each in rest if "#" in each}
+    return set(parse_owned(text))
+
+
+def parse_owned(text: str) -> Iterator[str]:
+    """Yield the GTIDs of `gtid_owned`, each with its thread: `uuid:5#12`, `uuid:tag:1#14`."""
+    for each in text.split(","):
+        prefix, *rest = each.strip().split(":")
+        uuid = prefix
+        for word in rest:
+            if "#" in word:
+                yield f"{prefix}:{word}"
+            else:
+                prefix = f"{uuid}:{word}"
+
+
+@driver_errors()
+def read_high(read: ConsistentRead, *, gtids: bool) -> Position:
+    """Return a position after which nothing was visible to a transaction that has ended.
+
+    Args:
+        read: The transaction.
+        gtids: Whether its GTID set is needed: that says so on other servers, too.
+    """
+    connection = read.connection
+    if not gtids:
+        return read.low if read.is_exact else log_end(connection)
+    # Visible is what was executed, and what is in the middle of its commit.
+    owned: set[str] = set()
+    if server_version(connection).flavor is Flavor.MYSQL:
+        owned = {each.partition("#")[0] for each in _owned_gtids(connection)}
+    executed = gtid_executed(connection)
+    return replace(log_end(connection), gtid=",".join(filter(None, [executed, *sorted(owned)])))
+
+
+@driver_errors()
+def gtids_at(connection: Connection, position: Position) -> str:
+    """Return the last GTID of each domain before a position in the log of a MariaDB server."""
+    text = "SELECT BINLOG_GTID_POS(%s, %s) AS gtids"
+    return str(query(connection, text, position.file, position.offset)[0]["gtids"] or "")
 
 
 def _snapshot_position(connection: Connection) -> Position:

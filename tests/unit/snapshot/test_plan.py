@@ -100,3 +100,16 @@ def test_the_plan_of_another_table_is_refused(files: SnapshotFiles) -> None:
     for id_, name in ((plan().id, ("shop", "others")), (plan(hours=1).id, NAME)):
         with pytest.raises(ManifestError, match="begin the snapshot again"):
             files.read_plan(id_, name)
+
+
+def test_what_was_never_completed_is_deleted_once_it_is_old(files: SnapshotFiles) -> None:
+    complete, old, new = (plan(hours=hours) for hours in (0, 1, 3))
+    for each in (complete, old, new):
+        files.write_plan(each)
+    files.store.write(files.key(f"snapshots/{complete.id}.json"), b"a manifest")
+
+    deleted = files.delete_unfinished(NAME, before=AT + timedelta(hours=2))
+
+    assert deleted == [old.id]
+    assert files.store.folders("shop/snapshots") == [complete.id, new.id]
+    assert files.delete_unfinished(("shop", "others"), before=AT + timedelta(days=9)) == []

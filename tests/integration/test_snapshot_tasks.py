@@ -1,0 +1,225 @@
+"""Snapshots that several tasks read, that die and are continued, and tables that are adopted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from airflow_provider_binlog import (
+    BinlogSnapshotChunksOperator,
+    BinlogSnapshotCommitOperator,
+    BinlogSnapshotOperator,
+    BinlogSource,
+)
+from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError, StagingError
+from airflow_provider_binlog.operators import snapshot, snapshot_chunks
+from airflow_provider_binlog.snapshot import (
+    ChunkReader,
+    SnapshotFiles,
+    SnapshotRequest,
+    Throttle,
+    begin_snapshot,
+    complete_snapshot,
+    read_chunks,
+)
+from airflow_provider_binlog.snapshot.chunk import read_chunk
+from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+from tests.integration.test_snapshot import fill, read, server
+from tests.support.ranges import end_of
+from tests.support.snapshots import SOURCE, new_store, settings_of, take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+    from tests.fixtures.mysql import Database
+    from tests.services.servers import Server
+
+__all__ = ["server"]
+
+pytestmark = pytest.mark.server
+
+_ROWS = 400
+_CHUNK_BYTES = 4096
+
+
+# ------------------------------------------------------------------- tasks that die
+
+
+class DyingStore:
+    """A store in which the writer dies at one of its writes, before it or after it.
+
+    Attributes:
+        writes: How many were begun.
+    """
+
+    def __init__(self, store: ObjectStore, *, at: int, after: bool) -> None:
+        self.writes = 0
+        self._store = store
+        self._at = at
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        return method if name not in {"write", "create"} else partial(self._write, method)
+
+    def _write(self, method: Callable[[str, bytes], None], key: str, data: bytes) -> None:
+        self.writes += 1
+        if self.writes != self._at or self._after:
+            method(key, data)
+        if self.writes == self._at:
+            raise KilledError
+
+
+class KilledError(BaseException):
+    """The end of a process that had no time to do anything about it."""
+
+
+def test_a_process_that_dies_at_any_write_is_continued(database: Database) -> None:
+    fill(database, rows=60)
+    whole = DyingStore(new_store(), at=0, after=False)
+    chunk_bytes = 1000
+    expected = take(database, "numbers", cast("Any", whole), chunk_bytes=chunk_bytes)
+    assert len(expected.manifest.chunks) > 1
+
+    for at, after in product(range(1, whole.writes + 1), (False, True)):
+        run = f"{at} {after}"
+        dying: Any = DyingStore(new_store(), at=at, after=after)
+        arguments: dict[str, Any] = {"chunk_bytes": chunk_bytes, "created_by": run}
+        with pytest.raises(KilledError):
+            take(database, "numbers", dying, **arguments)
+        retry: Any = DyingStore(new_store(), at=0, after=False)
+        taken = take(database, "numbers", retry, **arguments)
+
+        assert [row["id"] for row in read(taken)] == list(range(60))
+        assert [each.rows for each in taken.manifest.chunks] == [
+            each.rows for each in expected.manifest.chunks
+        ]
+        plan = SnapshotFiles(new_store(), SOURCE).find_plan(taken.manifest.name, run)
+        assert plan is not None
+        assert plan.id == taken.manifest.id
+        # What was written is not written again, but for what the dead one had not noted.
+        assert retry.writes <= whole.writes - at + 2
+
+
+# ------------------------------------------------------------------- several tasks
+
+
+def test_tasks_share_the_chunks_of_a_table(database: Database) -> None:
+    fill(database)
+    store = new_store()
+    request = SnapshotRequest(
+        source_name=SOURCE,
+        name=(database.name, "numbers"),
+        created_by="tasks",
+        chunk_bytes=_CHUNK_BYTES,
+    )
+    plan = begin_snapshot(request, settings_of(database).connect, store)
+    assert begin_snapshot(request, settings_of(database).connect, store) == plan
+    # Every task opens the store, and connects, by itself.
+    readers = [
+        ChunkReader(
+            settings_of(database).connect,
+            SnapshotFiles(new_store(), SOURCE),
+            throttle=Throttle(threads_running_max=1000),
+        )
+        for _ in range(2)
+    ]
+    half = plan.chunk_count // 2
+    halves = range(half), range(half, plan.chunk_count)
+
+    assert half > 1
+    read_chunks(plan, halves[1], readers[1])
+    with pytest.raises(StagingError, match="is not read yet") as raised:
+        complete_snapshot(plan, readers[0].files)
+    assert raised.value.context["chunk"] == 0
+    read_chunks(plan, halves[0], readers[0])
+    taken = complete_snapshot(plan, readers[0].files)
+
+    rows = read(taken)
+    assert [row["id"] for row in rows] == list(range(_ROWS))
+    assert begin_snapshot(request, settings_of(database).connect, store) == plan
+    other = replace(plan, identity=replace(plan.identity, server="another"))
+    with pytest.raises(ServerChangedError, match="begin it again"):
+        read_chunk(other, 0, readers[0])
+
+
+def test_mapped_tasks_share_the_chunks_of_tables(
+    mysql97: Server,
+    create_database: Callable[[Server], Database],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database = create_database(mysql97)
+    fill(database)
+    database.execute("CREATE TABLE empty (id INT PRIMARY KEY)")
+    for module in (snapshot, snapshot_chunks):
+        monkeypatch.setattr(module, "server_settings", lambda _: settings_of(database))
+    staging: dict[str, Any] = {
+        "source": BinlogSource(SOURCE, start="now"),
+        "staging_path": f"file://{tmp_path}",
+    }
+    instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="task")
+    context: Any = {"ti": instance, "outlet_events": {}}
+    names = [f"{database.name}.{name}" for name in ("numbers", "empty")]
+
+    share = BinlogSnapshotChunksOperator(
+        task_id="share", tables=names, chunk_bytes=_CHUNK_BYTES, max_tasks=3, **staging
+    )
+    shares = share.execute(context)
+    assert [each["table"] for each in shares] == [names[0], names[0], names[1]]
+    assert share.execute(context) == shares
+    done = [
+        BinlogSnapshotOperator(task_id="read", **staging, **each).execute(context)
+        for each in shares
+    ]
+    commit = BinlogSnapshotCommitOperator(task_id="commit", chunks=shares, **staging)
+    taken = commit.execute(context)
+
+    assert sum(each["rows"] for each in done) == _ROWS
+    assert [(each["table"], each["rows"]) for each in taken] == [(names[0], _ROWS), (names[1], 0)]
+    assert commit.execute(context) == taken
+    assert [Path(each["manifest"].removeprefix("file://")).exists() for each in taken] == [True] * 2
+
+
+def test_a_limit_of_lag_takes_a_replica(database: Database) -> None:
+    fill(database, rows=1)
+
+    with pytest.raises(ConfigurationError, match="max_replica_lag takes a replica"):
+        take(database, "numbers", throttle=Throttle(replica_lag_max=5))
+
+
+# ------------------------------------------------------------------- rows that are there already
+
+
+def test_a_table_is_adopted_at_a_position_with_the_schema_that_it_has(
+    database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(database, rows=3)
+    database.execute("CREATE TABLE keyless (n INT)")
+    staging = f"file://{tmp_path}"
+
+    def adopt(table: str, at: str) -> int:
+        words = ["adopt", SOURCE, staging, "--conn", database.server.dsn]
+        return main([*words, "--table", f"{database.name}.{table}", "--at", at])
+
+    end = end_of(database.server)
+    assert adopt("numbers", f"{end.file}:{end.offset}") == 0
+    assert f"adopted at {end.file}:{end.offset}" in capsys.readouterr().out
+    (file,) = (tmp_path / SOURCE / "snapshots").iterdir()
+    found = SnapshotManifest.decode(file.read_bytes())
+    assert (found.id, found.name) == (file.stem, (database.name, "numbers"))
+    assert (found.adopts, found.is_exact, found.parts) == (True, True, ())
+    assert found.low.coordinates == found.high.coordinates == end.coordinates
+    assert found.schema == take(database, "numbers").manifest.schema
+
+    assert adopt("keyless", "now") == 1
+    assert "the table has no key" in capsys.readouterr().err
+    assert adopt("numbers", f"{end.file}:5") == 1
