@@ -194,6 +194,8 @@ def _read_head(words: Reader, default_database: str) -> _Head | None:
         return None
     words.take_all(*_CONDITION)
     if about in ("DATABASE", "SCHEMA"):
+        if verb == "RENAME":
+            raise UnsupportedError("a database that is renamed, which no server does: report it")
         return None if verb == "ALTER" else _Head(f"{full} DATABASE", ((words.name(), ""),))
     thing = "SEQUENCE" if about == "SEQUENCE" else "TABLE"
     tables = tuple(_tables(verb, words, default_database))
