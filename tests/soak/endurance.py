@@ -225,6 +225,8 @@ def soak(folder: Path, *, minutes: float, every: float, seed: int) -> list[str]:
 
 def _java(pid: int) -> int:
     """Return the Java machine that a shell script of Spark's has started, or become."""
+    if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("java"):
+        return pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return int(children[0]) if children else pid
 
