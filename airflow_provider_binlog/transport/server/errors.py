@@ -75,7 +75,8 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
             "the server took us for a replica without checksums: does a proxy drop SET statements?"
         ),
         r"max_allowed_packet": (
-            "an event is larger than the server may send: set its max_allowed_packet to 1073741824"
+            "an event is larger than the server may send: set its max_allowed_packet to 1073741824,"
+            " or restore the file if it has that already: then the file is damaged"
         ),
         r"binary log is not open": LOG_IS_OFF,
         r"misconfigured (master|source)|server_id (was not set|is 0)": (
@@ -91,7 +92,7 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
         ),
     },
     FormatError: {
-        r"bogus data in log event|crc check|checksum|corrupt": (
+        r"bogus data in log event|crc check|checksum|corrupt|error reading the header": (
             "the server cannot read its own log: no event begins there, or the file is damaged"
         ),
     },
@@ -99,6 +100,7 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
 """By our error: patterns in the server's text, and what each means and what to change."""
 
 _CODES: dict[int, tuple[type[Translated], str]] = {
+    29: (PositionPurgedError, "a file was removed from the server's disk; put it back"),
     1772: (ForeignPositionError, "the server does not understand the GTID set"),
     1773: (ForeignPositionError, "the server does not understand the GTID set"),
     1941: (ForeignPositionError, "the server does not understand the list of GTIDs"),

@@ -254,8 +254,8 @@ def _check_file(logs: list[BinaryLog], position: Position) -> None:
         )
     if not sizes[position.file]:
         raise PositionPurgedError(
-            "the server lists the file of the position, and cannot read it: it was removed from "
-            "the server's disk; put it back, or take a new snapshot",
+            "the server lists the file of the position, and cannot read it: it was damaged, or "
+            "removed from the server's disk; put it back, or take a new snapshot",
             position=position,
         )
     if position.offset > sizes[position.file]:
