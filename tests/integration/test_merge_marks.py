@@ -381,25 +381,3 @@ def test_a_table_that_was_replaced_by_hand_is_not_taken_for_the_one_before(
     source.commit()
     workplace.merge()
     workplace.check(table)
-
-
-def test_a_column_that_was_dropped_in_the_lake_makes_its_table_stale(
-    quick_workplace: Workplace,
-) -> None:
-    source, table = a_table(quick_workplace)
-    quick_workplace.merge()
-    target = quick_workplace.target(table)
-    quick_workplace.spark.sql(f"ALTER TABLE {target} DROP COLUMN note")
-    table.insert(id=9, note="nine")
-    source.commit()
-
-    held = quick_workplace.held()
-
-    assert held.status == "stale"
-    assert "the column note of the lake table was dropped there" in held.reason
-    assert len(quick_workplace.found(table)) == 5
-    table.truncate()
-    table.insert(id=7, note="again")
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table)

@@ -139,12 +139,13 @@ class TargetState:
         return frozenset(field for field, (_, since) in pairs if since > self.applied)
 
     @property
-    def lost(self) -> dict[int, str]:
-        """Ids of the columns that somebody dropped, by field id."""
+    def lost(self) -> frozenset[int]:
+        """Fields whose columns somebody dropped."""
         # By their names, if they got ids a moment ago.
-        present = {*self.column_ids.values(), *self.columns}
-        pairs = self.claims.items()
-        return {field: column for field, (column, _) in pairs if column and column not in present}
+        present = {*self.column_ids.values(), *self.columns, None}
+        return frozenset(
+            field for field, (column, _) in self.claims.items() if column not in present
+        )
 
     def filled_since(self, field: int) -> Mark:
         """Return from which applied mark on rows from before a field hold its default."""

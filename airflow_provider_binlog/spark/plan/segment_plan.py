@@ -303,7 +303,6 @@ class _Fold:
         if not key:
             columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
             return evolve_by_name(newest.wanted, columns=columns, context=self.context)
-        self._check_lost(state, newest)
         evolution = evolve_by_id(
             newest.wanted,
             columns=state.columns,
@@ -314,17 +313,6 @@ class _Fold:
         )
         self._check_lake_key(state, evolution, key)
         return evolution
-
-    def _check_lost(self, state: TargetState, newest: NewestSchema) -> None:
-        """Refuse a lake table that lacks the values of a column, whether it was added again."""
-        lost = [each.name for each in newest.wanted if each.field.id in state.lost]
-        if lost and not (self.by_name or self.rows.discards or state.is_empty):
-            raise MergeError(
-                "columns of the lake table were dropped there, and their values with them: reload "
-                "the table",
-                **self.context,
-                column=",".join(lost),
-            )
 
     def _check_lake_key(
         self, state: TargetState, evolution: Evolution, key: tuple[str, ...]

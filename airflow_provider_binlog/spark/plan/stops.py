@@ -190,13 +190,12 @@ class Followable:
                 held = both
 
     def _lost_columns(self) -> Iterator[Stop]:
-        """The lake table had a column, and somebody dropped it there: its values are lost."""
+        """Somebody dropped a column of the lake table: its values are lost, even if it is back."""
         state = self.state
         if state is None or not self.in_lake:
             return
         for wanted in self.newest.wanted if self.newest is not None else ():
-            column, _ = state.claims.get(wanted.field.id, (None, None))
-            if column is not None and wanted.field.id not in self.columns:
+            if wanted.field.id in state.lost:
                 reason = f"the column {wanted.name} of the lake table was dropped there"
                 manifest = self.log.manifest(state.applied.sequence + 1)
                 yield Stop(Cut.at_manifest(manifest, state.applied), reason)
