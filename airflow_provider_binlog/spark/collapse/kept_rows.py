@@ -72,4 +72,5 @@ def count_literals(rows: DataFrame, range_of: KeyColumn | None) -> Collapsed:
 def size_in_bytes(rows: DataFrame) -> int:
     """Return how much a query reads as far as its plan says, without running it."""
     plan: Any = rows._jdf.queryExecution().optimizedPlan()
-    return int(plan.stats().sizeInBytes().toString())
+    # A big integer of Scala, which Py4J may have made one of Python.
+    return int(str(plan.stats().sizeInBytes()))
