@@ -18,7 +18,7 @@ from airflow_provider_binlog.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _CONFLICT = re.compile(
     r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
@@ -52,7 +52,7 @@ def explain(error: Exception, **where: str) -> BinlogError:
             **where,
         )
     causes = list(_causes(error))
-    cause = _shorten(causes[0][1] if causes else f"{type(error).__name__}: {error}")
+    cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}
     for name, text in causes:
         if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
@@ -62,6 +62,14 @@ def explain(error: Exception, **where: str) -> BinlogError:
         if _UNREACHABLE.search(name):
             return StoreUnavailableError("the store failed under the merge", **context)
     return UnknownMergeError("the merge failed", **context)
+
+
+def _describe(causes: Sequence[tuple[str, str]]) -> str:
+    """Return what failed, and what failed first."""
+    (_, last), (name, first) = causes[0], causes[-1]
+    if first in last:
+        return _shorten(last)
+    return f"{_shorten(last)} (caused by {name}: {_shorten(first)})"
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:

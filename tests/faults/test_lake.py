@@ -99,8 +99,11 @@ def test_a_column_that_was_dropped_by_hand_needs_a_reload(
 
 @pytest.mark.slow
 @pytest.mark.fault("lake-full", lakes="delta", stores="file")
-def test_a_full_disk(format_: str, small_disk: Path, spark_environment: SparkEnvironment) -> None:
-    workplace = local_workplace(shared_session(spark_environment), format_, small_disk)
+def test_a_full_disk(
+    format_: str, small_disk: Path, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "lake").symlink_to(small_disk)
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
     source = workplace.new_source()
     table = a_table(workplace, source)
     filler = small_disk / "filler"

@@ -211,6 +211,7 @@ def rotate(tasks: Tasks, count: int) -> None:
         for number in range(100_000, 100_000 + count):
             cursor.execute(f"INSERT INTO orders VALUES ({number}, 'rotated')")
             cursor.execute("FLUSH BINARY LOGS")
+    flush_log(tasks.database.server)
 
 
 @pytest.mark.fault("renamed", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")

@@ -126,7 +126,7 @@ class HadoopFileSystem:
         """Store a file, in place of the one that is there."""
         try:
             path = self._path(uri)
-            stream = path.getFileSystem(self._conf).create(path, True)  # noqa: FBT003  Hadoop has no names.
+            stream = self._file_system(path).create(path, True)  # noqa: FBT003  Hadoop has no names.
             try:
                 stream.write(data)
             finally:
@@ -147,7 +147,18 @@ class HadoopFileSystem:
 
     def _open(self, uri: str) -> Any:
         path = self._path(uri)
-        return path.getFileSystem(self._conf).open(path)
+        return self._file_system(path).open(path)
+
+    def _file_system(self, path: Any) -> Any:
+        """Return what reads and writes a file's content.
+
+        Hadoop keeps checksums of local files in files beside them. After two merges at once they
+        may be those of the other one's content, and the file could never be read again.
+        """
+        found = path.getFileSystem(self._conf)
+        # The second is Hive's, around the first.
+        is_checked = found.getClass().getSimpleName() in ("LocalFileSystem", "ProxyLocalFileSystem")
+        return found.getRawFileSystem() if is_checked else found
 
 
 def read_sizes(files: SourceFiles, parts: Sequence[Part]) -> dict[str, int | None]:

@@ -1,0 +1,34 @@
+"""Files that a merge reads and writes through Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_local_file_is_read_whatever_checksums_another_writer_left(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    files, file = HadoopFileSystem(spark), tmp_path / "progress.json"
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"file://{file}")
+    stream = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).create(path)
+    stream.write(b"of the other one")
+    stream.close()
+    assert (tmp_path / ".progress.json.crc").exists()
+    file.write_bytes(b"ours")
+
+    assert files.read(f"file://{file}") == b"ours"
+
+    files.write(f"file://{file}", b"the next one")
+    assert files.read(f"file://{file}") == b"the next one"
