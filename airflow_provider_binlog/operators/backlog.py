@@ -76,10 +76,8 @@ class BinlogPlanOperator(BinlogExtractOperator):
         from airflow_provider_binlog.capture.backlog import plan_backlog, store_plan
         from airflow_provider_binlog.capture.extract import find_next
 
-        source, target_bytes = (
-            read_source(self.source),
-            read_size(self.target_bytes, "target_bytes"),
-        )
+        source = read_source(self.source)
+        target_bytes = read_size(self.target_bytes, "target_bytes")
         self._check()
         store = open_store(self.staging_path)
         with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
@@ -145,10 +143,8 @@ class BinlogSubRangeOperator(RendersSource, BaseOperator):
     def _stage(self, run: str) -> dict[str, Any]:
         from airflow_provider_binlog.capture.backlog import load_plan, stage_sub_range
 
-        source, (plan_id, number, server_id) = (
-            read_source(self.source),
-            read_sub_range(self.sub_range),
-        )
+        source = read_source(self.source)
+        plan_id, number, server_id = read_sub_range(self.sub_range)
         store = open_store(self.staging_path)
         plan = load_plan(store, source.name, plan_id)
         with closing(open_log(source, server_id=server_id)) as log:
@@ -216,7 +212,8 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.capture import reuse
         from airflow_provider_binlog.capture.backlog import commit_backlog, load_plan
 
-        source, key = read_source(self.source), checkpoint_key(read_source(self.source).name)
+        source = read_source(self.source)
+        key = checkpoint_key(source.name)
         plans = {read_sub_range(each)[0] for each in self.sub_ranges}
         if len(plans) != 1:
             raise ConfigurationError(
