@@ -6,17 +6,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.changes import Policies
 from airflow_provider_binlog.checkpoint import Checkpoint, load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ConfigurationError,
     ForeignPositionError,
 )
+from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.repairs import naming_repairs
@@ -24,7 +23,7 @@ from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.limits import Limits, read_size
+from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator, open_log
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import ExtractRequest, Progress
+    from airflow_provider_binlog.capture import Progress
     from airflow_provider_binlog.capture.backlog import BacklogPlan
     from airflow_provider_binlog.sources.log import Log
 
@@ -227,7 +226,12 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
                 "the checkpoint that the plan began with was lost", key=key
             )
         commit_backlog(plan, store, created_by=run)
-        request = _request_after(checkpoint, plan)
+        request = replace(
+            plan.request(checkpoint.position, checkpoint.position),
+            identity=checkpoint.identity,
+            issued_by=checkpoint.identity,
+            sequence=checkpoint.sequence + 1,
+        )
         extracted = reuse(request, store)
         staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
         with closing(open_log(source)) as log:
@@ -272,7 +276,7 @@ def check_count(count: int) -> None:
     Raises:
         ConfigurationError: Says what to change.
     """
-    most = conf.getint("core", "max_map_length", fallback=1024)
+    most = max_map_length()
     if count > most:
         raise ConfigurationError(
             "more sub-ranges than a task can be mapped over: raise target_bytes, or "
@@ -280,25 +284,6 @@ def check_count(count: int) -> None:
             sub_ranges=count,
             max_map_length=most,
         )
-
-
-def _request_after(checkpoint: Checkpoint, plan: BacklogPlan) -> ExtractRequest:
-    """Return a request for what is staged after a checkpoint by the plan's settings."""
-    from airflow_provider_binlog.capture import ExtractRequest, TableFilter
-
-    return ExtractRequest(
-        checkpoint.position,
-        checkpoint.position,
-        identity=checkpoint.identity,
-        issued_by=checkpoint.identity,
-        sequence=checkpoint.sequence + 1,
-        tables=TableFilter(plan.include, plan.exclude),
-        source_name=plan.source_name,
-        before_images=plan.before_images,
-        created_by=plan.created_by,
-        limits=Limits(**plan.limits),
-        policies=Policies(plan.zero_dates, plan.invalid_text),
-    )
 
 
 def read_sub_range(value: Any) -> tuple[str, int, int | None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, conf
+from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
@@ -89,7 +90,7 @@ class BinlogSnapshotChunksOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             plans = self._begin(name_run(context))
-        most = conf.getint("core", "max_map_length", fallback=1024)
+        most = max_map_length()
         shares = share_chunks(
             [plan.chunk_count for plan in plans], min(most, self.max_tasks or most)
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, conf
+from airflow.sdk import BaseOperator
 
+from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
@@ -94,7 +95,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         with fail_unless_retryable():
             source = read_source(self.source)
             found = [".".join(name) for name in self._find(source)]
-        most = conf.getint("core", "max_map_length", fallback=1024)
+        most = max_map_length()
         self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), found[:most])
         if len(found) > most:
             self.log.warning("%s: %d of them wait for the next run", source.name, len(found) - most)

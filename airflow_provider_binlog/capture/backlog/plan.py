@@ -19,13 +19,16 @@ from functools import cached_property
 from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.blocks.captured import LoggedStatement
+from airflow_provider_binlog.capture.log_range import ExtractRequest
 from airflow_provider_binlog.capture.quarantine import Quarantine, TableRows
 from airflow_provider_binlog.capture.range_facts import RangeFacts
+from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import (
     ROW_FILE_SHIFT,
     BeforeImages,
     InvalidText,
     OnTableError,
+    Policies,
     ZeroDates,
 )
 from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
@@ -150,6 +153,23 @@ class BacklogPlan:
         """Return where a sub-range stops."""
         later = self.sub_ranges[number + 1 :]
         return later[0].start if later else self.stop
+
+    def request(self, start: Position, stop: Position) -> ExtractRequest:
+        """Return a request for some of the range, by the plan's settings."""
+        return ExtractRequest(
+            start,
+            stop,
+            identity=self.identity,
+            sequence=self.sequence,
+            source_name=self.source_name,
+            tables=TableFilter(self.include, self.exclude),
+            before_images=self.before_images,
+            created_by=self.created_by,
+            limits=Limits(**self.limits),
+            policies=Policies(self.zero_dates, self.invalid_text),
+            on_table_error=self.on_table_error,
+            wants_defaults=self.wants_defaults,
+        )
 
     def names_at(self, number: int) -> dict[TableName, TableState | None]:
         """Return what is known of names at the start of a sub-range from the range before it."""
