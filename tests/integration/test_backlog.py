@@ -27,7 +27,7 @@ from airflow_provider_binlog.errors import ConflictError, ManifestError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, server_ids
-from tests.fixtures.mysql import Database, connect
+from tests.fixtures.mysql import Database, connect, prepare
 from tests.support.ranges import Range, Staged, end_of, live, stage
 from tests.support.stores import open_store
 
@@ -44,10 +44,6 @@ pytestmark = pytest.mark.server
 
 _numbers = count()
 EACH_FILE = 1
-
-
-def prepare(database: Database, xid: str, *statements: str) -> None:
-    database.execute(f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}")
 
 
 def run_history(database: Database) -> None:

@@ -25,7 +25,7 @@ from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.table_format import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from tests.fixtures.mysql import Database, execute, query
+from tests.fixtures.mysql import Database, execute, prepare, query
 from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
 from tests.support.staged import manifests_after
@@ -207,9 +207,7 @@ def test_nothing_is_lost_and_nothing_twice(pair: Pair) -> None:
     pair.replicate("STOP")
     pair.source.execute("UPDATE t SET a = 'later' WHERE id = 1", "INSERT INTO visits VALUES ('x')")
     pair.source.execute(tagged, other_domain, "INSERT INTO visits VALUES ('both')")
-    pair.source.execute(
-        "XA START 'x'", "INSERT INTO visits VALUES ('xa')", "XA END 'x'", "XA PREPARE 'x'"
-    )
+    prepare(pair.source, "'x'", "INSERT INTO visits VALUES ('xa')")
     capture.run(source)
     assert capture.in_doubt(1) == ["X'78',X'',1"]
     with pytest.raises(ForeignPositionError, match="has not caught up"):

@@ -26,7 +26,7 @@ from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.fixtures import mysql
-from tests.fixtures.mysql import Database
+from tests.fixtures.mysql import Database, prepare
 from tests.services.servers import Server
 from tests.support.lake import aws_connection
 from tests.support.staged import apply_all
@@ -205,9 +205,7 @@ def test_xa_over_files_and_ranges(shop: Shop, variables: Variables, tmp_path: Pa
         "start": "earliest",
     }
     fill(shop)
-    shop.database.execute(
-        "XA START 'files'", "INSERT INTO t VALUES (7, 'x')", "XA END 'files'", "XA PREPARE 'files'"
-    )
+    prepare(shop.database, "'files'", "INSERT INTO t VALUES (7, 'x')")
     shop.flush()
     shop.copy(str(tmp_path), ".zst")
     stage(**arguments)

@@ -18,7 +18,7 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.queries import identify
-from tests.fixtures.mysql import Database, connect, execute, query
+from tests.fixtures.mysql import Database, connect, execute, prepare, query
 from tests.services.servers import Server
 from tests.support.measured_range import stage_measured
 from tests.support.ranges import (
@@ -50,11 +50,6 @@ TABLES = [
 ]
 _numbers = count()
 READ_AGAIN: dict[str, Any] = {"limits": Limits(prepared_bytes_max=1)}
-
-
-def prepare(database: Database, xid: str, *statements: str, settings: str = "DO 0") -> None:
-    """Prepare a transaction; its session ends, so that any other one may decide."""
-    database.execute(settings, f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}")
 
 
 def run_all(database: Database) -> None:
