@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
-from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     Action,
@@ -23,9 +22,9 @@ from airflow_provider_binlog.schema import (
     TableName,
     TableState,
 )
+from airflow_provider_binlog.stored_json import StoredFormat
 
-FORMAT = "airflow-provider-binlog/manifest"
-VERSION = 2
+FORMAT = StoredFormat("airflow-provider-binlog/manifest", 2, "a manifest")
 
 
 @dataclass(frozen=True)
@@ -285,7 +284,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the manifest as it is stored; see `stored_json`."""
-        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
+        return FORMAT.encode(self)
 
     @classmethod
     def decode(cls, data: bytes | str) -> Manifest:
@@ -295,21 +294,7 @@ class Manifest:
             ManifestError: The bytes are no manifest, one that was edited or cut, or one of another
                 version.
         """
-        try:
-            value = stored_json.decode(data)
-            form = value.pop("format", None)
-            if form != FORMAT:
-                raise ManifestError("not a manifest", format=form)
-            version = value.pop("version", None)
-            if version != VERSION:
-                raise ManifestError(
-                    "a manifest of another version: read it with the release that wrote it",
-                    version=version,
-                    known=VERSION,
-                )
-            return from_json(cls, value)
-        except MALFORMED as error:
-            raise ManifestError(f"not a manifest: {cause_of(error)}") from error
+        return FORMAT.decode(cls, data)
 
 
 def check_follows(end: End, following: Manifest) -> None:

@@ -25,16 +25,15 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
-from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import Schema, TableName
+from airflow_provider_binlog.stored_json import StoredFormat
 
-FORMAT = "airflow-provider-binlog/snapshot"
-VERSION = 1
+FORMAT = StoredFormat("airflow-provider-binlog/snapshot", 1, "the manifest of a snapshot")
 
 SNAPSHOTS = "snapshots"
 """The folder of a source's snapshots; a database of this name is stored as `%73napshots`."""
@@ -117,7 +116,7 @@ class SnapshotManifest:
 
     def encode(self) -> bytes:
         """Return the manifest as it is stored; see `stored_json`."""
-        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
+        return FORMAT.encode(self)
 
     @classmethod
     def decode(cls, data: bytes | str) -> SnapshotManifest:
@@ -127,16 +126,7 @@ class SnapshotManifest:
             ManifestError: The bytes are no manifest of a snapshot, one that was edited or cut, or
                 one of another version.
         """
-        try:
-            value = stored_json.decode(data)
-            found = value.pop("format", None), value.pop("version", None)
-            if found != (FORMAT, VERSION):
-                raise ManifestError(
-                    "not the manifest of a snapshot, or one of another version", found=found
-                )
-            manifest = from_json(cls, value)
-        except MALFORMED as error:
-            raise ManifestError(f"not the manifest of a snapshot: {cause_of(error)}") from error
+        manifest = FORMAT.decode(cls, data)
         if table_digest(manifest.name) != digest_in(manifest.id):
             raise ManifestError(
                 "a snapshot has the id of another table's",

@@ -17,18 +17,63 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.errors import MALFORMED, FormatError, ManifestError, cause_of
+from airflow_provider_binlog.json_form import from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_Value = TypeVar("_Value")
 
 DIGEST = "sha256"
 """The field with the digest."""
 
 _END = re.compile(rb' "sha256": "([0-9a-f]{64})"\n\}')
 _END_BYTES = len(' "sha256": ""\n}') + 64
+
+
+@dataclass(frozen=True)
+class StoredFormat:
+    """A kind of stored documents; its name and version are the first fields of each.
+
+    Attributes:
+        name: What `format` says.
+        version: What `version` says; a release reads its own version alone.
+        noun: What one is called in errors, with its article.
+    """
+
+    name: str
+    version: int
+    noun: str
+
+    def encode(self, value: object) -> bytes:
+        """Return a dataclass as it is stored, with its digest."""
+        return encode({"format": self.name, "version": self.version, **to_json(value)})
+
+    def decode(self, kind: type[_Value], data: bytes | str) -> _Value:
+        """Return what `encode` was given.
+
+        Raises:
+            ManifestError: The bytes are of no such document, of one that was edited or cut, or of
+                one of another version.
+        """
+        try:
+            value = decode(data)
+            name, version = value.pop("format", None), value.pop("version", None)
+            if name != self.name:
+                raise ManifestError(f"not {self.noun}", format=name)
+            if version != self.version:
+                raise ManifestError(
+                    f"{self.noun} of another version: read it with the release that wrote it",
+                    version=version,
+                    known=self.version,
+                )
+            return from_json(kind, value)
+        except MALFORMED as error:
+            raise ManifestError(f"not {self.noun}: {cause_of(error)}") from error
 
 
 def encode(value: Mapping[str, Any]) -> bytes:

@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, ObjectMissingError, cause_of
-from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.errors import ManifestError, ObjectMissingError, error_context
+from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import Schema, TableName
@@ -32,15 +31,15 @@ from airflow_provider_binlog.snapshot_manifest import (
     table_digest,
 )
 from airflow_provider_binlog.staging.paths import part_key, source_folder
+from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-_PLAN = "airflow-provider-binlog/snapshot-plan"
-_CHUNK = "airflow-provider-binlog/snapshot-chunk"
-VERSION = 1
+_PLAN = StoredFormat("airflow-provider-binlog/snapshot-plan", 1, "the plan of a snapshot")
+_CHUNK = StoredFormat("airflow-provider-binlog/snapshot-chunk", 1, "the record of a chunk")
 
 _Value = TypeVar("_Value")
 
@@ -178,23 +177,16 @@ class SnapshotFiles:
         except ObjectMissingError:
             return None
 
-    def _write(self, value: object, form: str, path: str) -> None:
-        plain = {"format": form, "version": VERSION, **to_json(value)}
-        self.store.write(self.key(path), stored_json.encode(plain))
+    def _write(self, value: object, form: StoredFormat, path: str) -> None:
+        self.store.write(self.key(path), form.encode(value))
 
-    def _read(self, kind: type[_Value], form: str, path: str) -> _Value | None:
+    def _read(self, kind: type[_Value], form: StoredFormat, path: str) -> _Value | None:
         key = self.key(path)
         try:
-            value = stored_json.decode(self.store.read(key))
-            if (value.pop("format", None), value.pop("version", None)) != (form, VERSION):
-                raise ManifestError("a file of another format, or of another version", key=key)
-            return from_json(kind, value)
+            with error_context(key=key):
+                return form.decode(kind, self.store.read(key))
         except ObjectMissingError:
             return None
-        except MALFORMED as error:
-            raise ManifestError(
-                f"not a file of a snapshot that is being taken: {cause_of(error)}", key=key
-            ) from error
 
 
 def _plan_path(snapshot_id: str) -> str:

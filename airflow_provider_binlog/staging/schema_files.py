@@ -11,28 +11,33 @@ same bytes, and no run leaves one of a range that is not committed.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from airflow_provider_binlog import stored_json
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
-from airflow_provider_binlog.json_form import from_json, to_json
-from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TableState
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.schema import (
+    CreateTable,
+    DropTable,
+    RenameTable,
+    TableName,
+    TableState,
+)
 from airflow_provider_binlog.staging.paths import manifest_name, maybe_sequence, schema_folder
+from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-FORMAT = "airflow-provider-binlog/schema"
-VERSION = 1
+FORMAT = StoredFormat("airflow-provider-binlog/schema", 1, "a schema file")
 
 _WRITERS = 8
 
 
-class SchemaFile(NamedTuple):
+@dataclass(frozen=True)
+class SchemaFile:
     """What a name stands for after a manifest.
 
     Attributes:
@@ -47,14 +52,7 @@ class SchemaFile(NamedTuple):
 
     def encode(self) -> bytes:
         """Return the file as it is stored; see `stored_json`."""
-        value = {
-            "format": FORMAT,
-            "version": VERSION,
-            "sequence": self.sequence,
-            "name": list(self.name),
-            "state": to_json(self.state),
-        }
-        return stored_json.encode(value)
+        return FORMAT.encode(self)
 
     @classmethod
     def decode(cls, data: bytes | str) -> SchemaFile:
@@ -64,19 +62,7 @@ class SchemaFile(NamedTuple):
             ManifestError: The bytes are no schema file, one that was edited or cut, or one of
                 another version.
         """
-        try:
-            value = stored_json.decode(data)
-            if (value.get("format"), value.get("version")) != (FORMAT, VERSION):
-                raise ManifestError(
-                    "not a schema file, or one of another version",
-                    format=value.get("format"),
-                    version=value.get("version"),
-                )
-            database, table = value["name"]
-            state = None if value["state"] is None else from_json(TableState, value["state"])
-            return cls(int(value["sequence"]), (database, table), state)
-        except MALFORMED as error:
-            raise ManifestError(f"not a schema file: {cause_of(error)}") from error
+        return FORMAT.decode(cls, data)
 
 
 class SchemaFiles:

@@ -16,7 +16,6 @@ import hashlib
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
-from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.log_range import ExtractRequest
@@ -31,8 +30,7 @@ from airflow_provider_binlog.changes import (
     Policies,
     ZeroDates,
 )
-from airflow_provider_binlog.errors import MALFORMED, ManifestError, cause_of
-from airflow_provider_binlog.json_form import from_json, stored_as, to_json
+from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
@@ -41,9 +39,9 @@ from airflow_provider_binlog.schema_history.ddl_reader import changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, manifest_name
+from airflow_provider_binlog.stored_json import StoredFormat
 
-FORMAT = "airflow-provider-binlog/backlog"
-VERSION = 1
+FORMAT = StoredFormat("airflow-provider-binlog/backlog", 1, "the plan of a backlog")
 
 _ID_DIGITS = 12
 _NUMBER_DIGITS = 6
@@ -225,7 +223,7 @@ class BacklogPlan:
 
     def encode(self) -> bytes:
         """Return the plan as it is stored; see `stored_json`."""
-        return stored_json.encode({"format": FORMAT, "version": VERSION, **to_json(self)})
+        return FORMAT.encode(self)
 
     @classmethod
     def decode(cls, data: bytes | str) -> BacklogPlan:
@@ -235,14 +233,7 @@ class BacklogPlan:
             ManifestError: The bytes are no plan, one that was edited or cut, or one of another
                 version.
         """
-        try:
-            value = stored_json.decode(data)
-            found = value.pop("format", None), value.pop("version", None)
-            if found != (FORMAT, VERSION):
-                raise ManifestError("not the plan of a backlog, or of another version", is_=found)
-            return from_json(cls, value)
-        except MALFORMED as error:
-            raise ManifestError(f"not the plan of a backlog: {cause_of(error)}") from error
+        return FORMAT.decode(cls, data)
 
 
 def limits_in_bytes(limits: Limits) -> dict[str, int]:

@@ -78,7 +78,7 @@ def test_a_damaged_plan_is_refused(files: SnapshotFiles, spoil: object) -> None:
     assert callable(spoil)
     files.store.write(key, spoil(files.store.read(key)))
 
-    with pytest.raises(ManifestError, match="not a file of a snapshot"):
+    with pytest.raises(ManifestError, match="not the plan of a snapshot"):
         files.find_plan(NAME, "a run")
 
 
@@ -88,7 +88,7 @@ def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
     data = files.store.read(files.key(f"snapshots/{plan().id}/chunk-000001.json"))
     files.store.write(files.key(f"snapshots/{plan().id}/plan.json"), data)
 
-    with pytest.raises(ManifestError, match="another format"):
+    with pytest.raises(ManifestError, match="not the plan of a snapshot"):
         files.find_plan(NAME, "a run")
     assert replace(plan(), created_by="x").name == NAME
 
