@@ -103,6 +103,12 @@ class TableChanges:
     invalid_text: dict[str, int] = field(default_factory=dict)
 
     @property
+    def lacks_columns(self) -> bool:
+        """Whether any row image lacks columns of the table."""
+        fields = max((len(each.fields) for each in self.schemas), default=0)
+        return any(len(image) < fields for image in self.images)
+
+    @property
     def rows(self) -> int:
         """Change rows over all parts."""
         return sum(part.rows for part in self.parts)

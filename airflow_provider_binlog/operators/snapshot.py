@@ -54,9 +54,10 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
     :param staging_path: Where the files are written, as for the extract. (templated)
     :param table: ``database.table``; what follows the first dot is the table's name. (templated)
     :param where: A condition in SQL on the rows to read; by default all are. (templated)
-    :param lock: ``"none"``, or ``"brief"``: all rows are read in one transaction, at a position
-        that is exact because the table is locked until the transaction is open. A table without
-        a key is always read so.
+    :param lock: Under ``"brief"`` all rows are read in one transaction, at a position that is exact
+        because the table is locked until the transaction is open (on MariaDB without a lock); a
+        table without a key is always read so. Under ``"none"`` no other table is. ``"auto"`` reads
+        so where row images lack columns (``binlog_row_image``), and rows may get another key.
     :param chunk_bytes: Bytes of the table that one transaction reads, about: a number, or a text
         such as ``"64 MiB"``.
     :param chunks: Which chunks to read of a snapshot that was begun: ``where``, ``lock`` and
@@ -82,7 +83,7 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         staging_path: str,
         table: str,
         where: str | None = None,
-        lock: SnapshotLock = "none",
+        lock: SnapshotLock = "auto",
         chunk_bytes: int | str = "64 MiB",
         chunks: Mapping[str, Any] | None = None,
         max_rows_per_second: float | None = None,
@@ -222,7 +223,7 @@ def read_request(
         name=read_table_name(table),
         created_by=run,
         where=where or None,
-        exact=lock == "brief",
+        exact=None if lock == "auto" else lock == "brief",
         chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
         policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
     )

@@ -68,7 +68,7 @@ class BinlogSnapshotChunksOperator(RendersSource, BaseOperator):
         staging_path: str,
         tables: Sequence[str],
         where: str | None = None,
-        lock: SnapshotLock = "none",
+        lock: SnapshotLock = "auto",
         chunk_bytes: int | str = "64 MiB",
         max_tasks: int | None = None,
         **kwargs: Any,

@@ -25,7 +25,8 @@ class SnapshotRequest:
         created_by: The run that takes it: a later try of the same run continues it.
         where: The condition on the rows to read, in SQL; None for all.
         exact: Whether all rows are read at one position, in one transaction, be it by a lock that
-            keeps writers waiting for moments. A table without a key is always read so.
+            keeps writers waiting for moments. A table without a key is always read so; if None, a
+            table too whose row images may lack columns.
         chunk_bytes: Bytes of the table that one transaction reads, about.
         policies: How values are staged that no lake type holds.
         limits: How large parts become.
@@ -36,7 +37,7 @@ class SnapshotRequest:
     name: TableName
     created_by: str
     where: str | None = None
-    exact: bool = False
+    exact: bool | None = None
     chunk_bytes: int = CHUNK_BYTES
     policies: Policies = DEFAULT_POLICIES
     limits: Limits = field(default_factory=Limits)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
 from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
@@ -25,19 +26,23 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.consistent_read import gtids_at, open_read
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.table_sizes import row_bytes
+from airflow_provider_binlog.transport.server.version import global_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.snapshot.chunk import Connect
+    from airflow_provider_binlog.snapshot.chunk import Connect, ReadTable
     from airflow_provider_binlog.snapshot.plan import ChunkRecord
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.server.consistent_read import Connection
 
 _ROUNDS_MAX = 5
+_FULL, _NOBLOB = "FULL", "NOBLOB"
+_LEFT_OUT = BLOBS | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
+"""What images may lack under NOBLOB."""
 _KEPT = timedelta(days=7)
 """What a snapshot left that was not completed is kept for so long: a task may still be at it."""
 
@@ -142,15 +147,15 @@ def begin_snapshot(
     now = datetime.now(UTC)
     with open_read(connect, request.name, exact=False) as read:
         table, low = describe_table(read, request.name, request.policies), read.low
-    exact = request.exact or not table.schema.key
     # Not in the transaction: to find the bounds takes as long as the table is large.
     with closing(connect()) as connection:
         identity = identify(connection)
         if found is not None and (found.identity, found.schema) == (identity, table.schema):
             return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
-        bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
         latest = ManifestLog(store, request.source_name).latest()
+        exact = _is_exact(request, table, connection, latest)
+        bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
         low = _with_gtids(low, connection, latest, identity)
     plan = SnapshotPlan(
         id=new_snapshot_id(now, request.name),
@@ -170,6 +175,25 @@ def begin_snapshot(
     files.write_plan(plan)
     files.delete_unfinished(request.name, before=now - _KEPT)
     return plan
+
+
+def _is_exact(
+    request: SnapshotRequest, table: ReadTable, connection: Connection, latest: Manifest | None
+) -> bool:
+    """Whether all rows have to be read at one position.
+
+    Where row images lack columns, a row whose key changes between two chunks may be in neither, and
+    the log does not have all of it. Images are those that the server logs now, and those that were
+    staged last: a session may have its own setting, or still have the one of before.
+    """
+    if request.exact is not None or not table.schema.key:
+        return bool(request.exact) or not table.schema.key
+    lacked = latest is not None and any(each.lacks_columns for each in latest.tables)
+    image = global_variables(connection).get("binlog_row_image", _FULL).upper()
+    if image == _NOBLOB:
+        types = {column.logged.real_type for column in table.layout.columns}
+        return bool(types & _LEFT_OUT) or lacked
+    return image != _FULL or lacked
 
 
 def _with_gtids(

@@ -17,7 +17,7 @@ InitialLoad = Literal["snapshot", "changes_only", "fail"]
 OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
 """What to do about lake tables that wait for a reload."""
-SnapshotLock = Literal["none", "brief"]
+SnapshotLock = Literal["auto", "none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
 LakeFormat = Literal["delta", "iceberg"]
 

@@ -262,10 +262,7 @@ def _find_moves(snapshot: SnapshotManifest, log: TableLog, table: TableId) -> st
     """Return why rows may be in no chunk: images lack columns, and keys changed meanwhile."""
     for manifest in log.manifests:
         for entry in manifest.tables:
-            if entry.id != table:
-                continue
-            fields = max((len(each.fields) for each in entry.schemas), default=0)
-            if all(len(each) == fields for each in entry.images):
+            if entry.id != table or not entry.lacks_columns:
                 continue
             moved = entry.changes.get(ChangeType.UPDATE_PREIMAGE.value, 0)
             if moved:

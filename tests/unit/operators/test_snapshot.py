@@ -26,7 +26,7 @@ def test_a_name_may_contain_dots() -> None:
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [
-        ({"lock": "always"}, "lock is one of none, brief"),
+        ({"lock": "always"}, "lock is one of auto, none, brief"),
         ({"chunk_bytes": "much"}, "a limit is a positive number"),
         ({"limits": 5}, "limits are given as"),
         ({"source": BinlogSource("shop", start="now", files="/logs")}, "a snapshot reads a server"),
