@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from airflow_provider_binlog.cli.rows import read_lines
+from airflow_provider_binlog.cli.rows import read_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
@@ -111,8 +111,8 @@ class BinlogFilesReader(DataSourceReader):
         """
         path = str(partition.value)
         log = FileLog(BinlogFiles((path,), (), self._files().open, as_given=True))
-        lines = read_lines(Range(log, log.first(), None), self._tables)
-        while rows := [json.loads(line) for line in islice(lines, _BATCH_ROWS)]:
+        found = read_rows(Range(log, log.first(), None), self._tables)
+        while rows := list(islice(found, _BATCH_ROWS)):
             yield pa.RecordBatch.from_arrays(
                 [_column(rows, name) for name in SCHEMA.names], schema=SCHEMA
             )

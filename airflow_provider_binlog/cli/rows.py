@@ -7,6 +7,7 @@ transaction that was only prepared, or rolled back, too.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ import numpy as np
 from airflow_provider_binlog.capture.range_facts import NO_FACTS, RestartRange
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.cli.row_lines import RowLines
+from airflow_provider_binlog.cli.row_objects import RowObjects
 from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.range_facts import RangeFacts
+    from airflow_provider_binlog.cli.row_objects import RowObject
     from airflow_provider_binlog.cli.source import Range
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -53,20 +58,20 @@ def print_rows(
         FormatError: An event is not what its type says, or is where it cannot be.
         SourceError: The source, or the way to it, failed.
     """
-    for line in read_lines(chosen, patterns):
-        write(line)
+    for each in read_rows(chosen, patterns):
+        write(_encode(each) + "\n")
 
 
-def read_lines(chosen: Range, patterns: Sequence[str] | None) -> Iterator[str]:
-    """Yield the lines that `print_rows` writes.
+def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObject]:
+    """Yield the changes that `print_rows` writes.
 
     Raises:
         BinlogError: As `print_rows`.
     """
-    printer, facts = _Printer(chosen, patterns), NO_FACTS
+    reader, facts = _RowReader(chosen, patterns), NO_FACTS
     while True:
         try:
-            yield from printer.lines(facts)
+            yield from reader.rows(facts)
         except RestartRange as restart:
             facts = restart.facts
         else:
@@ -82,12 +87,12 @@ def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
     return matches
 
 
-class _Printer:
-    """Turns a range into lines, however often it has to be read.
+class _RowReader:
+    """Turns a range into row changes, however often it has to be read.
 
-    A line is never taken back. So no table is completed before the statements of the whole range
-    are known: for the first one that takes it, the range is read to its end, and then again for
-    the rows that are not printed yet.
+    One that was yielded is never taken back. So no table is completed before the statements of the
+    whole range are known: for the first one that takes it, the range is read to its end, and then
+    again for the rows that are not yielded yet.
     """
 
     def __init__(self, chosen: Range, patterns: Sequence[str] | None) -> None:
@@ -96,13 +101,13 @@ class _Printer:
         # All at once, but for the server's own tables: those are queried as they come.
         self._queried = self._matches if patterns else TableFilter(("*.*",)).matches
         self._end = chosen.start
-        self._lines = RowLines()
-        self._printed = -1
+        self._objects = RowObjects()
+        self._yielded = -1
         self._failure: BinlogError | None = None
         self._refused: list[BinlogError] = []
 
-    def lines(self, facts: RangeFacts) -> Iterator[str]:
-        """Yield the lines that were not yielded before.
+    def rows(self, facts: RangeFacts) -> Iterator[RowObject]:
+        """Yield the changes that were not yielded before.
 
         Raises:
             RestartRange: The range has to be read again for the rest.
@@ -114,12 +119,12 @@ class _Printer:
             schemas=SchemaReader(past, facts.changes, tentative=False, refuse=_raise_retryable),
             refuse=self._refused.append,
         )
-        self._lines.begin(past, reader)
+        self._objects.begin(past, reader)
         try:
             for logged in self._chosen.blocks():
                 self._end = Position(logged.file, logged.next_offset)
                 for captured in reader.read(logged):
-                    yield from self._print(captured)
+                    yield from self._of(captured)
                 if not reader.needs_restart:
                     self._raise_refused()
         except BinlogError as error:
@@ -145,16 +150,16 @@ class _Printer:
             past.lose_server(self._failure)
         return past
 
-    def _print(self, captured: CapturedBlock) -> Iterator[str]:
-        """Yield the lines of a block, up to what is refused in it."""
-        chosen = captured.row > self._printed
+    def _of(self, captured: CapturedBlock) -> Iterator[RowObject]:
+        """Yield the changes of a block, up to what is refused in it."""
+        chosen = captured.row > self._yielded
         for error in self._refused:
             offset = error.context.get("offset")
             if isinstance(offset, int):
                 chosen &= captured.block.offset[captured.events] < offset
-        yield from self._lines.of(captured, chosen)
+        yield from self._objects.of(captured, chosen)
         if chosen.any():
-            self._printed = int(captured.row[np.flatnonzero(chosen)[-1]])
+            self._yielded = int(captured.row[np.flatnonzero(chosen)[-1]])
         self._raise_refused()
 
     def _raise_refused(self) -> None:

@@ -1,11 +1,10 @@
-"""A sink that turns captured rows into JSON, one line each."""
+"""A sink that turns captured rows into objects that JSON can hold, one for each row change."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,15 +29,17 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.decode import DecodedRows
     from airflow_provider_binlog.schema_history.past import Past
 
+RowObject: TypeAlias = "dict[str, JsonValue]"
+"""A row change: what the command `rows` prints as a line."""
+
 _CHANGES = tuple(ChangeType)
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 _GROUP_EVENTS_MAX = 4096
 _GROUP_BYTES_MAX = 1 << 20
 """Rows are printed group by group; a group is decoded in one call."""
 
 
-class RowLines:
-    """Yields the lines of a range, block after block.
+class RowObjects:
+    """Yields the row changes of a range, block after block.
 
     Of each table whose metadata is missing, standard error gets one line: what the log does not
     say, and what is printed instead.
@@ -56,8 +57,8 @@ class RowLines:
         # Of the transaction that was open at the end of the last block.
         self._xid: str | None = None
 
-    def of(self, captured: CapturedBlock, chosen: npt.NDArray[np.bool_]) -> Iterator[str]:
-        """Yield a line for each row of the chosen rows events of the next block.
+    def of(self, captured: CapturedBlock, chosen: npt.NDArray[np.bool_]) -> Iterator[RowObject]:
+        """Yield an object for each row of the chosen rows events of the next block.
 
         Raises:
             FormatError: A row image breaks the format.
@@ -81,8 +82,8 @@ class RowLines:
         self._xid = found.get(len(transactions.start) - 1)
         return found
 
-    def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[str]:
-        """Yield the lines of rows events of one table."""
+    def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[RowObject]:
+        """Yield the changes of rows events of one table."""
         layout = self._layout(captured)
         headings = self._headings(captured, f"{layout.database}.{layout.table}")
         names = [xids.get(each) for each in captured.transaction.tolist()]
@@ -96,10 +97,10 @@ class RowLines:
                 }
                 if names[event] is not None:
                     line["xa"] = names[event]
-                yield _encode(line) + "\n"
+                yield line
 
     def _headings(self, captured: CapturedBlock, table: str) -> list[dict[str, Any]]:
-        """Return what the lines of each rows event have in common, in the order of a line."""
+        """Return what the changes of each rows event have in common; its order is theirs."""
         transactions, own = captured.transactions, captured.transaction
         prefixes = self._reader.transactions.prefixes
         columns = (
