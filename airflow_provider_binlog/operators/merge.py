@@ -67,8 +67,8 @@ class BinlogMergeOperator(SparkSubmitOperator):
     for one, and no merge that was killed. That is known from files beside the manifests; if they
     were deleted, the job is submitted.
 
-    Returns the job's report: rows inserted, updated and deleted by table. The asset event of every
-    outlet carries the same.
+    Returns the job's report: rows inserted, updated and deleted by table, and how many rows were
+    updated or deleted that a table did not have. The asset event of every outlet carries the same.
 
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
         passes ``{"source": name, "staging_path": ...}``: everything staged so far.
@@ -225,7 +225,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         for line in _lines(result):
             self.log.info("%s", line)
         held = list(_held(result))
-        for line in held:
+        for line in (*_missing(result), *held):
             self.log.warning("%s", line)
         if held and self.on_stale == "fail":
             self._move_checkpoint(context)
@@ -321,6 +321,17 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
         if table["status"] == "merged" and table["reason"]:
             yield f"{table['table']}: {table['reason']}"
+
+
+def _missing(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each table that lacked rows, unless its state says so."""
+    for table in report.get("tables", ()):
+        if (rows := table.get("missing_rows")) and not table["reason"]:
+            yield (
+                f"{table['table']}: {rows} rows that were updated or deleted were not in "
+                f"{table['target']}: it lacked rows of its source before this merge: compare "
+                "them, and reload it from a snapshot"
+            )
 
 
 def _held(report: Mapping[str, Any]) -> Iterator[str]:

@@ -371,6 +371,7 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
         table.report.snapshot = table.done_with = table.reload.snapshot.id
     table.report.applied_after = merged.applied
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
+    table.report.missing_rows = merged.commit.missing
     if merged.stop is not None:
         session = run.spark.newSession()
         configure(session)

@@ -30,6 +30,8 @@ class TableReport:
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
         rows: Rows of the target that were inserted, updated and deleted, where the format says.
+        missing_rows: Rows that were updated or deleted, and that the target did not have: it lacked
+            them before. None where that is not known: after a reload, without a key.
         bytes: Size of the parts that were read.
         version: Delta's version of the target, or the id of Iceberg's snapshot, with these rows.
         seconds: How long it took.
@@ -48,6 +50,7 @@ class TableReport:
     applied_after: Mark = NOTHING
     changes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int | None] = field(default_factory=dict)
+    missing_rows: int | None = None
     bytes: int = 0
     version: int | None = None
     seconds: float = 0.0
@@ -61,7 +64,10 @@ class TableReport:
         counts = [f"{count:,} {kind}" for kind, count in self.rows.items() if count is not None]
         rows = f"{', '.join(counts)} rows" if counts else self.status
         version = "" if self.version is None else f", version {self.version}"
-        return f"{self.table}: {rows} in {self.seconds:.1f} s{version}"
+        missing = ""
+        if self.missing_rows:
+            missing = f", {self.missing_rows:,} rows that were updated or deleted were not there"
+        return f"{self.table}: {rows} in {self.seconds:.1f} s{version}{missing}"
 
 
 @dataclass(frozen=True)

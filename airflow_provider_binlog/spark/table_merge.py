@@ -179,9 +179,26 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     _check_count(merge.segment, collapsed)
     current, filled = _prepare(merge)
     commit = _commit(merge, current, rows, collapsed, filled)
-    if commit is not None:
-        _follow(merge, current)
-    return commit
+    if commit is None:
+        return None
+    _follow(merge, current)
+    return replace(commit, missing=_count_missing(merge, commit, collapsed))
+
+
+def _count_missing(merge: _Merge, commit: Commit, collapsed: Collapsed) -> int | None:
+    """Return how many rows were updated or deleted that the target did not have; None if unknown.
+
+    By each of them the target has one row more than the changes say: its update inserts it, its
+    delete has nothing to remove.
+    """
+    segment, inserted, deleted = merge.segment, commit.inserted, commit.deleted
+    if segment.is_changelog or segment.reloads or segment.start is not None:
+        return None
+    if merge.work.state is None or segment.starts_empty:
+        inserted, deleted = collapsed.upserts, 0
+    if inserted is None or deleted is None:
+        return None
+    return max(0, inserted - deleted - segment.growth)
 
 
 def _first_state(merge: _Merge) -> LakeState | None:

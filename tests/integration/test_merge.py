@@ -48,10 +48,41 @@ def test_inserts_updates_and_deletes(workplace: Workplace) -> None:
     report = workplace.merge()
     workplace.check(orders)
     assert report.tables[0].rows == {"inserted": 1, "updated": 4, "deleted": 2}
+    assert report.tables[0].missing_rows == 0
 
     again = workplace.merge()
     assert again.tables == []
     workplace.check(orders)
+
+
+def test_updates_and_deletes_that_find_no_row_are_counted(workplace: Workplace) -> None:
+    source = workplace.new_source()
+    types: dict[str, ColumnType] = {"id": INT, "note": TEXT}
+    old = source.create(workplace.database, "old", types, ("id",), logged=False)
+    for id_ in range(10):
+        old.load(id=id_, note="not in the log")
+
+    def missing_rows() -> int | None:
+        source.commit()
+        (table,) = workplace.merge().tables
+        return table.missing_rows
+
+    old.update(1, note="changed")
+    old.delete(2)
+    old.update(3, id=13)
+    old.insert(id=2, note="again")
+    old.insert(id=20, note="new")
+    assert missing_rows() == 3
+    old.update(1, note="there")
+    old.delete(2)
+    old.update(4, note="not there")
+    old.delete(5)
+    old.update(13, id=3)
+    old.insert(id=30, note="short")
+    old.delete(30)
+    assert missing_rows() == 2
+    old.delete(1)
+    assert missing_rows() == 0
 
 
 def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:

@@ -166,12 +166,15 @@ class Commit:
     Attributes:
         inserted, updated, deleted: Rows; None where the format does not say.
         version: Delta's version, or the id of Iceberg's snapshot, that holds them.
+        missing: Rows that were updated or deleted, and that the target did not have; None where
+            that is not known.
     """
 
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
     version: int | None = None
+    missing: int | None = None
 
     @property
     def rows(self) -> dict[str, int | None]:
@@ -180,11 +183,12 @@ class Commit:
 
     def __add__(self, other: Commit) -> Commit:
         """Return what two commits did, one after the other."""
-        pairs = ((count, other.rows[name]) for name, count in self.rows.items())
-        inserted, updated, deleted = (
+        pairs = [(count, other.rows[name]) for name, count in self.rows.items()]
+        pairs.append((self.missing, other.missing))
+        inserted, updated, deleted, missing = (
             one + more if one is not None and more is not None else None for one, more in pairs
         )
-        return Commit(inserted, updated, deleted, other.version)
+        return Commit(inserted, updated, deleted, other.version, missing)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,12 @@ class Segment:
         return total
 
     @property
+    def growth(self) -> int:
+        """How many rows more the table has after the changes; an update changes nothing of it."""
+        changes = self.changes
+        return changes.get(ChangeType.INSERT.value, 0) - changes.get(ChangeType.DELETE.value, 0)
+
+    @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """The columns that rows may have no value in; together those that the same rows lack.
 

@@ -157,7 +157,8 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         "source": "shop",
         "through": 5,
         "tables": [
-            {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""},
+            {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
+            | {"missing_rows": 3},
             {"table": "shop.b", "target": "l.b", "status": "stale", "rows": {}, "reason": "why"},
         ],
     }
@@ -192,7 +193,7 @@ def test_a_task_that_fails_for_stale_tables_has_moved_the_checkpoint(
 
 @pytest.mark.parametrize("on_stale", ["fail", "warn"])
 def test_a_task_that_only_merges_moves_no_checkpoint(
-    checkpoint: Checkpoint, on_stale: str, caplog: pytest.LogCaptureFixture
+    checkpoint: Checkpoint, on_stale: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     staged = {"source": "shop", "staging_path": "memory://stale"}
     operator = merge(staged=staged, on_stale=on_stale)
@@ -201,6 +202,7 @@ def test_a_task_that_only_merges_moves_no_checkpoint(
         operator.execute(a_context(Instance()))
 
     assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
+    assert "3 rows that were updated or deleted were not in l.a" in capsys.readouterr().out
 
 
 def test_another_word_is_refused(checkpoint: Checkpoint) -> None:
