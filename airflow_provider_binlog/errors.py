@@ -22,6 +22,7 @@ BinlogError
 |   +-- ObjectMissingError    nothing is stored under the key
 |   +-- ManifestError         a manifest is unreadable, or leaves a gap
 |   +-- ConflictError         another writer created the key first
+|   +-- SparkJobError         Spark failed under what was to be staged; retryable
 +-- CheckpointError           the saved position
 |   +-- CheckpointMissingError  no checkpoint is saved, and no start was chosen
 |   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
@@ -155,6 +156,12 @@ class ManifestError(StagingError):
 
 class ConflictError(StagingError):
     """Another writer created the key first."""
+
+
+class SparkJobError(StagingError):
+    """Spark failed while its executors staged; a retry continues with what is not staged yet."""
+
+    retryable = True
 
 
 class CheckpointError(BinlogError):

@@ -85,6 +85,11 @@ def read_limits(value: object) -> Limits:
     return limits
 
 
+def limits_in_bytes(limits: Limits) -> dict[str, int]:
+    """Return limits as they are stored and sent: by their names."""
+    return {each.name: getattr(limits, each.name) for each in fields(limits)}
+
+
 def read_size(value: object, name: str) -> int:
     """Return a number of bytes that is given as such or in words: `"256 MiB"`.
 

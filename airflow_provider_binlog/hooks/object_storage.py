@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from airflow.sdk import BaseHook, ObjectStoragePath
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.executors.location import Location
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -54,6 +56,52 @@ def reach(location: str) -> tuple[Any, str]:
     except ValueError:  # Airflow knows the schemes of its providers, fsspec many more
         return reach_plainly(location)
     return found
+
+
+def locate(location: str) -> Location:
+    """Return a location as a process without Airflow reaches it, with the credentials for it.
+
+    Raises:
+        ConfigurationError: As `reach`; or what its connection makes works in this process alone.
+    """
+    system, path = reach(location)
+    options = {**system.storage_options}
+    if (session := options.pop("session", None)) is not None:
+        options |= _credentials(system, session)
+    protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
+    text = _encode_options(options)
+    if text is None or protocol == "memory" or system.storage_args:
+        raise ConfigurationError(
+            "Spark's executors cannot reach this location as its connection says: name it without "
+            "a connection, and give the executors credentials of their own",
+            location=location,
+        )
+    return Location(protocol, path, text)
+
+
+def _encode_options(options: dict[str, Any]) -> str | None:
+    """Return options as JSON; None if one of them is of this process alone."""
+    try:
+        return json.dumps({name: value for name, value in options.items() if value is not None})
+    except TypeError:
+        return None
+
+
+def _credentials(system: Any, session: Any) -> dict[str, Any]:
+    """Return the options of an S3 file system that stand for a session, which has no JSON form."""
+    # Here: only where staging is on S3 it is installed.
+    from fsspec.asyn import sync
+
+    async def find() -> dict[str, Any]:
+        credentials = await session.get_credentials()
+        if credentials is None:
+            return {"anon": True}
+        frozen = await credentials.get_frozen_credentials()
+        return {"key": frozen.access_key, "secret": frozen.secret_key, "token": frozen.token}
+
+    region = session.get_config_variable("region")
+    found: dict[str, Any] = sync(system.loop, find)
+    return found | ({"client_kwargs": {"region_name": region}} if region else {})
 
 
 def lake_location(format: str, lake: str) -> str:  # noqa: A002

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.checkpoint import Checkpoint, load
+from airflow_provider_binlog.checkpoint import load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ConfigurationError,
-    ForeignPositionError,
 )
+from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.mapping import max_map_length
-from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run, now
+from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator, open_log
+from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.capture import Progress
-    from airflow_provider_binlog.capture.backlog import BacklogPlan
-    from airflow_provider_binlog.sources.log import Log
+    from airflow_provider_binlog.executors.location import Location
 
 
 class BinlogPlanOperator(BinlogExtractOperator):
@@ -100,21 +100,29 @@ class BinlogPlanOperator(BinlogExtractOperator):
         ]
 
 
-class BinlogSubRangeOperator(RendersSource, BaseOperator):
-    """Stage one sub-range of a backlog.
+class BinlogSubRangeOperator(EngineOperator):
+    """Stage one sub-range of a backlog; with ``engine="spark"`` all of them.
 
     Map it over what the :class:`BinlogPlanOperator` returned. A retry stages its sub-range again,
     unless an earlier try finished it.
 
-    Returns ``{"plan", "number", "rows", "changes"}``.
+    With ``engine="spark"`` it is one task: it submits an application that stages each sub-range in
+    a Spark task of its own. A retry stages those that are missing.
+
+    Returns ``{"plan", "number", "rows", "changes"}``, with ``engine="spark"`` a list of them.
 
     :param source: As the plan has it; its ``files`` may be copies of the server's. (templated)
     :param staging_path: As the plan has it. (templated)
-    :param sub_range: One of those that the plan returned. (templated)
+    :param sub_range: One of those that the plan returned; with ``engine="spark"`` the list of all,
+        ``plan.output``. (templated)
+    :param engine: ``"worker"``: the task reads the log. ``"spark"``: Spark's executors do.
+    :param parallelism: With ``engine="spark"``, how many sub-ranges are read at the same time.
+    :param spark: With ``engine="spark"``, arguments of a SparkSubmitOperator: ``conn_id``,
+        ``conf``, ``executor_memory``, ... (templated)
     """
 
-    template_fields: Sequence[str] = ("source", "staging_path", "sub_range")
-    template_fields_renderers = dict.fromkeys(("source", "sub_range"), "json")
+    template_fields: Sequence[str] = ("source", "staging_path", "sub_range", "spark")
+    template_fields_renderers = dict.fromkeys(("source", "sub_range", "spark"), "json")
     ui_color = "#bfe0ec"
 
     def __init__(
@@ -122,7 +130,7 @@ class BinlogSubRangeOperator(RendersSource, BaseOperator):
         *,
         source: BinlogSource | Mapping[str, Any],
         staging_path: str,
-        sub_range: Mapping[str, Any] | XComArg,
+        sub_range: Mapping[str, Any] | Sequence[Mapping[str, Any]] | XComArg,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -130,38 +138,71 @@ class BinlogSubRangeOperator(RendersSource, BaseOperator):
         self.staging_path = staging_path
         self.sub_range: Any = sub_range
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]]:
         """Stage it; see the class.
 
         Raises:
             AirflowFailException: A retry would fail for the same reason.
         """
         with fail_unless_retryable():
+            if self.check_engine():
+                return self._stage_on_spark(name_run(context))
             return self._stage(name_run(context))
 
     def _stage(self, run: str) -> dict[str, Any]:
-        from airflow_provider_binlog.capture.backlog import load_plan, stage_sub_range
+        from airflow_provider_binlog.executors.sub_ranges import count_changes, stage_planned
 
         source = read_source(self.source)
         plan_id, number, server_id = read_sub_range(self.sub_range)
-        store = open_store(self.staging_path)
-        plan = load_plan(store, source.name, plan_id)
         with closing(open_log(source, server_id=server_id)) as log:
-            _check_log(log, plan, number, run)
-            manifest = stage_sub_range(
-                plan,
-                number,
+            manifest = stage_planned(
                 log,
-                store,
-                read_server_tables=log.read_server_tables,
+                open_store(self.staging_path),
+                source=source.name,
+                plan_id=plan_id,
+                number=number,
+                run=run,
                 on_progress=lambda progress: self._log_progress(source.name, progress),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
-        changes: dict[str, int] = {}
-        for table in manifest.tables:
-            for change, count in table.changes.items():
-                changes[change] = changes.get(change, 0) + count
+        changes = count_changes(manifest)
         return {"plan": plan_id, "number": number, "rows": manifest.rows, "changes": changes}
+
+    def _stage_on_spark(self, run: str) -> list[dict[str, Any]]:
+        from airflow_provider_binlog.executors.job import FoundAt, Job, SubRangeWork
+        from airflow_provider_binlog.sources.binlog_files import find_files
+
+        source = read_source(self.source)
+        plan_id, numbers, server_ids = read_sub_ranges(self.sub_range)
+        # Where the files are: found here, and listed again by each executor.
+        found: dict[str, Location] = {}
+
+        def reach_noting(location: str) -> tuple[Any, str]:
+            found[location] = locate(location)
+            return reach(location)
+
+        if source.files is not None:
+            find_files(source.files, reach_noting)
+        work = SubRangeWork(
+            plan=plan_id,
+            run=run,
+            server=None if source.files is not None else BinlogHook(source.conn_id).settings,
+            files=(source.files,) if isinstance(source.files, str) else tuple(source.files or ()),
+            found_at=tuple(FoundAt(*each) for each in found.items()),
+            numbers=numbers,
+            server_ids=server_ids,
+        )
+        job = Job(
+            source=source.name,
+            staging=locate(self.staging_path),
+            parallelism=min(self.parallelism, len(numbers)),
+            work=work,
+        )
+        done = sorted(self.run_on_spark(job), key=lambda each: each.number)
+        return [
+            {"plan": plan_id, "number": each.number, "rows": each.rows, "changes": each.changes}
+            for each in done
+        ]
 
     def _log_progress(self, name: str, progress: Progress) -> None:
         self.log.info("%s: %s", name, progress)
@@ -239,37 +280,6 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
         return staged
 
 
-@dataclass(frozen=True)
-class _PlannedStart:
-    """A checkpoint at the start of a sub-range; a `CheckpointStore`."""
-
-    checkpoint: Checkpoint
-
-    def get(self, key: str) -> str:  # noqa: ARG002
-        """Return the checkpoint."""
-        return self.checkpoint.encode()
-
-    def set(self, key: str, value: str) -> None:
-        """Do nothing."""
-
-
-def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:
-    """Refuse another server's log than the plan is of.
-
-    Raises:
-        ForeignPositionError, PositionPurgedError: It is, or lacks the start of the sub-range.
-    """
-    start = plan.sub_ranges[number].start
-    checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now(), run)
-    state = log.read_state(_PlannedStart(checkpoint), "", start=None)
-    if state.identity != plan.identity:
-        raise ForeignPositionError(
-            "the backlog was planned on another server: plan it again",
-            planned=plan.identity,
-            this_is=state.identity,
-        )
-
-
 def check_count(count: int) -> None:
     """Refuse more sub-ranges than a task can be mapped over.
 
@@ -284,6 +294,25 @@ def check_count(count: int) -> None:
             sub_ranges=count,
             max_map_length=most,
         )
+
+
+def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...], tuple[int | None, ...]]:
+    """Return the plan, the numbers and the server ids of sub-ranges.
+
+    Raises:
+        ConfigurationError: They are none, or of several plans.
+    """
+    if not isinstance(value, list | tuple) or not value:
+        raise ConfigurationError(
+            'with engine="spark" sub_range is the list that the plan operator returned', given=value
+        )
+    found = [read_sub_range(each) for each in value]
+    plans, numbers, server_ids = zip(*found, strict=True)
+    if len(set(plans)) != 1:
+        raise ConfigurationError(
+            "the sub-ranges are not those of one plan", plans=sorted(set(plans))
+        )
+    return plans[0], numbers, server_ids
 
 
 def read_sub_range(value: Any) -> tuple[str, int, int | None]:

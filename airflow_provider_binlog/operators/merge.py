@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
@@ -20,6 +15,7 @@ from airflow_provider_binlog.hooks.object_storage import lake_location, open_sto
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
+from airflow_provider_binlog.hooks.spark import find_surroundings
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.checkpoint import read_staged
@@ -150,7 +146,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
         with fail_unless_retryable():
             source, staging_path = _read_staged(self.staged)
             check_choice(OnStale, self.on_stale, "on_stale")
-            self._prepare_spark()
+            surroundings = find_surroundings(self._conn_id)
+            self._spark_binary = self._spark_binary or surroundings.spark_binary
+            self.env_vars = {**surroundings.env_vars, **(self.env_vars or {})}
             store, report = open_store(staging_path), _report_key(source, context)
             arguments = merge_arguments(
                 source=source,
@@ -177,28 +175,6 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 own = str(build_py_files(folder))
                 self.py_files = f"{own},{self.py_files}" if self.py_files else own
                 return self._submit(context, store, report)
-
-    def _prepare_spark(self) -> None:
-        """Check the connection, which a SparkSubmitOperator does not.
-
-        Raises:
-            ConfigurationError: There is no such connection: the job would be submitted to YARN.
-        """
-        try:
-            connection = BaseHook.get_connection(self._conn_id)
-        except AirflowNotFoundException as error:
-            raise ConfigurationError(
-                "the Spark connection does not exist, or its URI cannot be read (a master such as "
-                'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
-                conn_id=self._conn_id,
-            ) from error
-        if not (connection.host or "").startswith("local"):
-            return
-        # On this machine: the Spark and the Python of Airflow's environment, not the first ones on
-        # the PATH.
-        self._spark_binary = self._spark_binary or maybe_own_spark_submit()
-        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        self.env_vars = {**python, **(self.env_vars or {})}
 
     def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
         """Run the job; if it fails, raise the failure that it reported, if any.
@@ -300,18 +276,6 @@ def merge_arguments(
     if adopt:
         arguments.append("--adopt")
     return arguments
-
-
-def maybe_own_spark_submit() -> str | None:
-    """Return spark-submit of the PySpark installed in this environment; None without one.
-
-    None as well if SPARK_HOME is set, which names another Spark.
-    """
-    spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "bin" / "spark-submit"
-    return str(path) if path.exists() else None
 
 
 def _lines(report: Mapping[str, Any]) -> Iterator[str]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import open_store
+from airflow_provider_binlog.hooks.object_storage import locate, open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.hooks.templates import RendersSource
-from airflow_provider_binlog.limits import Limits, read_limits, read_size
+from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits, read_size
+from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
 from airflow_provider_binlog.sources.connections import Connections
@@ -27,11 +26,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot import Progress, SnapshotRequest, TakenSnapshot, Throttle
+    from airflow_provider_binlog.snapshot import (
+        Progress,
+        SnapshotPlan,
+        SnapshotRequest,
+        TakenSnapshot,
+        Throttle,
+    )
     from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 
-class BinlogSnapshotOperator(RendersSource, BaseOperator):
+class BinlogSnapshotOperator(EngineOperator):
     """Stage a table's rows, read with ``SELECT`` in chunks by its key, while capture continues.
 
     Nothing is written to the server and, as a rule, nothing is locked. The snapshot is visible when
@@ -40,7 +45,9 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
 
     The chunks of one table are shared by several tasks between a
     :class:`~airflow_provider_binlog.BinlogSnapshotChunksOperator`, whose output is ``chunks``, and
-    a :class:`~airflow_provider_binlog.BinlogSnapshotCommitOperator`.
+    a :class:`~airflow_provider_binlog.BinlogSnapshotCommitOperator`. With ``engine="spark"`` they
+    are shared by Spark's executors: the task plans the snapshot, submits an application that reads
+    each chunk in a Spark task of its own, and makes it visible.
 
     Returns ``{"source", "staging_path", "table", "snapshot", "manifest", "rows", "chunks", "low",
     "high", "is_exact"}``: names, positions and counts, never data. The asset event of every outlet
@@ -70,10 +77,18 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         replica of ``replica_conn_ids`` lags more, or its replication is stopped.
     :param replica_conn_ids: Airflow connections of the replicas whose lag counts.
     :param limits: :class:`~airflow_provider_binlog.Limits` of the files' sizes.
+    :param engine: ``"worker"``: the task reads the chunks. ``"spark"``: Spark's executors do.
+    :param parallelism: With ``engine="spark"``, how many chunks are read at the same time.
+    :param spark: With ``engine="spark"``, arguments of a SparkSubmitOperator: ``conn_id``,
+        ``conf``, ``executor_memory``, ... (templated)
     """
 
-    template_fields: Sequence[str] = ("source", "staging_path", "table", "where", "chunks")
-    template_fields_renderers = {"source": "json", "where": "sql"}  # noqa: RUF012
+    template_fields: Sequence[str] = ("source", "staging_path", "table", "where", "chunks", "spark")
+    template_fields_renderers = {  # noqa: RUF012
+        "source": "json",
+        "where": "sql",
+        "spark": "json",
+    }
     ui_color = "#bfe0ec"
 
     def __init__(
@@ -115,6 +130,11 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             if self.chunks is not None:
+                if self.check_engine():
+                    raise ConfigurationError(
+                        'engine="spark" shares all chunks of a table among executors: give it a '
+                        "table, without chunks"
+                    )
                 return self._read_chunks(self.chunks)
             taken = self._take(name_run(context))
         pass_to_outlets(self, context, taken)
@@ -134,16 +154,51 @@ class BinlogSnapshotOperator(RendersSource, BaseOperator):
             chunk_bytes=self.chunk_bytes,
         )
         request = replace(request, limits=read_limits(self.limits), throttle=self._throttle())
+        on_spark = self.check_engine()
+        settings = server_settings(source)
         taken = take_snapshot(
             request,
-            Connections(server_settings(source)).open,
+            Connections(settings).open,
             open_store(self.staging_path),
+            read_plan=partial(self._read_on_spark, source, settings) if on_spark else None,
             on_progress=lambda progress: self._log_progress(source.name, progress),
             on_wait=lambda reason: self._log_wait(source.name, reason),
         )
         described = describe_taken(taken, source.name, self.staging_path)
         self.log.info("%s: %s: %d rows", source.name, self.table, described["rows"])
         return described
+
+    def _read_on_spark(
+        self, source: BinlogSource, settings: ConnectionSettings, plan: SnapshotPlan
+    ) -> None:
+        """Let executors read the chunks of a plan that are not read yet."""
+        from airflow_provider_binlog.executors.job import ChunkWork, Job
+        from airflow_provider_binlog.snapshot import SnapshotFiles
+
+        files = SnapshotFiles(open_store(self.staging_path), source.name)
+        numbers = range(plan.chunk_count)
+        missing = [each for each in numbers if files.find_record(plan.id, each) is None]
+        if not missing:
+            return
+        parallelism = min(self.parallelism, len(missing))
+        throttle = self._throttle()
+        rows, threads = throttle.rows_per_second_max, throttle.threads_running_max
+        work = ChunkWork(
+            server=settings,
+            snapshot=plan.id,
+            database=plan.database,
+            table=plan.table,
+            numbers=tuple(missing),
+            limits=limits_in_bytes(read_limits(self.limits)),
+            rows_per_second_max=None if rows is None else rows / parallelism,
+            threads_running_max=None if threads is None else int(threads),
+            replica_lag_max=throttle.replica_lag_max and float(throttle.replica_lag_max),
+            replicas=tuple(BinlogHook(each).settings for each in self.replica_conn_ids),
+        )
+        staging = locate(self.staging_path)
+        self.run_on_spark(
+            Job(source=source.name, staging=staging, parallelism=parallelism, work=work)
+        )
 
     def _read_chunks(self, chunks: Mapping[str, Any]) -> dict[str, Any]:
         from airflow_provider_binlog.snapshot import ChunkReader, SnapshotFiles, read_chunks

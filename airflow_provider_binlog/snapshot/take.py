@@ -80,6 +80,7 @@ def take_snapshot(
     connect: Connect,
     store: ObjectStore,
     *,
+    read_plan: Callable[[SnapshotPlan], object] | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> TakenSnapshot:
@@ -93,7 +94,9 @@ def take_snapshot(
         request: What to read.
         connect: Opens a connection.
         store: Where the files go.
-        on_progress: Called after each chunk.
+        read_plan: Reads the chunks of a plan that have no record yet; by default they are read
+            here.
+        on_progress: Called after each chunk that is read here.
         on_wait: Called with the reason while the server is too busy.
 
     Raises:
@@ -110,7 +113,10 @@ def take_snapshot(
         if (manifest := files.find_manifest(plan.id)) is not None:
             return TakenSnapshot(manifest, snapshot_path(plan.id))
         try:
-            read_chunks(plan, range(plan.chunk_count), reader, on_progress=on_progress)
+            if read_plan is not None:
+                read_plan(plan)
+            else:
+                read_chunks(plan, range(plan.chunk_count), reader, on_progress=on_progress)
         except TableAlteredError:
             if round_ == _ROUNDS_MAX - 1:
                 raise

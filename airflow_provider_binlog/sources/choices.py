@@ -19,6 +19,8 @@ OnStale = Literal["warn", "fail"]
 """What to do about lake tables that wait for a reload."""
 SnapshotLock = Literal["auto", "none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
+Engine = Literal["worker", "spark"]
+"""What reads for a task: its own process, or the executors of Spark."""
 LakeFormat = Literal["delta", "iceberg"]
 
 

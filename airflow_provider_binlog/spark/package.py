@@ -1,4 +1,4 @@
-"""Packs what the merge job imports into the zip that `--py-files` takes."""
+"""Packs what an application imports into the zip that `--py-files` takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOM = Path(__file__).resolve().parent
@@ -34,11 +38,15 @@ APPLICATION = _ROOM / "merge_job.py"
 
 
 def build_py_files(folder: str | Path) -> Path:
-    """Write the zip into `folder`, which must exist, and return its path.
+    """Write the zip of the merge into `folder`, which must exist, and return its path.
 
     The same sources give the same bytes, so that two runs may write it at once.
     """
-    sources = [_PACKAGE / name for name in _SHARED] + sorted(_ROOM.rglob("*.py"))
+    return pack([_PACKAGE / name for name in _SHARED] + sorted(_ROOM.rglob("*.py")), folder)
+
+
+def pack(sources: Iterable[Path], folder: str | Path) -> Path:
+    """Write a zip of some modules of this package into `folder`, and return its path."""
     path = Path(folder) / NAME
     handle, scratch = tempfile.mkstemp(prefix=f".{NAME}.", dir=folder)
     with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:

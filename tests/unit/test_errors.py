@@ -18,6 +18,7 @@ RETRYABLE = {
     "ConnectionLostError",
     "IdentityClashError",
     "ServerChangedError",
+    "SparkJobError",
     "StoreUnavailableError",
     "TableAlteredError",
     "TableLockedError",

@@ -13,7 +13,7 @@ well: its DDL statements, and what was rolled back later in it.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from airflow_provider_binlog.binlog.events.statements import Query
@@ -234,11 +234,6 @@ class BacklogPlan:
                 version.
         """
         return FORMAT.decode(cls, data)
-
-
-def limits_in_bytes(limits: Limits) -> dict[str, int]:
-    """Return limits as a plan has them."""
-    return {each.name: getattr(limits, each.name) for each in fields(limits)}
 
 
 def store_plan(plan: BacklogPlan, store: ObjectStore) -> None:

@@ -11,11 +11,11 @@ from airflow_provider_binlog.capture.backlog.plan import (
     NamedTable,
     QuarantinedRows,
     SubRange,
-    limits_in_bytes,
 )
 from airflow_provider_binlog.capture.capture_range import open_past, read_range
 from airflow_provider_binlog.capture.range_facts import RangeFacts, read_with_facts
 from airflow_provider_binlog.capture.range_sink import RangeSink
+from airflow_provider_binlog.limits import limits_in_bytes
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.ddl_reader import changes_of

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.spark import maybe_own_spark_submit
 from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
-    maybe_own_spark_submit,
     merge_arguments,
 )
 from airflow_provider_binlog.position import Position, SourceIdentity

@@ -1,0 +1,61 @@
+"""The Spark that a connection leads to, and what submits to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_binlog.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class SparkSurroundings:
+    """What spark-submit is run with; nothing of its own for a cluster.
+
+    Attributes:
+        spark_binary: The program; None for the first one on the PATH.
+        env_vars: Variables of its environment.
+    """
+
+    spark_binary: str | None = None
+    env_vars: dict[str, str] = field(default_factory=dict)
+
+
+def find_surroundings(conn_id: str) -> SparkSurroundings:
+    """Return what spark-submit is run with; check the connection, which its hook does not.
+
+    Raises:
+        ConfigurationError: There is no such connection: the job would be submitted to YARN.
+    """
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise ConfigurationError(
+            "the Spark connection does not exist, or its URI cannot be read (a master such as "
+            'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
+            conn_id=conn_id,
+        ) from error
+    if not (connection.host or "").startswith("local"):
+        return SparkSurroundings()
+    # On this machine: the Spark and the Python of Airflow's environment, not the first ones on
+    # the PATH.
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return SparkSurroundings(maybe_own_spark_submit(), python)
+
+
+def maybe_own_spark_submit() -> str | None:
+    """Return spark-submit of the PySpark installed in this environment; None without one.
+
+    None as well if SPARK_HOME is set, which names another Spark.
+    """
+    spec = None if os.environ.get("SPARK_HOME") else find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "bin" / "spark-submit"
+    return str(path) if path.exists() else None
