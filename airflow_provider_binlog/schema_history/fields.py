@@ -18,6 +18,7 @@ from airflow_provider_binlog.schema import (
     RenameField,
     RewriteRows,
 )
+from airflow_provider_binlog.schema_history.staged_forms import changes_form
 from airflow_provider_binlog.sql.alterations import (
     AddColumn,
     AddPrimaryKey,
@@ -248,11 +249,16 @@ def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -
         if isinstance(each, ChangeColumn) and each.old.casefold() == name:
             definition = each.definition
             reason = rewrites_column(of, definition, session, nullable=nullable)
+            if definition.type is not None:
+                reason = reason or changes_form(field.arrow_type, of, definition.type)
             named = definition.type is not None and definition.type.charset is not None
             if field.charset_assumed and named:
                 reason = reason or _CHARSET_BEFORE
         elif isinstance(each, ConvertCharset):
             reason = rewrites_charset(of, each.charset)
+            if of is not None:
+                converted = replace(of, charset=each.charset)
+                reason = reason or changes_form(field.arrow_type, of, converted)
             if field.charset_assumed and of is not None and _has_charset(of):
                 reason = reason or _CHARSET_BEFORE
         elif isinstance(each, AddPrimaryKey) and nullable is not False and not session.is_strict:

@@ -31,6 +31,7 @@ from airflow_provider_binlog.schema_history.fields import (
     sql_type,
 )
 from airflow_provider_binlog.schema_history.partial_schemas import alter
+from airflow_provider_binlog.schema_history.staged_forms import changes_form
 from airflow_provider_binlog.sql import alterations as sql
 from airflow_provider_binlog.sql.alterations import (
     AddColumn,
@@ -145,7 +146,10 @@ def _confirmed(table: str, known: Field, field: Field, flavor: Flavor) -> Iterat
         return
     if known.arrow_type is not None:
         yield AlterField(table, field.id, field.name, known.mysql_type, after)
-    reason = rewrites(sql_type(known), sql_type(field), Session(flavor))
+    old, new = sql_type(known), sql_type(field)
+    reason = rewrites(old, new, Session(flavor))
+    if new is not None:
+        reason = reason or changes_form(known.arrow_type or field.arrow_type, old, new)
     if reason is not None:
         yield RewriteRows(table, f"changed column {field.name} to {after}: {reason}", field.id)
 

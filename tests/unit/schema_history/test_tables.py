@@ -79,13 +79,13 @@ class Log:
         return list(self.tables.apply(ddl.changes, self.next_offset(), self.session))
 
     def rows(self, name: TableName, *columns: str, key: int = 1) -> list[Action]:
-        """Log rows of a table whose columns are `name type [charset]`."""
+        """Log rows of a table whose columns are `name type [charset or - [staged type]]`."""
         fields = []
         for number, column in enumerate(columns, start=1):
-            text, mysql_type, charset = (*column.split(), "")[:3]
-            fields.append(
-                Field(number, text, mysql_type, f"arrow {mysql_type}", True, charset or None)
-            )
+            text, mysql_type, *others = column.split()
+            charset = others[0] if others and others[0] != "-" else None
+            staged = others[1] if others[1:] else f"arrow {mysql_type}"
+            fields.append(Field(number, text, mysql_type, staged, True, charset))
         _, _, actions = self.tables.confirm(name, self.next_offset(), fields, (key,))
         return list(actions)
 
@@ -196,6 +196,18 @@ WIDENED = ["a bigint", "a varchar(9) utf8mb4", "a decimal(12,2)"]
         ("a varchar(9) latin1", "CONVERT TO CHARACTER SET utf8mb4", False),
         ("a varchar(9) utf8mb4", "CONVERT TO CHARACTER SET latin1", True),
         ("a int", "CONVERT TO CHARACTER SET latin1", False),
+        # Kept, but staged as text or bytes that say more.
+        ("a decimal(40,2)", "MODIFY a DECIMAL(41,3)", True),
+        ("a decimal(40,2)", "MODIFY a DECIMAL(41,2)", False),
+        ("a decimal(10,2)", "MODIFY a DECIMAL(11,3)", False),
+        ("a datetime - string", "MODIFY a DATETIME(3)", True),
+        ("a datetime - string", "MODIFY a DATETIME NOT NULL COMMENT 'x'", False),
+        ("a timestamp(3) - string", "MODIFY a TIMESTAMP(6)", True),
+        ("a datetime", "MODIFY a DATETIME(3)", False),
+        ("a varchar(9) latin1 binary", "CONVERT TO CHARACTER SET utf8mb4", True),
+        ("a varchar(9) utf8mb3 binary", "CONVERT TO CHARACTER SET utf8mb4", False),
+        ("a varchar(9) latin1 binary", "MODIFY a VARCHAR(9) CHARACTER SET utf8mb4", True),
+        ("a varchar(9) latin1 binary", "MODIFY a VARCHAR(20)", False),
     ],
 )
 def test_a_change_of_type_rewrites_rows_where_it_changes_values(
@@ -212,14 +224,14 @@ def test_a_change_of_type_rewrites_rows_where_it_changes_values(
 
 def test_two_changes_of_type_do_not_hide_each_other() -> None:
     log = Log()
-    log.rows(T, "id int", "a decimal(65,30)")
+    log.rows(T, "id int", "a decimal(30,10)")
 
-    narrows = log.run("ALTER TABLE t MODIFY a DECIMAL(60,20)")
-    widens = log.run("ALTER TABLE t MODIFY a DECIMAL(65,30)")
+    narrows = log.run("ALTER TABLE t MODIFY a DECIMAL(20,5)")
+    widens = log.run("ALTER TABLE t MODIFY a DECIMAL(30,10)")
 
     assert any(isinstance(each, RewriteRows) for each in narrows)
     assert not any(isinstance(each, RewriteRows) for each in widens)
-    assert log.rows(T, "id int", "a decimal(65,30)") == []
+    assert log.rows(T, "id int", "a decimal(30,10)") == []
 
 
 def test_a_character_set_that_a_statement_leaves_out_is_compared_when_rows_show_it() -> None:
@@ -232,6 +244,17 @@ def test_a_character_set_that_a_statement_leaves_out_is_compared_when_rows_show_
         )
         found = log.rows(T, "id int", f"a varchar(20) {shown}")
         assert any(isinstance(each, RewriteRows) for each in found) == rewrites
+
+
+def test_text_staged_as_bytes_is_rewritten_by_a_character_set_that_rows_show() -> None:
+    log = Log()
+    log.rows(T, "id int", "a varchar(9) latin1 binary")
+
+    assert log.run("ALTER TABLE t MODIFY a VARCHAR(20)") == [
+        AlterField(log.state(T).id, 2, "a", "varchar(9)", "varchar(20)")
+    ]
+    found = log.rows(T, "id int", "a varchar(20) utf8mb4 binary")
+    assert any(isinstance(each, RewriteRows) for each in found)
 
 
 def test_a_character_set_that_rows_never_showed_is_not_taken_for_the_one_before() -> None:
