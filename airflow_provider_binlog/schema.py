@@ -80,6 +80,8 @@ class Field:
         write_default: What an insert leaves in the column if its image lacks it; None if unknown.
         charset_assumed: Whether `charset` is that from before a statement which names none: no row
             has been logged since that shows it.
+        generated: Whether its values are computed from other columns, as far as that is known: the
+            log itself does not say it.
     """
 
     id: int
@@ -91,6 +93,7 @@ class Field:
     initial_default: Default | UnknownDefault | None = field(default=None, metadata=LEFT_OUT)
     write_default: Default | None = field(default=None, metadata=LEFT_OUT)
     charset_assumed: bool = field(default=False, metadata=LEFT_OUT)
+    generated: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

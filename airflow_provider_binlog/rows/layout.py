@@ -87,6 +87,7 @@ class RowLayout:
                 nullable=column.nullable,
                 charset=column.charset,
                 write_default=_default(column),
+                generated=bool(column.logged.generated),
             )
             for number, column in enumerate(self.columns, start=1)
         )

@@ -28,7 +28,7 @@ from airflow_provider_binlog.sql.alterations import (
     SetDefault,
     new_key,
 )
-from airflow_provider_binlog.sql.column_types import ENUMS, FLOATS, SqlType, parse_type
+from airflow_provider_binlog.sql.column_types import ENUMS, FLOATS, INTEGERS, SqlType, parse_type
 from airflow_provider_binlog.sql.defaults import read_default
 from airflow_provider_binlog.sql.definitions import initial_default
 from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
@@ -92,6 +92,7 @@ def _added(number: int, column: AddColumn, session: Session) -> Field:
         initial_default=initial,
         write_default=_known(initial),
         charset_assumed=of is not None and _has_charset(of) and of.charset is None,
+        generated=column.definition.generated,
     )
 
 
@@ -114,7 +115,9 @@ def _altered(field: Field, name: str, alterations: Sequence[Alteration], session
         elif isinstance(each, ConvertCharset):
             field = _converted(field, each.charset)
         elif isinstance(each, SetDefault) and each.name.casefold() in names:
-            field = replace(field, write_default=_set_default(field, each, session))
+            # Of two columns that exchange their names, it may be either.
+            default = _set_default(field, each, session) if len(names) == 1 else None
+            field = replace(field, write_default=default)
     return replace(field, name=name)
 
 
@@ -127,6 +130,7 @@ def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
         charset=None if of is None else of.charset,
         write_default=_known(initial_default(definition, session)),
         charset_assumed=False,
+        generated=definition.generated,
     )
     if of is not None and _has_charset(of) and of.charset is None:
         # It is the table's default, most often the one from before: rows will show it.
@@ -234,11 +238,31 @@ def _rewrites(
     state: TableState, fields: Sequence[Field], alterations: Sequence[Alteration], session: Session
 ) -> Iterator[Action]:
     """Yield which fields may have other values after a statement."""
-    now = {field.id for field in fields}
-    for field in () if state.schema is None else state.schema.fields:
-        reason = _reason(field, alterations, session) if field.id in now else None
+    now = {field.id: field for field in fields}
+    kept = [each for each in (state.schema.fields if state.schema else ()) if each.id in now]
+    other_base = any(not each.generated and _is_converted(each, now[each.id]) for each in kept)
+    for field in kept:
+        reason = _reason(field, alterations, session)
+        if reason is None and field.generated and other_base:
+            reason = "it is computed from other columns, of which one has another type"
         if reason is not None:
             yield RewriteRows(state.id, f"changed column {field.name}: {reason}", field.id)
+
+
+def _is_converted(before: Field, after: Field) -> bool:
+    """Whether an expression over a column may have another value, though the column's is kept.
+
+    It has not if only the length differs, or the size of an integer: LENGTH() of text depends on
+    its character set, CONCAT() of a time on the digits of its fraction.
+    """
+    if _typed(before) == _typed(after):
+        return False
+    old, new = sql_type(before), sql_type(after)
+    if old is None or new is None:
+        return True
+    if old.name in INTEGERS and new.name in INTEGERS:
+        return old.unsigned != new.unsigned
+    return replace(old, length=None) != replace(new, length=None)
 
 
 def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:

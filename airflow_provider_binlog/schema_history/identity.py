@@ -110,6 +110,7 @@ class _Matched:
                 id=known.id,
                 initial_default=known.initial_default,
                 write_default=logged.write_default or known.write_default,
+                generated=logged.generated or known.generated,
             )
             self._known.append((known, field))
             return field

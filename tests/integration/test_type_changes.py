@@ -15,11 +15,13 @@ import pymysql.cursors
 import pytest
 
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import RewriteRows
 from airflow_provider_binlog.sql.definitions import Definition, read_definition
 from airflow_provider_binlog.sql.lexer import split_words
 from airflow_provider_binlog.sql.session import STRICT_TRANS_TABLES, Session
 from airflow_provider_binlog.sql.type_changes import rewrites, rewrites_column
 from tests.fixtures.mysql import connect
+from tests.support.ranges import Range, end_of, live, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -279,3 +281,45 @@ def test_ordinary_widenings_keep_the_values(of: str, other: str, sql_mode: str) 
         before, after = definition(of, session), definition(other, session)
 
         assert rewrites_column(before.type, after, session, nullable=True) is None
+
+
+COMPUTED = {
+    "bytes": "INT AS (LENGTH(a)) STORED",
+    "hex": "VARCHAR(80) AS (HEX(a)) STORED",
+    "shown": "VARCHAR(40) AS (CONCAT(at, '')) STORED",
+    "number": "DOUBLE AS (e + 0) VIRTUAL",
+}
+
+
+@pytest.mark.parametrize(
+    ("alteration", "changed"),
+    [
+        ("CONVERT TO CHARACTER SET utf8mb4", {"bytes", "hex"}),
+        ("MODIFY at DATETIME(3)", {"shown"}),
+        ("MODIFY e ENUM('0', 'x', 'y') CHARACTER SET latin1", {"number"}),
+    ],
+)
+def test_what_is_computed_from_a_column_is_computed_again(
+    alteration: str, changed: set[str], server: Server, create_database: Callable[..., Database]
+) -> None:
+    database = create_database(server)
+    columns = ", ".join(f"{name} {definition}" for name, definition in COMPUTED.items())
+    start = end_of(server)
+    database.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), at DATETIME, e ENUM('x', 'y'), "
+        f"{columns}) CHARACTER SET latin1",
+        "INSERT INTO t (id, a, at, e) VALUES (1, 'é', '2024-01-01', 'y')",
+    )
+    ((*before,),) = database.query(f"SELECT {', '.join(COMPUTED)} FROM t")
+    database.execute(f"ALTER TABLE t {alteration}")
+    ((*after,),) = database.query(f"SELECT {', '.join(COMPUTED)} FROM t")
+
+    staged = stage(live(server), Range(database, start, end_of(server)))
+
+    values = zip(COMPUTED, before, after, strict=True)
+    assert {name for name, old, new in values if old != new} == changed
+    (table,) = staged.manifest.tables
+    names = {field.id: field.name for field in table.schemas[-1].fields}
+    actions = [each for statement in staged.manifest.statements for each in statement.actions]
+    rewritten = {names[each.field] for each in actions if isinstance(each, RewriteRows)}
+    assert changed <= rewritten

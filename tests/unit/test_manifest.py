@@ -75,6 +75,7 @@ fields = st.builds(
     initial_default=st.none() | defaults | st.builds(UnknownDefault, text),
     write_default=st.none() | defaults,
     charset_assumed=st.booleans(),
+    generated=st.booleans(),
 )
 schemas = st.builds(
     Schema,

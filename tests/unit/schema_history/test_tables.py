@@ -97,11 +97,14 @@ class Log:
         )
         return state
 
-    def names(self, name: TableName = T) -> dict[int, str]:
-        """Return the columns of a table by their field ids."""
+    def fields(self, name: TableName = T) -> tuple[Field, ...]:
         schema = self.state(name).schema
         assert schema is not None
-        return {each.id: each.name for each in schema.fields}
+        return schema.fields
+
+    def names(self, name: TableName = T) -> dict[int, str]:
+        """Return the columns of a table by their field ids."""
+        return {each.id: each.name for each in self.fields(name)}
 
 
 def a_table() -> Log:
@@ -151,6 +154,16 @@ def test_exchanged_names_are_two_renames() -> None:
     assert actions == [RenameField(table, 2, "a", "b"), RenameField(table, 3, "b", "a")]
     assert log.names() == {1: "id", 2: "b", 3: "a"}
     assert log.rows(T, "id int", "b int", "a int") == []
+
+
+def test_a_default_of_exchanged_names_may_be_of_either() -> None:
+    log = a_table()
+
+    log.run("ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a, ALTER a SET DEFAULT 5")
+    assert [each.write_default for each in log.fields()] == [None, None, None]
+
+    log.run("ALTER TABLE t ALTER a SET DEFAULT 5")
+    assert [each.write_default for each in log.fields()] == [None, None, Default("5")]
 
 
 def test_names_are_the_same_in_any_case() -> None:
@@ -220,6 +233,30 @@ def test_a_change_of_type_rewrites_rows_where_it_changes_values(
 
     found = [each.field for each in actions if isinstance(each, RewriteRows)]
     assert found == ([2] if rewrites else [])
+
+
+@pytest.mark.parametrize(
+    ("statement", "rewrites"),
+    [
+        ("MODIFY a VARCHAR(9) CHARACTER SET utf8mb4", True),
+        ("MODIFY a VARCHAR(20) CHARACTER SET latin1", False),
+        ("MODIFY n BIGINT", False),
+        ("MODIFY n DECIMAL(20,0)", True),
+        ("MODIFY at DATETIME(3)", True),
+        ("RENAME COLUMN n TO m, ADD x INT", False),
+    ],
+)
+def test_another_type_changes_what_is_computed_from_it(statement: str, rewrites: bool) -> None:
+    log = Log()
+    columns = "id INT, a VARCHAR(9) CHARACTER SET latin1, n INT, at DATETIME"
+    log.run(f"CREATE TABLE t ({columns}, size INT AS (LENGTH(a)) STORED)")
+    log.rows(T, "id int", "a varchar(9) latin1", "n int", "at datetime", "size int")
+
+    actions = log.run(f"ALTER TABLE t {statement}")
+
+    found = [each.field for each in actions if isinstance(each, RewriteRows)]
+    assert found == ([5] if rewrites else [])
+    assert [each.generated for each in log.fields()][:5] == [False, False, False, False, True]
 
 
 def test_two_changes_of_type_do_not_hide_each_other() -> None:
