@@ -58,6 +58,7 @@ class Tasks:
         port: Of the server, or of a proxy to it.
         server_id: What the connection says that we register as.
         opens_store: Whether the tasks open the store as they do in Airflow, over `staging`.
+        read_timeout: Of the connection, in seconds.
         pooled: Whether files are opened meanwhile that stay open: by the client of a store, which
             keeps its connections, or by the test.
     """
@@ -70,6 +71,7 @@ class Tasks:
     variables: Variables = field(default_factory=Variables)
     port: int = 0
     server_id: int | None = None
+    read_timeout: int = READ_TIMEOUT
     opens_store: bool = False
     pooled: bool = False
 
@@ -195,7 +197,8 @@ class Tasks:
 
     # --------------------------------------------------------------- what surrounds a task
 
-    def _set_up(self) -> None:
+    def connection(self) -> str:
+        """Return what Airflow stores of the connection."""
         server = self.database.server
         fields = {
             "conn_type": "binlog",
@@ -204,12 +207,15 @@ class Tasks:
             "login": "root",
             "extra": {
                 "ssl_mode": "disabled",
-                "read_timeout": READ_TIMEOUT,
-                "connect_timeout": READ_TIMEOUT,
+                "read_timeout": self.read_timeout,
+                "connect_timeout": self.read_timeout,
                 "server_id": self.server_id,
             },
         }
-        self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", json.dumps(fields))
+        return json.dumps(fields)
+
+    def _set_up(self) -> None:
+        self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", self.connection())
         for module in (extract, checkpoint):
             self.patch.setattr(module, "AirflowVariableStore", lambda: self.variables)
         if not self.opens_store:

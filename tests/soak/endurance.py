@@ -2,25 +2,25 @@
 
     python -m tests.soak.endurance --minutes 60
 
-MySQL is merged into Iceberg, MariaDB into Delta, by one process: its memory is measured after each
-run. A run that a fault made fail is tried again, as by Airflow. Now and then, and in the end, the
-writers pause, and every lake table must equal SELECT. Exits 1 where one does not, or memory grows.
+MySQL is merged into Iceberg, MariaDB into Delta, by one process, while triggers watch both logs. A
+run that a fault made fail is tried again, as by Airflow. After each run the checkpoint has reached
+what was the end of the log at its start; how much was logged since, memory, and what is open are
+measured. Now and then, and in the end, the writers pause, and every lake table must equal SELECT.
+Exits 1 where one does not, or where the lag, memory, or what is open grows.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import secrets
 import shutil
-import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -30,16 +30,20 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
+from airflow_provider_binlog.transport.server import queries
 from tests.demo.worker import Worker
 from tests.faults.gate import Gate
-from tests.faults.tasks import Tasks
-from tests.fixtures.mysql import Database, execute
-from tests.fixtures.spark import find_environment
+from tests.faults.tasks import Tasks, wait_until
+from tests.fixtures.mysql import Database, connect, execute
+from tests.fixtures.spark import SparkEnvironment, find_environment
 from tests.random_ddl.comparison import find_differences
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
+from tests.soak.figures import Figures, Processes, WrongError
 from tests.soak.mishaps import MISHAPS, Site
+from tests.soak.watchers import Watchers
 from tests.soak.workload import DATABASE, SETUP, Writer
 from tests.support.pipeline import Pipeline
 from tests.support.staged import changes_of
@@ -51,41 +55,10 @@ FAMILIES = (("mysql97", "iceberg"), ("mariadb118", "delta"))
 _PER_SECOND = 4.0
 _TRIES_MAX = 4
 _COMPARED_EVERY = 10
-# A process needs a while until all of its code is loaded and its pools are filled.
-_WARM_RUNS = 8
-_GROWTH_MAX = 1.15
-
-
-class WrongError(Exception):
-    """A lake table is not what SELECT returns, or memory grows."""
-
-
-@dataclass
-class Figures:
-    """What was measured.
-
-    Attributes:
-        mishaps: How often each fault was tried.
-        errors: How often each error failed a task.
-        seconds: How long each run took, its tries included.
-        memory: Resident bytes of this process and of its JVM, after each run.
-        compared: How many comparisons of a table held.
-    """
-
-    mishaps: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
-    seconds: list[float] = field(default_factory=list)
-    memory: list[tuple[int, int]] = field(default_factory=list)
-    compared: int = 0
-    rows: int = 0
-
-    def growth(self, index: int) -> float:
-        """Return how much more memory the last third of the runs has than the first one."""
-        sizes = [each[index] for each in self.memory[_WARM_RUNS:]]
-        third = len(sizes) // 3
-        if not third:
-            return 1.0
-        return statistics.median(sizes[-third:]) / statistics.median(sizes[:third])
+# How many of ten runs meet a fault.
+_MISHAPS = 0.7
+# Of a process that many others leave little time, too.
+_READ_TIMEOUT = 10
 
 
 class Source:
@@ -94,6 +67,8 @@ class Source:
     def __init__(self, site: Site, figures: Figures, seed: int) -> None:
         self.site, self.figures, self.seed = site, figures, seed
         self.writers: list[Writer] = []
+        # When the log ended where the lake's tables are now, or before.
+        self.covered = time.monotonic()
 
     def write(self) -> None:
         """Begin to write, or go on."""
@@ -117,23 +92,37 @@ class Source:
         for each in self.writers:
             each.stop()
 
-    def run(self, mishap: Callable[[Site], None] | None) -> None:
-        """Run the tasks, of which something makes the first tries fail."""
+    def run(self, mishap: Callable[[Site], None] | None, processes: Processes) -> None:
+        """Run the tasks, of which something makes the first tries fail; measure then."""
         began = time.monotonic()
         if mishap is not None:
             self.figures.mishaps[mishap.__name__] += 1
             self._try(lambda: mishap(self.site))
-        for left in reversed(range(_TRIES_MAX)):
-            if self._try(self.site.run) or not left:
+        for _ in range(_TRIES_MAX):
+            sampled, end = time.monotonic(), self._log_end()
+            if self._try(self.site.run):
                 break
         else:
             raise WrongError("no try succeeded")
-        self.figures.seconds.append(time.monotonic() - began)
+        position = self.site.tasks.checkpoint().position
+        if position.coordinates < end.coordinates:
+            raise WrongError(f"the log ended at {end}, and the run has staged up to {position}")
+        now = time.monotonic()
+        self.figures.samples.append(
+            processes.measure(
+                seconds=now - began,
+                log_bytes=self._bytes_after(position),
+                log_seconds=now - sampled,
+                stale_seconds=now - self.covered,
+            )
+        )
+        self.covered = sampled
 
-    def compare(self) -> None:
+    def compare(self, processes: Processes) -> None:
         """Compare the lake with the server, while nothing is written."""
         self.pause()
-        self.run(None)
+        self.run(None, processes)
+        self.check_sessions()
         tasks, workplace = self.site.tasks, self.site.workplace
         manifests = tasks.manifests()
         pipeline = SimpleNamespace(
@@ -144,6 +133,10 @@ class Source:
             raise WrongError("\n".join(wrong)[:5000])
         self.figures.compared += len(tasks.database.query("SHOW TABLES"))
         self.figures.rows = sum(manifest.rows for manifest in manifests)
+
+    def check_sessions(self) -> None:
+        """Check that nobody is connected to the server; those of the triggers come and end."""
+        wait_until(lambda: self.site.tasks.sessions() == 0)
 
     def check_files(self) -> str:
         """Check that everything that was staged is still there; return how much that is."""
@@ -157,6 +150,14 @@ class Source:
                     pass
         stored = sum(1 for _ in Path(str(tasks.store._root)).rglob("*.parquet"))
         return f"{len(manifests)} manifests, {parts} parts, {stored - parts} that none names"
+
+    def _log_end(self) -> Position:
+        with closing(connect(self.site.tasks.database.server)) as connection:
+            return queries.log_end(connection)
+
+    def _bytes_after(self, position: Position) -> int:
+        with closing(connect(self.site.tasks.database.server)) as connection:
+            return queries.bytes_between(connection, position, queries.log_end(connection))
 
     def _try(self, act: Callable[[], None]) -> bool:
         try:
@@ -173,49 +174,35 @@ class Source:
         return True
 
 
-def resident(pid: int | str) -> int:
-    """Return the resident bytes of a process."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (line,) = [each for each in status.splitlines() if each.startswith("VmRSS:")]
-    return int(line.split()[1]) * 1024
-
-
-def soak(folder: Path, *, minutes: float, every: float, seed: int) -> list[str]:
-    """Run for a while; return what was measured, line by line.
+def soak(folder: Path, *, minutes: float, every: float, seed: int) -> None:
+    """Run for a while, and print what was measured.
 
     Raises:
-        WrongError: A lake table is wrong, or memory grows.
+        WrongError: A lake table is wrong, something grows, or is left open.
     """
-    random, figures = Random(seed), {name: Figures() for name, _ in FAMILIES}
-    environment = find_environment(folder)
     # They log each connection between the two processes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    spark = shared_session(environment)
-    jvm = cast("Any", spark.sparkContext)._gateway.proc.pid
+    spark = shared_session(_forgetful(find_environment(folder)))
     worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
     patch = pytest.MonkeyPatch()
     sources: list[Source] = []
     try:
         for name, format_ in FAMILIES:
             site = make_site(name, format_, spark, folder / name, worker=worker, patch=patch)
-            sources.append(Source(site, figures[name], seed))
+            sources.append(Source(site, Figures(), seed))
             sources[-1].write()
-        until, number = time.monotonic() + minutes * 60, 0
-        while time.monotonic() < until:
-            next_run = time.monotonic() + every
-            number += 1
-            for source in sources:
-                mishap = random.choice(MISHAPS) if random.random() < 0.7 else None
-                print(f"{number} {source.site.name} {mishap and mishap.__name__}", flush=True)
-                source.run(mishap)
-                if number % _COMPARED_EVERY == 0:
-                    source.compare()
-                    source.write()
-                source.figures.memory.append((resident("self"), resident(_java(jvm))))
-            time.sleep(max(0.0, next_run - time.monotonic()))
+        servers = {source.site.name: source.site.tasks.database.server for source in sources}
+        watchers = Watchers(servers, patch)
+        rounds = _run_rounds(sources, Processes.of(spark), Random(seed), minutes, every)
+        watchers.stop()
         for source in sources:
-            source.compare()
-        return [describe(source) for source in sources]
+            source.check_sessions()
+            heading = f"{source.site.name} to {source.site.workplace.format}, {rounds} rounds"
+            fired = f"{watchers.fired[source.site.name]} times a trigger found new log"
+            lines = [heading, *source.figures.lines(), fired, source.check_files()]
+            print("\n  ".join(lines), flush=True)
+        for source in sources:
+            source.figures.check()
     finally:
         patch.undo()
         worker.stop()
@@ -223,12 +210,37 @@ def soak(folder: Path, *, minutes: float, every: float, seed: int) -> list[str]:
             source.site.close()
 
 
-def _java(pid: int) -> int:
-    """Return the Java machine that a shell script of Spark's has started, or become."""
-    if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").startswith("java"):
-        return pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return int(children[0]) if children else pid
+def _run_rounds(
+    sources: list[Source], processes: Processes, random: Random, minutes: float, every: float
+) -> int:
+    """Run every source until the time is up, and compare; return how often."""
+    began, number = time.monotonic(), 0
+    while time.monotonic() < began + minutes * 60:
+        next_round = time.monotonic() + every
+        number += 1
+        for source in sources:
+            mishap = random.choice(MISHAPS) if random.random() < _MISHAPS else None
+            source.run(mishap, processes)
+            if number % _COMPARED_EVERY == 0:
+                source.compare(processes)
+                source.write()
+            what = mishap.__name__ if mishap else "-"
+            minute = (time.monotonic() - began) / 60
+            print(f"{minute:.1f} {number} {source.site.name} {what}", flush=True)
+            print(f"  {source.figures.samples[-1]}", flush=True)
+        time.sleep(max(0.0, next_round - time.monotonic()))
+    for source in sources:
+        source.compare(processes)
+    return number
+
+
+def _forgetful(environment: SparkEnvironment) -> SparkEnvironment:
+    """Return the environment of a session that keeps little of what it has run.
+
+    A merge has a session of its own: how much one keeps of a hundred of them is no matter.
+    """
+    kept = ("ui.retainedJobs", "ui.retainedStages", "ui.retainedTasks", "sql.ui.retainedExecutions")
+    return replace(environment, conf=environment.conf | {f"spark.{name}": "10" for name in kept})
 
 
 def make_site(
@@ -249,31 +261,10 @@ def make_site(
         patch,
         source=BinlogSource(name, start="earliest"),
         port=gate.port,
+        read_timeout=_READ_TIMEOUT,
         pooled=True,
     )
     return Site(name, tasks, workplace, gate, worker, folder, Random(name))
-
-
-def describe(source: Source) -> str:
-    """Return the figures of a source, checked.
-
-    Raises:
-        WrongError: Memory grows.
-    """
-    found = source.figures
-    growths = [found.growth(index) for index in range(2)]
-    if growths[0] > _GROWTH_MAX:
-        raise WrongError(f"memory grows: {found.memory}")
-    last = [round(size / 2**20) for size in found.memory[-1]]
-    return (
-        f"{source.site.name} to {source.site.workplace.format}: {len(found.seconds)} runs of "
-        f"{statistics.median(found.seconds):.1f} s (at most {max(found.seconds):.1f}), "
-        f"{found.rows} changes, {found.compared} comparisons equal SELECT; "
-        f"{source.check_files()}; resident {last[0]} MiB, JVM {last[1]} MiB, "
-        f"last third to first third {growths[0]:.2f}, {growths[1]:.2f}; "
-        f"faults {json.dumps(dict(sorted(found.mishaps.items())))}; "
-        f"errors {json.dumps(dict(sorted(found.errors.items())))}"
-    )
 
 
 def main() -> int:
@@ -287,8 +278,11 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     print(f"{chosen.minutes:g} minutes, seed {chosen.seed}", flush=True)
-    lines = soak(folder, minutes=chosen.minutes, every=chosen.every, seed=chosen.seed)
-    print("\n".join(lines))
+    try:
+        soak(folder, minutes=chosen.minutes, every=chosen.every, seed=chosen.seed)
+    except WrongError as error:
+        print(error)
+        return 1
     return 0
 
 

@@ -74,7 +74,7 @@ def killed_extract(site: Site) -> None:
     tasks = site.tasks
     task = Extract(
         variables,
-        {"AIRFLOW_CONN_BINLOG_DEFAULT": os.environ["AIRFLOW_CONN_BINLOG_DEFAULT"]},
+        {"AIRFLOW_CONN_BINLOG_DEFAULT": tasks.connection()},
         {
             "source": {"name": tasks.source.name, "start": tasks.source.start},
             "staging_path": tasks.staging,
@@ -84,7 +84,8 @@ def killed_extract(site: Site) -> None:
         kill_after=site.random.randrange(12),
     )
     if tasks.variables:
-        site.worker.call("run", task)
+        kind, value = site.worker.call("run", task)
+        assert kind in {"killed", "done", "skipped"}, value
 
 
 def killed_server(site: Site) -> None:
