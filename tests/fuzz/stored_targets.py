@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.capture.backlog import BacklogPlan, plan_backlog
+from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
+from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, read_state, state_property
+from airflow_provider_binlog.spark.lake.property_values import read_fields, read_key
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import load_progress, save_progress
 from airflow_provider_binlog.spark.plan.running import note_start, read_running
 from tests.fuzz.mutate import mutate_json
-from tests.fuzz.targets import Target, Wrong, with_digest
+from tests.fuzz.targets import Target, Wrong, check_text, with_digest
+from tests.support import builder
+from tests.support.builder import BinlogFile
+from tests.unit.capture.staging import a_request, end_of, file_source
 from tests.unit.snapshot.test_plan import NAME, plan
 from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
 from tests.unit.test_snapshot_manifest import SNAPSHOT
@@ -93,6 +104,28 @@ def _running(data: bytes) -> None:
         json.dumps([each.started, sorted(each.tables)])
 
 
+def _backlog_plan(data: bytes) -> None:
+    found = BacklogPlan.decode(with_digest(data))
+    if BacklogPlan.decode(found.encode()) != found:
+        raise Wrong("the plan of a backlog that does not survive being written")
+    found.request(found.start, found.stop)
+    for number in range(len(found.sub_ranges)):
+        found.stop_of(number)
+        known = found.known_at(number, NOTHING_KNOWN)
+        known.find(NAME)
+        known.find_all(NAME[0])
+        found.facts_at(number)
+
+
+def _lake_properties(data: bytes) -> None:
+    text = data.decode(errors="replace")
+    for read in (read_key, read_fields):
+        try:
+            read(text, "binlog.any")
+        except BinlogError as error:
+            check_text(error)
+
+
 def _lake_state(data: bytes) -> None:
     text = data.decode(errors="replace")
     found = read_state({PROPERTY: text}, STALE.mark or Mark())
@@ -124,8 +157,31 @@ def _merges() -> list[bytes]:
     return list(files.data.values())
 
 
+def _backlogs() -> list[bytes]:
+    """Plans of a log over two files, with transactions and DDL in each."""
+    first, second = BinlogFile(), BinlogFile()
+    for file, number in ((first, 1), (second, 3)):
+        file.add_transaction(number, [])
+        file.add(EventType.GTID, builder.gtid(number + 1))
+        file.add(EventType.QUERY, builder.query("CREATE TABLE shop.t (id INT)", database="shop"))
+    files = {"binlog.000001": first, "binlog.000002": second}
+    start = Position("binlog.000001", FIRST_OFFSET)
+    request = a_request(start, end_of(files), flavor=Flavor.MYSQL)
+    return [plan_backlog(LogRange(request), file_source(files), target_bytes=1).encode()]
+
+
+_ADOPTED = replace(SNAPSHOT, chunks=(), parts=(), adopts=True)
+_PROPERTIES = (b'{"1": ["c7", "3.2"], "2": [null, "0"]}',)
+
 STORED_TARGETS = (
-    Target("snapshot_manifest", _snapshot_manifest, lambda: [SNAPSHOT.encode()], mutate_json),
+    Target(
+        "snapshot_manifest",
+        _snapshot_manifest,
+        lambda: [SNAPSHOT.encode(), _ADOPTED.encode()],
+        mutate_json,
+    ),
+    Target("backlog_plan", _backlog_plan, _backlogs, mutate_json),
+    Target("lake_properties", _lake_properties, lambda: _PROPERTIES, mutate_json),
     Target("snapshot_plan", _snapshot_plan, _plans, mutate_json),
     Target("snapshot_chunk", _snapshot_chunk, _chunks, mutate_json),
     Target("progress", _progress, _progresses, mutate_json),

@@ -30,8 +30,9 @@ from airflow_provider_binlog.changes import (
     Policies,
     ZeroDates,
 )
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.json_form import stored_as
-from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableId, TableName, TableState
@@ -233,7 +234,10 @@ class BacklogPlan:
             ManifestError: The bytes are no plan, one that was edited or cut, or one of another
                 version.
         """
-        return FORMAT.decode(cls, data)
+        plan = FORMAT.decode(cls, data)
+        if plan.limits.keys() != limits_in_bytes(Limits()).keys():
+            raise ManifestError("a backlog with other limits", limits=sorted(plan.limits))
+        return plan
 
 
 def store_plan(plan: BacklogPlan, store: ObjectStore) -> None:

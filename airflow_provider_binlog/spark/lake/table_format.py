@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.lake.lake_state import LakeState, read_state
+from airflow_provider_binlog.spark.lake.property_values import read_fields, read_key
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
@@ -119,11 +120,11 @@ class TargetState:
         """The columns that rows are merged by; empty for a changelog.
 
         Raises:
-            MergeError: It does not say.
+            MergeError: It does not say, or the property was edited.
         """
         if KEY not in self.properties:
             raise MergeError("a property of the lake table is missing", property=KEY)
-        return tuple(json.loads(self.properties[KEY]))
+        return read_key(self.properties[KEY], KEY)
 
     @property
     def fields(self) -> dict[int, str]:
@@ -153,10 +154,12 @@ class TargetState:
 
     @property
     def claims(self) -> dict[int, tuple[str | None, Mark]]:
-        """What the property `FIELDS` says, if it is that of the table."""
-        found = json.loads(self.properties.get(FIELDS, "{}")) if self.has_ids else {}
-        pairs = found.items()
-        return {int(field): (column, Mark.parse(since)) for field, (column, since) in pairs}
+        """What the property `FIELDS` says, if it is that of the table.
+
+        Raises:
+            MergeError: It was edited.
+        """
+        return read_fields(self.properties.get(FIELDS, "{}"), FIELDS) if self.has_ids else {}
 
 
 @dataclass(frozen=True)
@@ -354,8 +357,10 @@ def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[s
     """
     if FIELDS not in properties:
         return {}
-    pairs = json.loads(properties[FIELDS]).items()
-    found = {field: [column and ids.get(column, column), since] for field, (column, since) in pairs}
+    found = {
+        field: [column and ids.get(column, column), str(since)]
+        for field, (column, since) in read_fields(properties[FIELDS], FIELDS).items()
+    }
     return {FIELDS: json.dumps(found)}
 
 
