@@ -308,11 +308,21 @@ def check_follows(end: End, following: Manifest) -> None:
 
     Raises:
         ManifestError: The numbers do not follow each other, or it does not start where the one
-            before it stops: at the same coordinates, or on another server at the same GTIDs.
+            before it stops: at the same coordinates, or on another server at the same GTIDs; or
+            the GTIDs of the two are not those of one position.
     """
     if following.sequence != end.sequence + 1:
         raise ManifestError("a gap between manifests", after=end.sequence, found=following.sequence)
     if is_contiguous(end.stop, end.identity, following.start, following.identity):
+        if len({end.stop.gtid, following.start.gtid} - {None}) > 1:
+            raise ManifestError(
+                "a manifest starts at other GTIDs than those at which the one before it stops, and "
+                "at the same offset: one of them, or a checkpoint, was edited; restore it as it "
+                "was written",
+                sequence=following.sequence,
+                stop=end.stop.gtid,
+                start=following.start.gtid,
+            )
         return
     if following.identity != end.identity:
         raise ManifestError(

@@ -6,18 +6,25 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import (
+    ForeignPositionError,
     ManifestError,
     StagingError,
     StoreUnavailableError,
+    TruncatedError,
 )
+from airflow_provider_binlog.hooks.variables import checkpoint_key
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.transport.server import queries
 from tests.faults.faulty_s3 import FaultyS3, Request
 from tests.faults.tasks import LARGE, Tasks
 from tests.services.s3 import S3Server
@@ -264,3 +271,37 @@ def test_a_damaged_manifest_is_refused_until_it_is_back(kind: str, tasks: Tasks)
 
     tasks.run()
     tasks.nothing_left()
+
+
+@pytest.mark.fault("manifest-damaged", servers="mysql97 mariadb118", stores="file")
+def test_a_stop_that_was_edited_with_its_digest_is_not_followed(kind: str, tasks: Tasks) -> None:
+    """The GTIDs are not those of its place: the transactions after it are known, or missing."""
+    tasks.run()
+    tasks.change(2)
+    tasks.run()
+    tasks.change(3)
+    saved = dict(tasks.variables)
+    (file,) = [path for path in staged_files(tasks) if path.name.endswith("2.json")]
+    whole = file.read_bytes()
+    manifest = tasks.manifests()[1]
+
+    def edit(place: Position) -> None:
+        stop = replace(manifest.stop, file=place.file, offset=place.offset)
+        edited = replace(manifest, stop=stop)
+        file.write_bytes(edited.encode())
+        covering = Checkpoint.covering(edited, saved_at="now", saved_by="somebody")
+        tasks.variables[checkpoint_key(tasks.source.name)] = covering.encode()
+
+    edit(manifest.start)
+    tasks.fails(ForeignPositionError)
+    with closing(tasks.database.connect()) as connection:
+        end = queries.log_end(connection)
+    edit(end)
+    tasks.change(4)
+    # MySQL says at the beginning of a file what was logged before it, MariaDB at any offset.
+    tasks.database.execute("FLUSH BINARY LOGS")
+    tasks.fails(ForeignPositionError, TruncatedError)
+
+    file.write_bytes(whole)
+    tasks.variables.update(saved)
+    tasks.run()

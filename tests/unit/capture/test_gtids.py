@@ -136,6 +136,20 @@ def test_of_mariadb_too() -> None:
         read(executed, following, file="binlog.000002")
 
 
+def test_a_stop_that_was_moved_past_transactions_is_refused_at_the_next_file() -> None:
+    """Its digest may be right: somebody made it again. Moved back, its transactions say so."""
+    mysql = ExecutedGtids(Flavor.MYSQL, f"{SERVER_UUID}:1-4")
+    mariadb = ExecutedGtids(Flavor.MARIADB, "0-1-4")
+    # Without number 5, after which the stop is now.
+    read(mysql, a_file([(SERVER_UUID, "", 6)], None))
+    read(mariadb, a_mariadb_file([(2, 1, 6)], None))
+
+    with pytest.raises(TruncatedError, match=f"not those of its place.*gtids={SERVER_UUID}:5"):
+        read(mysql, a_file([], GtidSet.parse(f"{SERVER_UUID}:1-6")), file="binlog.000002")
+    with pytest.raises(TruncatedError, match=r"not those of its place.*gtids=0-1-5"):
+        read(mariadb, a_mariadb_file([], "0-1-5,2-1-6"), file="binlog.000002")
+
+
 def test_a_transaction_that_its_file_does_not_end_may_come_again() -> None:
     # The server crashed, and gave the number to another transaction.
     executed = ExecutedGtids(Flavor.MYSQL, f"{SERVER_UUID}:1")

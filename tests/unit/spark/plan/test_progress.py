@@ -196,6 +196,7 @@ def test_a_manifest_must_follow_what_was_merged() -> None:
     [
         (manifest(9), "a gap"),
         (started_by(IDENTITY, Position(LOG, 7999, "u:1-8")), "does not start where"),
+        (started_by(IDENTITY, Position(LOG, 8000, "u:1-9")), "other GTIDs"),
         (started_by(AFTER, Position(LOG, 8000, "u:1-7")), "different servers"),
         (started_by(AFTER, Position(LOG, 8000)), "different servers"),
         (
