@@ -41,7 +41,9 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "server-read-only": Row("server becomes read-only", "the same rows"),
         "max-connections": Row("`max_connections` is reached", RETRY),
         "dump-killed": Row("`KILL` on our dump thread", RETRY),
-        "id-taken": Row("another replica takes our server id", RETRY),
+        "id-taken": Row(
+            "another replica takes our server id (MySQL distinguishes them by uuid)", RETRY
+        ),
         "failover": Row("failover to a replica, by GTID", "the rest is staged once"),
         "failover-refused": Row("another server without GTIDs, or not chosen", "refused"),
         "another-server": Row("the address leads to another server meanwhile", RETRY),
@@ -68,6 +70,7 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     },
     "Runs": {
         "killed": Row("task killed at any step", RETRY),
+        "backlog-killed": Row("a backlog's tasks and the checkpoint killed at any step", RETRY),
         "snapshot-killed": Row("snapshot killed at any step", f"{RETRY}; read on"),
         "snapshot-cut": Row("connection cut while a snapshot is read", f"{RETRY}; read on"),
         "two-runs": Row("two runs at once", "one commits"),
@@ -95,6 +98,8 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
     },
     "Spark": {
         "merge-killed": Row("driver killed before and after its commit", RETRY),
+        "executor-killed": Row("executors killed while they run a task", "the same rows"),
+        "catalog-down": Row("catalog killed, or its connection cut", RETRY),
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),
         "merge-zombie": Row("delayed merge of fewer manifests", "noticed by the next merge"),

@@ -275,7 +275,7 @@ def test_a_damaged_manifest_is_refused_until_it_is_back(kind: str, tasks: Tasks)
 
 @pytest.mark.fault("manifest-damaged", servers="mysql97 mariadb118", stores="file")
 def test_a_stop_that_was_edited_with_its_digest_is_not_followed(kind: str, tasks: Tasks) -> None:
-    """The GTIDs are not those of its place: the transactions after it are known, or missing."""
+    """The GTIDs are not those of its offset: the transactions after it are known, or missing."""
     tasks.run()
     tasks.change(2)
     tasks.run()
@@ -285,8 +285,8 @@ def test_a_stop_that_was_edited_with_its_digest_is_not_followed(kind: str, tasks
     whole = file.read_bytes()
     manifest = tasks.manifests()[1]
 
-    def edit(place: Position) -> None:
-        stop = replace(manifest.stop, file=place.file, offset=place.offset)
+    def edit(to: Position) -> None:
+        stop = replace(manifest.stop, file=to.file, offset=to.offset)
         edited = replace(manifest, stop=stop)
         file.write_bytes(edited.encode())
         covering = Checkpoint.covering(edited, saved_at="now", saved_by="somebody")

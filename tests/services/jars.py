@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Delta, Iceberg and S3: resolved once, then plain files."""
+"""The jars that Spark needs, for Delta, Iceberg and S3: resolved once, then plain files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 import os
 import shutil
 import sysconfig
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.services.cache import obtain
@@ -20,6 +22,8 @@ _PACKAGES = (
     "software.amazon.awssdk:s3-transfer-manager:2.29.52",
     "software.amazon.awssdk:sts:2.29.52",
 )
+# The way to a server that keeps an Iceberg catalog.
+_CATALOG_PACKAGES = ("org.mariadb.jdbc:mariadb-java-client:2.7.12",)
 # What Spark itself brings, and what no test needs: 72 MB of jars instead of 764.
 _EXCLUDED = (
     "com.fasterxml.jackson.core:*",
@@ -45,8 +49,21 @@ def spark_jars() -> list[Path]:
     Raises:
         ServiceError: They are not in the cache, and cannot be downloaded.
     """
-    key = hashlib.sha256(repr((_PACKAGES, _EXCLUDED)).encode()).hexdigest()[:12]
-    return sorted(obtain(f"jars/{key}", _resolve).glob("*.jar"))
+    return _jars(_PACKAGES)
+
+
+def catalog_jars() -> list[Path]:
+    """Return the jars of JDBC, for a session that has the others already.
+
+    Raises:
+        ServiceError: As `spark_jars`.
+    """
+    return _jars(_CATALOG_PACKAGES)
+
+
+def _jars(packages: Sequence[str]) -> list[Path]:
+    key = hashlib.sha256(repr((packages, _EXCLUDED)).encode()).hexdigest()[:12]
+    return sorted(obtain(f"jars/{key}", partial(_resolve, packages)).glob("*.jar"))
 
 
 def spark_home() -> Path:
@@ -54,14 +71,14 @@ def spark_home() -> Path:
     return Path(sysconfig.get_path("purelib")) / "pyspark"
 
 
-def _resolve(folder: Path) -> None:
+def _resolve(packages: Sequence[str], folder: Path) -> None:
     """Let Spark resolve the packages as it would for `spark.jars.packages`."""
     work = folder / "work"
     work.mkdir()
     application = work / "nothing.py"
     application.write_text("")
     argv: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", "local[1]"]
-    argv += ["--packages", ",".join(_PACKAGES), "--exclude-packages", ",".join(_EXCLUDED)]
+    argv += ["--packages", ",".join(packages), "--exclude-packages", ",".join(_EXCLUDED)]
     argv += ["--conf", f"spark.jars.ivy={work / 'ivy'}"]
     # Ivy also looks into ~/.m2, where half an entry (a POM without its jar) makes it fail.
     argv += ["--driver-java-options", f"-Duser.home={work}", application]

@@ -1,4 +1,4 @@
-"""Extracts, snapshots and checkpoints of the operators, in processes that may be killed.
+"""The tasks of the operators, in processes that may be killed.
 
 A fork of this process is ready at once, with Airflow and the engine loaded.
 """
@@ -14,21 +14,23 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 from unittest.mock import patch
 
 import airflow.sdk.execution_time.supervisor
 import pyarrow.parquet
 import s3fs
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import airflow_provider_binlog.capture
 import airflow_provider_binlog.snapshot.take
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.operators import checkpoint, extract, snapshot
+from airflow_provider_binlog.operators import backlog, checkpoint, extract, snapshot
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
+from airflow_provider_binlog.sensors import binlog
 from airflow_provider_binlog.sources import file_log, server_log
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.demo.worker import serve
@@ -57,22 +59,42 @@ class Extract:
         environment: Airflow's connections.
         arguments: The operator's.
         kill_after: The number of writes to the store after which it is killed; None for all.
+        counts_variables: Whether a Variable that is set is such a write, too.
+        operator: Whose task it is.
     """
-
-    operator: ClassVar[type[BinlogExtractOperator | BinlogSnapshotOperator]] = BinlogExtractOperator
 
     variables: Path
     environment: Mapping[str, str]
     arguments: Mapping[str, Any]
     kill_after: int | None = None
+    counts_variables: bool = False
+    operator: type[BaseOperator] = BinlogExtractOperator
 
 
 @dataclass(frozen=True)
 class Snapshot(Extract):
     """One try of a snapshot task: all tries are of one run."""
 
-    operator = BinlogSnapshotOperator
+    operator: type[BaseOperator] = BinlogSnapshotOperator
     run: str = "run"
+
+
+@dataclass
+class _Writes:
+    """The writes that are left to a process; None for any number."""
+
+    left: int | None = None
+
+    def begin(self) -> None:
+        """Die before a write if it is time."""
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def end(self) -> None:
+        """Count a write, and die after it if it is time."""
+        if self.left is not None:
+            self.left -= 1
+            self.begin()
 
 
 @dataclass
@@ -80,53 +102,47 @@ class _Variables:
     """Airflow's Variables, as files."""
 
     folder: Path
+    writes: _Writes
 
     def get(self, key: str) -> str | None:
         path = self.folder / key
         return path.read_text() if path.exists() else None
 
     def set(self, key: str, value: str) -> None:
+        self.writes.begin()
         self.folder.mkdir(exist_ok=True)
         (self.folder / key).write_text(value)
+        self.writes.end()
 
 
 class _MortalStore:
     """A store whose process dies when so much has been written."""
 
-    def __init__(self, store: ObjectStore, kill_after: int | None, starts: Barrier | None) -> None:
+    def __init__(self, store: ObjectStore, writes: _Writes, starts: Barrier | None) -> None:
         self._store = store
-        self._left = kill_after
+        self._writes = writes
         self._starts = starts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def write(self, key: str, data: bytes) -> None:
-        self._die_if_due()
+        self._writes.begin()
         self._store.write(key, data)
-        self._count()
+        self._writes.end()
 
     def create(self, key: str, data: bytes) -> None:
-        self._die_if_due()
+        self._writes.begin()
         if self._starts is not None:
             # The first one of each: who loses here creates another later, alone.
             self._starts.wait(timeout=60)
             self._starts = None
         self._store.create(key, data)
-        self._count()
-
-    def _count(self) -> None:
-        if self._left is not None:
-            self._left -= 1
-            self._die_if_due()
-
-    def _die_if_due(self) -> None:
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._writes.end()
 
 
 def run(task: Extract) -> Answer:
-    """Run one extract, or one snapshot."""
+    """Run one task."""
     return _await_end(*_start(task, None))
 
 
@@ -139,7 +155,8 @@ def race(tasks: Sequence[Extract]) -> list[Answer]:
 
 def save(variables: Path, staged: dict[str, Any]) -> dict[str, Any]:
     """Run the checkpoint operator."""
-    patch.object(checkpoint, "AirflowVariableStore", lambda: _Variables(variables)).start()
+    kept = _Variables(variables, _Writes())
+    patch.object(checkpoint, "AirflowVariableStore", lambda: kept).start()
     operator = BinlogCheckpointOperator(task_id="checkpoint", staged=staged)
     return operator.execute(context())
 
@@ -170,12 +187,16 @@ def _await_end(pid: int, reader: int) -> Answer:
 def _extract(task: Extract, starts: Barrier | None) -> Answer:
     os.environ.update(task.environment)
 
-    def open_mortal(location: str) -> Any:
-        return _MortalStore(open_store(location), task.kill_after, starts)
+    writes = _Writes(task.kill_after)
+    variables = _Variables(task.variables, writes if task.counts_variables else _Writes())
 
-    for module in (extract, snapshot):
+    def open_mortal(location: str) -> Any:
+        return _MortalStore(open_store(location), writes, starts)
+
+    for module in (extract, snapshot, backlog, binlog):
         patch.object(module, "open_store", open_mortal).start()
-    patch.object(extract, "AirflowVariableStore", lambda: _Variables(task.variables)).start()
+    for module in (extract, backlog, binlog, checkpoint):
+        patch.object(module, "AirflowVariableStore", lambda: variables).start()
     operator = task.operator(task_id="stage", **task.arguments)
     try:
         return "done", operator.execute(context(getattr(task, "run", None)))

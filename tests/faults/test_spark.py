@@ -1,0 +1,214 @@
+"""Spark and what it needs fails under a merge: executors that die, a catalog that is down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_binlog.spark.failures import explain
+from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf, join_confs
+from tests.faults.gate import Gate
+from tests.fixtures.mysql import execute
+from tests.fixtures.spark import SparkEnvironment
+from tests.services.jars import catalog_jars, spark_home
+from tests.services.servers import Server
+from tests.unit.spark.history import INT, TEXT
+from tests.unit.spark.session import reading_session, shared_session
+from tests.unit.spark.workplace import Workplace, local_workplace
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+    ),
+]
+
+CATALOG = "service"
+
+
+@pytest.mark.fault("executor-killed", lakes="delta iceberg", stores="file")
+def test_executors_that_are_killed_while_they_run_a_task(
+    format_: str, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    """Spark starts others, which do the work again."""
+    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    for id_ in range(50):
+        table.insert(id=id_, note="one")
+    source.commit()
+    home = _home(tmp_path / "spark")
+    log = tmp_path / "job.log"
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            _submit(workplace, spark_environment, home, tmp_path),
+            cwd=tmp_path,
+            env=os.environ | spark_environment.variables | {"SPARK_HOME": str(home)},
+            stdout=output,
+            stderr=output,
+        )
+    killed: set[int] = set()
+    while job.poll() is None:
+        for executor in _executors(job.pid) - killed:
+            if len(killed) < 2 and _runs(home, len(killed)):
+                os.kill(executor, signal.SIGKILL)
+                killed.add(executor)
+        time.sleep(0.05)
+
+    assert job.returncode == 0, log.read_text()[-3000:]
+    assert len(killed) == 2
+    workplace.check(table)
+
+
+def _submit(
+    workplace: Workplace, environment: SparkEnvironment, home: Path, folder: Path
+) -> list[str]:
+    """Return the command that merges, on a cluster of one executor."""
+    format_conf = delta_conf()
+    if workplace.format == "iceberg":
+        warehouse = workplace.spark.conf.get(f"spark.sql.catalog.{workplace.catalog}.warehouse")
+        format_conf = iceberg_conf(workplace.catalog, str(warehouse))
+    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[1,1,1024]"]
+    for name, value in join_confs(environment.conf, format_conf).items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--py-files", str(build_py_files(folder)), str(APPLICATION)]
+    options = workplace.options()
+    command += ["--staging", options.staging, "--source", options.source]
+    return [*command, "--format", options.format, "--lake", options.lake]
+
+
+def _home(folder: Path) -> Path:
+    """Return a Spark whose working files are not those of the environment."""
+    folder.mkdir()
+    for each in spark_home().iterdir():
+        (folder / each.name).symlink_to(each)
+    return folder
+
+
+def _runs(home: Path, number: int) -> bool:
+    """Whether the executor of that number has begun a task."""
+    outputs = home.glob(f"work/*/{number}/stderr")
+    return any("Running task" in each.read_text(errors="replace") for each in outputs)
+
+
+def _executors(pid: int) -> set[int]:
+    """Return the executors among the descendants of a process."""
+    found, open_ = set(), [pid]
+    while open_:
+        each = Path("/proc", str(open_.pop()))
+        try:
+            if b"CoarseGrainedExecutorBackend" in (each / "cmdline").read_bytes():
+                found.add(int(each.name))
+            for task in (each / "task").iterdir():
+                open_ += map(int, (task / "children").read_text(encoding="ascii").split())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def catalog(run_folder: Path) -> Iterator[Server]:
+    """A server that keeps an Iceberg catalog."""
+    server = Server.create("mariadb118", run_folder / "catalog")
+    server.start()
+    execute(server, "CREATE DATABASE catalog CHARACTER SET ascii")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def gate(catalog: Server) -> Iterator[Gate]:
+    """The way to the catalog."""
+    with closing(Gate(catalog)) as made:
+        yield made
+
+
+@pytest.fixture
+def workplace(spark_environment: SparkEnvironment, gate: Gate, tmp_path: Path) -> Workplace:
+    """A lake whose catalog is a service."""
+    spark = shared_session(spark_environment)
+    conf = iceberg_conf(CATALOG, f"file://{tmp_path}/warehouse")
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    conf |= {
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": f"jdbc:mariadb://{gate.host}:{gate.port}/catalog?connectTimeout=2000",
+        f"{prefix}.jdbc.user": "root",
+        f"{prefix}.jdbc.schema-version": "V1",
+    }
+    del conf["spark.sql.extensions"]
+    for name, value in conf.items():
+        # Each merge has a session of its own, with the settings of the application.
+        spark.sparkContext._jsc.sc().conf().set(name, value)
+        reading_session(spark).conf.set(name, value)
+    _load(spark)
+    made = local_workplace(spark, "iceberg", tmp_path)
+    made.catalog = CATALOG
+    return made
+
+
+def _load(spark: Any) -> None:
+    """Let the catalog find its driver beside the classes of Iceberg."""
+    lang, net = spark._jvm.java.lang, spark._jvm.java.net
+    loader = lang.Thread.currentThread().getContextClassLoader()
+    for jar in catalog_jars():
+        loader.addURL(net.URL(f"file:{jar}"))
+    lang.Class.forName("org.mariadb.jdbc.Driver", True, loader)
+
+
+@pytest.mark.fault("catalog-down", lakes="iceberg", stores="file")
+def test_a_catalog_that_is_down(workplace: Workplace, catalog: Server, gate: Gate) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    log = source.create(workplace.database, "log", {"note": TEXT})
+    table.insert(id=1, note="one")
+    source.commit()
+    workplace.merge()
+
+    catalog.kill()
+    table.insert(id=2, note="two")
+    log.insert(note="once")
+    source.commit()
+    _fails(workplace)
+    catalog.start()
+    workplace.merge()
+    workplace.check(table)
+    assert len(workplace.found(log)) == 1
+
+    gate.reset()
+    size = 0
+    for number in range(12):
+        table.insert(id=10 + number, note="new")
+        log.insert(note="new")
+        source.commit()
+        if number % 2:
+            # In the middle, later each time.
+            gate.cut_after = gate.passed + size * number // 12
+            _fails(workplace)
+            gate.cut_after = None
+        before = gate.passed
+        workplace.merge()
+        size = gate.passed - before
+        workplace.check(table)
+        assert len(workplace.found(log)) == 2 + number
+
+
+def _fails(workplace: Workplace) -> None:
+    """Check that a merge fails so that Airflow tries it again."""
+    found: Any = None
+    try:
+        report = workplace.try_merge()
+        found = report.failed and report.may_pass, [each.error for each in report.tables]
+    except Exception as error:  # noqa: BLE001 - as the job looks at it
+        found = explain(error).retryable, error
+    assert found[0], found
