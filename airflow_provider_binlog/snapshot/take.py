@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +22,11 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from airflow_provider_binlog.transport.server.consistent_read import gtids_at, open_read
+from airflow_provider_binlog.transport.server.consistent_read import (
+    gtids_at,
+    open_read,
+    open_session,
+)
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.table_sizes import row_bytes
 from airflow_provider_binlog.transport.server.version import global_variables
@@ -154,7 +157,7 @@ def begin_snapshot(
     with open_read(connect, request.name, exact=False) as read:
         table, low = describe_table(read, request.name, request.policies), read.low
     # Not in the transaction: to find the bounds takes as long as the table is large.
-    with closing(connect()) as connection:
+    with open_session(connect) as connection:
         identity = identify(connection)
         if found is not None and (found.identity, found.schema) == (identity, table.schema):
             return found

@@ -30,6 +30,15 @@ _NUMBERS_MAX = {
 _SWITCHES = ("get_server_public_key", "enable_cleartext_plugin")
 _SWITCHED = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
+_LIFT_LIMITS = (
+    "SET SESSION sql_select_limit = 18446744073709551615"
+    "/*!50708 , max_execution_time = 0 *//*M!100101 , max_statement_time = 0 */"
+)
+"""A server may limit what sessions read: rows of a SELECT, without an error, and its time.
+
+MySQL executes the first comment alone, MariaDB the second alone.
+"""
+
 _SECURE_TRANSPORT_REQUIRED = 3159  # the server's
 _NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
 
@@ -166,6 +175,7 @@ class ConnectionSettings:
                     password=self.password.encode(),
                     charset="utf8mb4",
                     autocommit=True,
+                    init_command=_LIFT_LIMITS,
                     connect_timeout=self.connect_timeout,
                     read_timeout=self.read_timeout,
                     query_timeout=self.query_timeout,

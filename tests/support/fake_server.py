@@ -90,15 +90,16 @@ class Session:
         return self.read()
 
     def log_in(self) -> None:
-        """Let the client in, and answer what PyMySQL says first: SET NAMES."""
+        """Let the client in, and answer what it says first; see `let_in`."""
         self.greet()
         self.let_in()
 
     def let_in(self) -> None:
-        """Accept the login, and answer what PyMySQL says first: SET NAMES."""
+        """Accept the login, and answer what is said first: SET NAMES, and SET SESSION limits."""
         self.packet(OK)
-        self.read()
-        self.packet(OK)
+        for _ in range(2):
+            self.read()
+            self.packet(OK)
 
     def rows(self, names: Sequence[str], *rows: Sequence[str | None]) -> None:
         """Send a result set."""

@@ -111,14 +111,21 @@ def open_read(
         SourceError: There is no such table, or the server refused.
         TableLockedError: Another session held the table for too long.
     """
-    with closing(connect()) as connection:
-        prepare_session(connection)
-        for statement in _SESSION:
-            query(connection, statement)
+    with open_session(connect) as connection:
         low, is_exact = _begin(connect, connection, name, exact=exact)
         with ended_by(connection, "ROLLBACK"):
             schema = _read_schema(connection, name)
             yield ConsistentRead(connection, low, is_exact, schema)
+
+
+@contextmanager
+def open_session(connect: Callable[[], Connection]) -> Iterator[Connection]:
+    """Open a session that reads rows as the log has them; it ends with the context."""
+    with closing(connect()) as connection:
+        prepare_session(connection)
+        for statement in _SESSION:
+            query(connection, statement)
+        yield connection
 
 
 @driver_errors()
