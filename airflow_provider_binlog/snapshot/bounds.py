@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
     from airflow_provider_binlog.sql.partial_schema import PartialSchema
+    from airflow_provider_binlog.transport.server.table_order import ColumnOrder
 
 Bound = tuple[str, ...]
 """SQL literals, one per column of the key."""
@@ -71,29 +72,42 @@ class ChunkKey:
     Attributes:
         columns: In key order; empty if the table can only be read in one chunk.
         hint: Which index to use, after the table's name; may be empty.
+        order: The name of each column, with its collation if it has one. Bounds divide the rows as
+            long as this is the same.
     """
 
     columns: tuple[KeyColumn, ...]
     hint: str = ""
+    order: tuple[str, ...] = ()
 
 
-def find_key(layout: RowLayout, schema: PartialSchema) -> ChunkKey:
+def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrder]) -> ChunkKey:
     """Return the key by which a table is read in chunks.
 
     That is the table's key up to the first column whose ranges cannot be found on an index: an
-    ENUM, a SET, or a prefix of a column. There is none if that is the first one. Rows of equal key
-    are in the same chunk, so that it need not be unique.
+    ENUM, a SET, a prefix of a column, or one that the index has in the opposite direction of the
+    first. There is none if that is the first one. Rows of equal key are in the same chunk, so that
+    it need not be unique.
+
+    Args:
+        layout: The table's columns.
+        schema: The same, and the key.
+        order: How each column of the key orders rows.
     """
     columns: list[KeyColumn] = []
-    for index, (_, prefix) in zip(
-        layout.key, () if schema.key is None else schema.key.columns, strict=True
+    ordered_by: list[str] = []
+    for index, (_, prefix), each in zip(
+        layout.key, () if schema.key is None else schema.key.columns, order, strict=True
     ):
-        column = None if prefix else key_column(layout.columns[index])
+        opposite = each.descending != order[0].descending
+        column = None if prefix or opposite else key_column(layout.columns[index])
         if column is None:
             break
         columns.append(column)
+        ordered_by.append(" ".join(filter(None, [column.name, each.collation])))
     primary = schema.key is not None and schema.key.primary
-    return ChunkKey(tuple(columns), " FORCE INDEX (PRIMARY)" if primary else "")
+    hint = " FORCE INDEX (PRIMARY)" if primary else ""
+    return ChunkKey(tuple(columns), hint, tuple(ordered_by))
 
 
 def find_bounds(

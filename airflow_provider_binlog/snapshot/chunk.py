@@ -29,6 +29,7 @@ from airflow_provider_binlog.transport.server.consistent_read import open_read, 
 from airflow_provider_binlog.transport.server.information_schema import quote_table
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.result_rows import select_rows
+from airflow_provider_binlog.transport.server.table_order import read_order
 from airflow_provider_binlog.transport.server.version import server_version
 
 if TYPE_CHECKING:
@@ -90,14 +91,16 @@ def describe_table(read: ConsistentRead, name: TableName, policies: Policies) ->
     layout = compile_layout(table_map, policies=policies)
     fields = layout.fields()
     schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
-    return ReadTable(layout, schema, find_key(layout, read.schema))
+    key = () if read.schema.key is None else read.schema.key.columns
+    order = read_order(read.connection, name, [column for column, _ in key])
+    return ReadTable(layout, schema, find_key(layout, read.schema, order))
 
 
 def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRecord:
     """Read a chunk of a plan, stage its rows, and return its record, which is stored last.
 
     Raises:
-        TableAlteredError: The table has another schema than in the plan.
+        TableAlteredError: The table has another schema than in the plan, or another order.
         ServerChangedError: The server is another one than in the plan.
         SourceError: The server refused.
         StagingError: A part could not be written.
@@ -117,7 +120,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
                 now=here,
             )
         table = describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
-        if table.schema != plan.schema:
+        if (table.schema, table.key.order) != (plan.schema, plan.order):
             raise TableAlteredError("the table was altered while its snapshot was read")
         parts = ChunkParts(
             reader.files,

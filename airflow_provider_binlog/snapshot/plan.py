@@ -52,6 +52,7 @@ class SnapshotPlan:
         id, identity, database, table, schema, where: As in `SnapshotManifest`.
         low: Before every chunk, as in `SnapshotManifest`.
         exact: Whether the only chunk is read at one position.
+        order: What orders the rows, so that the bounds divide them: `ChunkKey.order`.
         bounds: Between the chunks: one less than there are; see `bounds.py`.
         zero_dates, invalid_text: How values are staged that no lake type holds.
         created_at: ISO 8601 in UTC.
@@ -66,6 +67,7 @@ class SnapshotPlan:
     low: Position
     exact: bool
     where: str | None
+    order: tuple[str, ...]
     bounds: tuple[tuple[str, ...], ...]
     zero_dates: ZeroDates
     invalid_text: InvalidText

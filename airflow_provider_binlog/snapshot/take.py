@@ -133,10 +133,10 @@ def begin_snapshot(
 ) -> SnapshotPlan:
     """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
-    It does if the snapshot is complete, or the server and the table's schema are the same. A new
-    plan has the table's schema and the bounds of its chunks. Its `low` has GTIDs if the staged
-    changes do, which are compared with it: on MariaDB only if they are another server's. What
-    older snapshots of the table left that were never completed is deleted.
+    It does if the snapshot is complete, or the server, the table's schema and what orders its rows
+    are the same. A new plan has the table's schema and the bounds of its chunks. Its `low` has
+    GTIDs if the staged changes do, which are compared with it: on MariaDB only if they are another
+    server's. What older snapshots of the table left that were never completed is deleted.
 
     Args:
         request: What to read.
@@ -159,7 +159,8 @@ def begin_snapshot(
     # Not in the transaction: to find the bounds takes as long as the table is large.
     with open_session(connect) as connection:
         identity = identify(connection)
-        if found is not None and (found.identity, found.schema) == (identity, table.schema):
+        here = (identity, table.schema, table.key.order)
+        if found is not None and (found.identity, found.schema, found.order) == here:
             return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         latest = ManifestLog(store, request.source_name).latest()
@@ -175,6 +176,7 @@ def begin_snapshot(
         low=low,
         exact=exact,
         where=request.where,
+        order=table.key.order,
         bounds=tuple(bounds),
         zero_dates=request.policies.zero_dates,
         invalid_text=request.policies.invalid_text,

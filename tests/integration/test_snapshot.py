@@ -160,15 +160,15 @@ def assert_divided(connection: Connection, name: TableName, key: ChunkKey) -> No
 
 def test_a_table_is_read_a_constant_number_of_times(database: Database) -> None:
     fill(database, rows=1500)
-    before = _entries_read(database)
+    before = entries_read(database)
 
     taken = take(database, "numbers", chunk_bytes=8 * 1024)
 
     assert len(taken.manifest.chunks) > 5
-    assert _entries_read(database) - before < 4 * 1500
+    assert entries_read(database) - before < 4 * 1500
 
 
-def _entries_read(database: Database) -> int:
+def entries_read(database: Database) -> int:
     found = database.query("SHOW GLOBAL STATUS LIKE 'Handler_read_next'")
     return int(found[0][1])
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+import pymysql
 import pytest
 
+from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Database, query
-from tests.integration.test_snapshot import fill, read
-from tests.support.snapshots import by_key, take
+from tests.integration.test_snapshot import entries_read, fill, read
+from tests.support.ranges import end_of
+from tests.support.snapshots import after_chunks, by_key, settings_of, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,3 +87,75 @@ def test_bounds_are_found_as_the_rows_are_read(database: Database) -> None:
     assert taken.manifest.rows == _ROWS
     assert len(set(full)) == 1
     assert last < full[0]
+
+
+def test_a_key_that_gets_another_collation_begins_again(database: Database) -> None:
+    """Rows between N and Z follow `m` in one collation, and precede it in the other."""
+    fill(database)
+    database.execute(
+        "CREATE TABLE names (name VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY)",
+        "INSERT INTO names SELECT CONCAT(CHAR(IF(id % 2, 65, 97) + id % 26), id) FROM numbers",
+        "ANALYZE TABLE names",
+    )
+
+    def alter() -> None:
+        database.execute("ALTER TABLE names MODIFY name VARCHAR(20) COLLATE utf8mb4_bin")
+
+    taken = take(database, "names", chunk_bytes=_CHUNK_BYTES, on_progress=after_chunks(2, alter))
+
+    rows = by_key(read(taken), ("name",))
+    assert len(taken.manifest.chunks) > 3
+    assert rows.keys() == set(database.query("SELECT name FROM names"))
+
+
+def test_a_key_of_both_directions_is_divided_by_its_front(database: Database) -> None:
+    fill(database)
+    database.execute(
+        "CREATE TABLE orders (customer INT, created INT, PRIMARY KEY (customer, created DESC))",
+        "INSERT INTO orders SELECT id DIV 10, id FROM numbers",
+        "ANALYZE TABLE orders",
+    )
+    before = entries_read(database)
+
+    taken = take(database, "orders", chunk_bytes=512)
+
+    assert len(taken.manifest.chunks) > 2
+    assert by_key(read(taken), ("created",)).keys() == {(number,) for number in range(_ROWS)}
+    assert entries_read(database) - before < 4 * _ROWS
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_engine_without_transactions_is_read_under_a_lock(
+    database: Database, exact: bool
+) -> None:
+    database.execute("CREATE TABLE bag (n INT) ENGINE=MyISAM", "INSERT INTO bag VALUES (1), (2)")
+
+    with open_read(settings_of(database).connect, (database.name, "bag"), exact=exact) as opened:
+        end = end_of(database.server)
+        with closing(database.connect()) as writer, writer.cursor() as cursor:
+            cursor.execute("SET SESSION lock_wait_timeout = 1")
+            with pytest.raises(pymysql.OperationalError, match="Lock wait timeout"):
+                cursor.execute("INSERT INTO bag VALUES (3)")
+        assert result_of(opened.connection, f"SELECT n FROM {database.name}.bag") == [
+            {"n": 1},
+            {"n": 2},
+        ]
+    database.execute("INSERT INTO bag VALUES (3)")
+
+    assert opened.is_exact
+    assert opened.low.coordinates == end.coordinates
+
+
+def test_only_base_tables_are_read(database: Database) -> None:
+    fill(database, rows=2)
+    database.execute("CREATE VIEW v AS SELECT * FROM numbers")
+    made = {"v": "snapshots of the tables that it reads"}
+    if database.server.name.startswith("mariadb"):
+        database.execute(
+            "CREATE SEQUENCE s", "CREATE TABLE h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING"
+        )
+        made |= {"s": "leave this one out", "h": "DROP SYSTEM VERSIONING"}
+
+    for name, advice in made.items():
+        with pytest.raises(UnsupportedError, match=advice):
+            take(database, name)

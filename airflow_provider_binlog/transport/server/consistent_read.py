@@ -11,6 +11,8 @@ log says nothing of what a SELECT sees. What says it:
     MySQL without       the end of the log under LOCK TABLES ... READ, which waits for the commit of
                         all who wrote to the table: exactly, if it is held until the transaction of
                         the other connection is open
+    no transactions     the same, if the lock is held until the rows are read: MyISAM and Aria show
+                        a SELECT what was written after the transaction began
 
 The transaction writes nothing. Until it ends, nobody alters the table.
 
@@ -23,7 +25,7 @@ TRANSACTION and Binlog_snapshot_position.
 from __future__ import annotations
 
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,9 @@ from airflow_provider_binlog.errors import (
     AccessDeniedError,
     ServerSetupError,
     SourceError,
+    TableAlteredError,
     TableLockedError,
+    UnsupportedError,
 )
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 
 # Writers wait as long as the lock is waited for.
 _LOCK_WAIT_SECONDS = 10
+_LOCK_HELD_SECONDS_MAX = 86_400
 _NET_WRITE_TIMEOUT_SECONDS = 3600
 _OWNED_SECONDS_MAX = 5
 _OWNED_POLL_SECONDS = 0.005
@@ -73,7 +78,20 @@ _SESSION = (
     f"SET SESSION net_write_timeout = {_NET_WRITE_TIMEOUT_SECONDS}",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 )
+_REFUSED_KINDS = {
+    "VIEW": "it is a view, whose changes no log has: take snapshots of the tables that it reads",
+    "SYSTEM VERSIONED": "it is system-versioned, and capture does not follow its historical rows: "
+    "leave it out, or ALTER TABLE ... DROP SYSTEM VERSIONING",
+}
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What information_schema says of a table as a whole."""
+
+    type: str = "BASE TABLE"
+    has_transactions: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,12 +127,21 @@ def open_read(
         AccessDeniedError: The account may not read or lock the table.
         ServerSetupError: The server writes no binary log.
         SourceError: There is no such table, or the server refused.
+        TableAlteredError: The table got another engine meanwhile.
         TableLockedError: Another session held the table for too long.
+        UnsupportedError: It is a view, or another table whose changes capture cannot follow.
     """
-    with open_session(connect) as connection:
-        low, is_exact = _begin(connect, connection, name, exact=exact)
+    with open_session(connect) as connection, ExitStack() as held:
+        kind = _read_kind(connection, name)
+        if kind.has_transactions:
+            low, is_exact = _begin(connect, connection, name, exact=exact)
+        else:
+            low, is_exact = held.enter_context(_locked_end(connect, name)), True
+            query(connection, _BEGIN)
         with ended_by(connection, "ROLLBACK"):
             schema = _read_schema(connection, name)
+            if _read_kind(connection, name) != kind:
+                raise TableAlteredError("the table was altered while its snapshot was read")
             yield ConsistentRead(connection, low, is_exact, schema)
 
 
@@ -136,17 +163,25 @@ def _begin(
     if server_version(connection).flavor is Flavor.MARIADB:
         query(connection, _BEGIN)
         return _snapshot_position(connection), True
-    has_gtids = global_variables(connection).get("gtid_mode") == "ON"
-    if has_gtids and not exact and (end := _executed_end(connection)) is not None:
+    if not exact and _has_gtids(connection) and (end := _executed_end(connection)) is not None:
         low = replace(end, gtid=gtid_executed(connection))
         query(connection, _BEGIN)
         return low, False
-    with closing(connect()) as other, _locked(other, name):
-        low = log_end(other)
-        if has_gtids:
-            low = replace(low, gtid=gtid_executed(other))
+    with _locked_end(connect, name) as low:
         query(connection, _BEGIN)
     return low, True
+
+
+@contextmanager
+def _locked_end(connect: Callable[[], Connection], name: TableName) -> Iterator[Position]:
+    """Lock a table, by another connection; yield where the log ends then."""
+    with closing(connect()) as other, _locked(other, name):
+        low = log_end(other)
+        yield replace(low, gtid=gtid_executed(other)) if _has_gtids(other) else low
+
+
+def _has_gtids(connection: Connection) -> bool:
+    return global_variables(connection).get("gtid_mode") == "ON"
 
 
 def _executed_end(connection: Connection) -> Position | None:
@@ -224,6 +259,7 @@ def _snapshot_position(connection: Connection) -> Position:
 def _locked(connection: Connection, name: TableName) -> Iterator[None]:
     """Keep writers from a table, after the commit of those who wrote to it."""
     query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    query(connection, f"SET SESSION wait_timeout = {_LOCK_HELD_SECONDS_MAX}")
     try:
         query(connection, f"LOCK TABLES {quote_table(name)} READ")
     except AccessDeniedError as error:
@@ -243,6 +279,33 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
         ) from error
     with ended_by(connection, "UNLOCK TABLES"):
         yield
+
+
+@driver_errors()
+def _read_kind(connection: Connection, name: TableName) -> _Kind:
+    """Return what kind of table it is; a base table where the account sees none of this name.
+
+    Raises:
+        UnsupportedError: Capture cannot follow its changes.
+    """
+    rows = query(
+        connection,
+        "SELECT t.TABLE_TYPE AS kind, e.TRANSACTIONS AS transactions FROM information_schema.TABLES"
+        " t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
+        " WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s",
+        *name,
+    )
+    if not rows:
+        return _Kind()
+    found = _Kind(str(rows[0]["kind"]), rows[0]["transactions"] != "NO")
+    if found.type != _Kind.type:
+        raise UnsupportedError(
+            "a snapshot is taken of base tables only: "
+            + _REFUSED_KINDS.get(found.type, "leave this one out"),
+            table=".".join(name),
+            kind=found.type,
+        )
+    return found
 
 
 @driver_errors()

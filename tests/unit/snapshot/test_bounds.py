@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.described import describe
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+from airflow_provider_binlog.transport.server.table_order import ColumnOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 INT = Facts(data_type="int", nullable=False, unsigned=False)
 TEXT = Facts(data_type="varchar", nullable=False, charset="latin1", octets=40)
@@ -15,8 +21,13 @@ ENUM = Facts(data_type="enum", nullable=False, charset="latin1", values=("a", "b
 FLOAT = Facts(data_type="float", nullable=False, unsigned=False)
 
 
-def key_of(*facts: Facts, prefix: int = 0, primary: bool = True) -> ChunkKey:
-    """Return the key of a table whose columns `a`, `b` ... are all in it."""
+def key_of(
+    *facts: Facts, prefix: int = 0, primary: bool = True, descending: Collection[Facts] = ()
+) -> ChunkKey:
+    """Return the key of a table whose columns `a`, `b` ... are all in it.
+
+    The name of a column's character set stands for its collation.
+    """
     names = [chr(ord("a") + index) for index in range(len(facts))]
     columns = tuple(map(PartialColumn, names, facts))
     parts = [(name, 0) for name in names]
@@ -24,7 +35,8 @@ def key_of(*facts: Facts, prefix: int = 0, primary: bool = True) -> ChunkKey:
         parts[-1] = (names[-1], prefix)
     schema = PartialSchema(columns, Key(tuple(parts), primary=primary, others=False))
     table_map = describe(("shop", "t"), schema, Flavor.MYSQL, (9, 7, 0))
-    return find_key(compile_layout(table_map), schema)
+    order = [ColumnOrder(each.charset, each in descending) for each in facts]
+    return find_key(compile_layout(table_map), schema, order)
 
 
 def test_a_key_of_one_column() -> None:
@@ -49,6 +61,8 @@ def test_a_key_ends_before_the_first_column_without_ranges() -> None:
     assert [each.name for each in key_of(INT, ENUM, INT).columns] == ["`a`"]
     assert [each.name for each in key_of(INT, TEXT, prefix=3).columns] == ["`a`"]
     assert key_of(ENUM, INT).columns == ()
+    assert key_of(INT, TEXT, descending=[TEXT]).order == ("`a`",)
+    assert key_of(INT, TEXT, descending=[INT, TEXT]).order == ("`a`", "`b` latin1")
 
 
 def test_literals_are_exact() -> None:

@@ -37,6 +37,7 @@ def plan(*, hours: int = 0, run: str = "a run") -> SnapshotPlan:
         low=LOW,
         exact=False,
         where=None,
+        order=("`id`", "`text` utf8mb4_bin"),
         bounds=(("1", "x'00'"), ("2", "'é'")),
         zero_dates=ZeroDates.NULL,
         invalid_text=InvalidText.FAIL,
