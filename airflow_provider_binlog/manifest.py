@@ -103,6 +103,11 @@ class TableChanges:
     invalid_text: dict[str, int] = field(default_factory=dict)
 
     @property
+    def is_partial(self) -> bool:
+        """Whether its current schema has those columns only that statements have named."""
+        return self.logged is None and self.created is None
+
+    @property
     def lacks_columns(self) -> bool:
         """Whether any row image lacks columns of the table."""
         fields = max((len(each.fields) for each in self.schemas), default=0)

@@ -64,3 +64,33 @@ def test_rows_that_are_not_in_the_log_are_loaded(pipeline: Pipeline) -> None:
 
     database.execute("UPDATE orders SET name = NULL WHERE id < 50", "DELETE FROM orders LIMIT 5")
     pipeline.run()
+
+
+def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pipeline) -> None:
+    database = pipeline.database
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        for statement in (
+            "SET SESSION sql_log_bin = 0",
+            "CREATE TABLE lookup (id INT PRIMARY KEY, code VARCHAR(9), note VARCHAR(9), n INT)",
+            "INSERT INTO lookup VALUES (1, 'a', 'x', 10), (2, 'b', NULL, 20)",
+        ):
+            cursor.execute(statement)
+    flush_log(database.server)
+    pipeline.capture()
+    workplace = pipeline.workplace
+    take(database, "lookup", store=workplace.store, source_name=workplace.source)
+    database.execute("ALTER TABLE lookup ADD COLUMN c INT DEFAULT 5")
+    # The load itself has to follow what comes after the snapshot.
+    pipeline.run()
+
+    database.execute(
+        "ALTER TABLE lookup RENAME COLUMN code TO mark, DROP COLUMN n",
+        "ALTER TABLE lookup ADD COLUMN d VARCHAR(9) NOT NULL DEFAULT 'new' AFTER id",
+    )
+    pipeline.run()
+
+    database.execute(
+        "ALTER TABLE lookup RENAME COLUMN note TO remark, RENAME COLUMN id TO k",
+        "UPDATE lookup SET remark = 'first' WHERE k = 2",
+    )
+    pipeline.run()

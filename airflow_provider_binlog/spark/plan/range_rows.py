@@ -9,21 +9,23 @@ from airflow_provider_binlog.schema import (
     CreateTable,
     DropField,
     DropTable,
+    Field,
     RenameField,
     RenameTable,
+    Schema,
     TruncateTable,
 )
+from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.evolution import Wanted
 from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import Field, Schema, TableId, TableName
-    from airflow_provider_binlog.spark.mark import Mark
+    from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import Point, Step, TableLog
 
@@ -89,6 +91,10 @@ class NewestSchema:
     key: tuple[str, ...]
     fields: tuple[Field, ...]
 
+    def has_columns(self, names: Iterable[str]) -> bool:
+        """Whether all of the columns are among those whose types are known."""
+        return {*names} <= {each.name for each in self.wanted}
+
 
 def read_range(log: TableLog, lifecycle: Lifecycle, since: Mark, cut: Cut | None) -> RangeRows:
     """Return the rows of the lifecycle's table before a cut since it was last empty."""
@@ -134,24 +140,27 @@ def find_newest_schema(
     lifecycle: Lifecycle,
     rows: RangeRows,
     *,
-    held: Container[int],
+    held: Mapping[int, str],
     held_key: tuple[int, ...],
 ) -> NewestSchema | None:
     """Return the columns after the rows; None if the manifests say nothing of them.
 
-    A column whose type is not known yet is left out, unless the lake table has it.
+    A column whose type is not known yet is left out, unless the lake table has it. As long as no
+    row of a table was logged, manifests have those columns only that statements name: the lake
+    table, or the snapshot that is loaded, has the others.
 
     Args:
         log: The manifests.
         lifecycle: What to read of them.
         rows: The rows that count.
-        held: Fields that the lake table has columns of.
+        held: The columns that the lake table has, by field id: one below 0 where the log has none.
         held_key: The fields of its key, which stays while the table has none.
     """
     if lifecycle.table is None:
         return None
     known = {field.id: field for each in rows.staged for field in each.schema.fields}
-    current = _current_schema(log, lifecycle.table, lifecycle.first, rows.cut)
+    lake = Schema(0, tuple(_named(each, name) for each, name in held.items()), held_key)
+    current = _current_schema(log, lifecycle, rows.cut, lake)
     found = [] if current is None else [current]
     shown = [(each.first, each.schema) for each in rows.staged[-1:]]
     if rows.cut is not None and (found or shown):
@@ -205,14 +214,52 @@ def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
 
 
 def _current_schema(
-    log: TableLog, table: TableId, first: int, cut: Cut | None
+    log: TableLog, lifecycle: Lifecycle, cut: Cut | None, lake: Schema
 ) -> tuple[Point, Schema] | None:
-    """Return the last schema that a manifest before a cut says, and from where on it holds."""
-    found = None
-    for manifest, entry in log.entries(table, since=first):
-        if entry.current is not None and (cut is None or manifest.sequence < cut.point[0]):
-            found = (manifest.sequence + 1, 0), entry.schema(entry.current)
+    """Return the last schema that a manifest before a cut says, and from where on it holds.
+
+    Args:
+        log: The manifests.
+        lifecycle: What to read of them.
+        cut: Where the range ends.
+        lake: The columns that the lake table has.
+    """
+    table = str(lifecycle.table)
+    steps = _before(log.steps(table, since=Mark(lifecycle.first - 1)), cut)
+    dropped = {each.action.field for each in steps if isinstance(each.action, DropField)}
+    found, whole = None, lake
+    for manifest, entry in log.entries(table, since=lifecycle.first):
+        if entry.current is None or (cut is not None and manifest.sequence >= cut.point[0]):
+            continue
+        schema = entry.schema(entry.current)
+        if entry.is_partial:
+            schema = _complete(schema, whole, dropped)
+        else:
+            whole = schema
+        found = (manifest.sequence + 1, 0), schema
     return found
+
+
+def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
+    """Return a schema of named columns with those that no statement has named.
+
+    Args:
+        named: The columns that statements have named, as these left them.
+        before: All columns before the statements.
+        dropped: Fields that the statements drop.
+    """
+    fields = {each.id: each for each in before.fields if each.id not in dropped}
+    for each in named.fields:
+        known = fields.get(each.id)
+        fields[each.id] = (
+            replace(known, name=each.name) if known and each.mysql_type is None else each
+        )
+    key = before.key if fields.keys() >= {*before.key} else ()
+    return replace(named, fields=tuple(fields.values()), key=named.key or key)
+
+
+def _named(id_: int, name: str) -> Field:
+    return Field(id_, name, None, None, nullable=True)
 
 
 def _follow(point: Point, schema: Schema, rows: RangeRows) -> Schema:

@@ -43,7 +43,7 @@ from airflow_provider_binlog.spark.plan.table_plan import TablePlan
 from airflow_provider_binlog.spark.plan.window import Order, find_order, is_reached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from airflow_provider_binlog.manifest import Statement
     from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
@@ -123,7 +123,7 @@ def plan_reload(
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
     tables = Tables(
         name,
-        TableLog([rows, *_without_unconfirmed(replayed.manifests)]),
+        TableLog([rows, *replayed.manifests]),
         rows.sequence,
         state,
         chosen_key,
@@ -134,8 +134,7 @@ def plan_reload(
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
     if segment is not None:
-        fields = {id_: column for id_, column in segment.fields.items() if id_ > 0}
-        segment = replace(segment, fields=fields, reloads=True, start=start)
+        segment = replace(segment, reloads=True, start=start)
     if segment is not None and snapshot.adopts:
         if segment.evolution.changes_columns:
             return Refusal("its columns are not those of the table: change them, and adopt it then")
@@ -188,16 +187,6 @@ def _without_before(manifest: Manifest, snapshot: SnapshotManifest) -> Manifest:
         if entry.id not in dropped
     )
     return replace(manifest, statements=tuple(statements), tables=tables)
-
-
-def _without_unconfirmed(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
-    """Yield manifests without schemas that no row has confirmed: such a one may lack columns."""
-    for manifest in manifests:
-        tables = tuple(
-            replace(entry, current=None) if entry.logged is None else entry
-            for entry in manifest.tables
-        )
-        yield replace(manifest, tables=tables)
 
 
 def _find_refusal(

@@ -10,6 +10,7 @@ from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.schema import SetKey
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.evolution import (
+    COPY,
     Evolution,
     evolve_by_id,
     evolve_by_name,
@@ -142,6 +143,7 @@ class _Fold:
         newest: Its columns; None if the range says nothing of them.
         key: Names of its key's columns; None if it is not known.
         keyed: Whether it is no changelog.
+        held_key: The fields of the lake table's key, if its rows count.
     """
 
     tables: Tables
@@ -150,6 +152,7 @@ class _Fold:
     newest: NewestSchema | None
     key: tuple[str, ...] | None
     keyed: bool
+    held_key: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -167,14 +170,18 @@ class _Fold:
             rows = read_changelog_range(tables.name, log, since, cut)
             return cls(tables, lifecycle, rows, find_changelog_schema(rows), (), keyed)
         rows = read_range(log, lifecycle, since, cut)
-        held = {} if tables.is_new or lifecycle.replaces or state is None else state.fields
+        counts = not (tables.is_new or lifecycle.replaces)
+        held = _held_columns(state) if state is not None and counts else {}
         key = None if state is None or tables.reloads else state.key
         ids = {name: each for each, name in held.items()}
         held_key = tuple(ids[name] for name in key or () if name in ids)
         newest = find_newest_schema(log, lifecycle, rows, held=held, held_key=held_key)
         wanted = None if newest is None else tables.chosen_key or newest.key
         key = wanted or key
-        return cls(tables, lifecycle, rows, newest, key, keyed)
+        if newest is not None and not rows.staged and not newest.has_columns(key or ()):
+            # The columns wait for the first row, which shows the key.
+            newest = None
+        return cls(tables, lifecycle, rows, newest, key, keyed, held_key)
 
     @property
     def by_name(self) -> bool:
@@ -202,7 +209,9 @@ class _Fold:
             ids = {} if self.by_name else state.fields
             columns = match_columns(newest.fields, state.columns, ids)
         log, rows, chosen = self.tables.log, self.rows, self.tables.chosen_key
-        return Followable(log, rows, newest, state, columns, self.keyed, chosen).find_stop()
+        return Followable(
+            log, rows, newest, state, columns, self.held_key, self.keyed, chosen
+        ).find_stop()
 
     def find_new_key(self) -> Cut | None:
         """Return where rows get another key: those before are folded by the old one."""
@@ -275,7 +284,7 @@ class _Fold:
             key=key,
             reads=reads,
             evolution=evolution,
-            fields=evolution.fields,
+            fields={id_: name for id_, name in evolution.fields.items() if id_ > 0},
             null_safe=bool(nullable.intersection(key)),
             starts_empty=rows.discards and state is not None,
             removals=rows.removals,
@@ -368,3 +377,10 @@ class _Fold:
             if common_type(types[field.name], columns[each.name]) != columns[each.name]:
                 raise other_type(each.name, field.mysql_type, each.field.mysql_type, self.context)
         return read_rows(table, schema, staged, names=names, key=key, initial=initial)
+
+
+def _held_columns(state: TargetState) -> dict[int, str]:
+    """Return a lake table's columns by field id: one below 0 where the log has none."""
+    ids = {name: each for each, name in state.fields.items()}
+    columns = (name for name in state.columns if name != COPY or name in ids)
+    return {ids.get(name, -n): name for n, name in enumerate(columns, 1)}

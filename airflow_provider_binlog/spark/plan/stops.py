@@ -10,6 +10,7 @@ from airflow_provider_binlog.schema import (
     AlterField,
     CreateTable,
     Default,
+    DropField,
     QuarantineTable,
     RewriteRows,
     SetKey,
@@ -24,7 +25,7 @@ from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from airflow_provider_binlog.schema import Action, Field
+    from airflow_provider_binlog.schema import Action, Field, Schema
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
@@ -69,6 +70,7 @@ class Followable:
         newest: Its columns; None if it says nothing of them.
         state: The lake table, if its rows count; None if there is none, or if they are replaced.
         columns: Names of the lake table's columns by field id; of those that count.
+        held_key: The fields of its key; of one whose rows count.
         keyed: Whether rows are merged by a key.
         chosen_key: Names of that key's columns, if the user chose them.
     """
@@ -78,6 +80,7 @@ class Followable:
     newest: NewestSchema | None
     state: TargetState | None
     columns: dict[int, str]
+    held_key: tuple[int, ...]
     keyed: bool
     chosen_key: tuple[str, ...] | None
 
@@ -92,6 +95,7 @@ class Followable:
             self._quarantines,
             self._kinds,
             self._keys,
+            self._dropped_keys,
             self._rewrites,
             self._defaults,
             self._types,
@@ -134,6 +138,42 @@ class Followable:
                 )
                 yield Stop(Cut.at_manifest(each.manifest, Mark(each.manifest.sequence - 1)), reason)
                 return
+
+    def _dropped_keys(self) -> Iterator[Stop]:
+        """A column of the key was dropped, and nothing says by what rows are identified then."""
+        for step in self.rows.steps if self.keyed else ():
+            action = step.action
+            if not isinstance(action, DropField) or action.field not in self._key_before(step):
+                continue
+            complete = self.log.created(action.table) is not None
+            has_rows = self.in_lake or self._has_rows_before(step) or not complete
+            if has_rows and not self._has_key_after(step):
+                reason = f"the column {action.name} of the lake table's key was dropped"
+                yield Stop.at_step(step, reason)
+
+    def _key_before(self, step: Step) -> tuple[int, ...]:
+        """Return the fields of the key by which rows before an action are identified."""
+        key = self.held_key
+        for manifest, entry in self.log.entries(step.action.table, since=self.log.first):
+            if entry.current is None or entry.is_partial or manifest.sequence >= step.point[0]:
+                continue
+            key = self._key_of(entry.schema(entry.current)) or key
+        for part in self.rows.staged:
+            key = (self._key_of(part.schema) or key) if part.first < step.point else key
+        return key
+
+    def _key_of(self, schema: Schema) -> tuple[int, ...]:
+        if self.chosen_key is None:
+            return schema.key
+        return tuple(each.id for each in schema.fields if each.name in self.chosen_key)
+
+    def _has_key_after(self, step: Step) -> bool:
+        if self.chosen_key is not None:
+            return False
+        return any(
+            isinstance(each.action, SetKey) and each.action.key and each.point >= step.point
+            for each in self.rows.steps
+        ) or any(part.schema.key and part.first >= step.point for part in self.rows.staged)
 
     def _rewrites(self) -> Iterator[Stop]:
         for step in self.rows.steps:

@@ -52,13 +52,13 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
     Those are missing that no manifest after it names.
     """
     ids: dict[str, int] = {}
-    steps = log.steps(table, since=since)
-    known = (each for each in log.entries(table, since=since.sequence + 1))
-    for manifest, entry in known:
+    steps = every = log.steps(table, since=since)
+    for manifest, entry in log.entries(table, since=since.sequence + 1):
         if entry.current is not None:
             ids = {each.name: each.id for each in entry.schema(entry.current).fields}
-            steps = [each for each in steps if each.point[0] <= manifest.sequence]
-            break
+            steps = [each for each in every if each.point[0] <= manifest.sequence]
+            if not entry.is_partial:
+                break
     for _, together in groupby(reversed(steps), lambda each: each.mark):
         actions = [each.action for each in together]
         if any(isinstance(each, CreateTable) for each in actions):
@@ -82,15 +82,17 @@ def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
 
 
 def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
-    """Return a lake table with the ids of the log, if it does not have them itself.
+    """Return a lake table with the ids of the log, where it does not have them itself.
 
     Args:
         state: The lake table; None if there is none.
         name: Database and table.
         log: The manifests.
     """
-    if state is None or state.applied == NOTHING or state.has_ids:
+    if state is None or state.applied == NOTHING:
         return state
+    if state.has_ids:
+        return _identify_columns(state, log)
     table = state.table
     if table == UNSEEN:
         table = find_table(name, log, first=state.applied.sequence + 1)
@@ -105,3 +107,21 @@ def identify(state: TargetState | None, name: TableName, log: TableLog) -> Targe
     known = {TABLE_ID: table, FIELDS: json.dumps(claims)}
     contents = replace(state.contents, table=table)
     return replace(state, properties=state.properties | known, contents=contents)
+
+
+def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
+    """Return a lake table with the ids of the columns that no statement had named so far."""
+    claimed = {column for column, _ in state.claims.values()}
+    rest = {name: each for name, each in state.column_ids.items() if each not in claimed}
+    if state.table is None or not rest or not state.key:
+        return state
+    ids = find_field_ids(log, state.table, since=state.applied)
+    found = {
+        str(id_): [rest[column], str(NOTHING)]
+        for column, id_ in ids.items()
+        if column in rest and id_ not in state.claims
+    }
+    if not found:
+        return state
+    known = json.loads(state.properties[FIELDS]) | found
+    return replace(state, properties=state.properties | {FIELDS: json.dumps(known)})

@@ -141,6 +141,9 @@ class TableIdentity:
         changes: Its rows that are not staged yet.
         touched: Whether actions concern it that are not staged yet.
         logged: Id of the last schema in which rows were staged.
+        named: The fields that statements have named, each with whether they say its type; None if
+            the log has all of them.
+        rekeyed: Whether a statement says the key.
     """
 
     id: str
@@ -159,10 +162,37 @@ class TableIdentity:
     logged: int | None = None
     part_rows: int = 1000
     current: Schema | None = None
+    named: dict[int, bool] | None = None
+    rekeyed: bool = False
 
     def new_id(self) -> int:
         self.last_field_id += 1
         return self.last_field_id
+
+    def name_fields(self, actions: Iterable[Action]) -> None:
+        """Note the columns that a statement names."""
+        named = {} if self.named is None else self.named
+        for each in actions:
+            if isinstance(each, AddField | AlterField):
+                named[each.field] = True
+            elif isinstance(each, DropField | RenameField):
+                named.setdefault(each.field, False)
+            elif isinstance(each, SetKey):
+                self.rekeyed = True
+                named.update({id_: named.get(id_, False) for id_ in each.key})
+
+    def as_logged(self, schema: Schema | None) -> Schema | None:
+        """Return what the log says of a schema."""
+        if schema is None or self.named is None or self.logged is not None:
+            return schema
+        if not self.named:
+            return None
+        fields = tuple(
+            each if self.named[each.id] else Field(each.id, each.name, None, None, nullable=True)
+            for each in schema.fields
+            if each.id in self.named
+        )
+        return Schema(schema.id, fields, schema.key if self.rekeyed else ())
 
 
 @dataclass
@@ -312,6 +342,7 @@ class Table:
             self.rows = {self._identify(row): row for row in self.rows.values()}
             ids = tuple(self.identity.ids[name] for name in key)
             actions.append(SetKey(self.identity.id, ids))
+        self.identity.name_fields(actions)
         self.identity.schema_id += bool(actions)
         self.source.run("ALTER TABLE", f"ALTER TABLE {self.name[1]} {text}", self, *actions)
 
@@ -433,6 +464,7 @@ class Source:
         table.identity = TableIdentity(
             id_, table.name, created, self._captures(table.name), ids, len(ids)
         )
+        table.identity.named = None if logged else {}
         self._identities.append(table.identity)
 
     def run(self, kind: str, text: str, table: Table, *actions: Action) -> None:
@@ -566,10 +598,11 @@ def _table_changes(
     schemas = {change.schema.id: change.schema for change in changes}
     # A row has shown its types.
     identity.current = schemas.get(identity.schema_id, identity.current)
-    if identity.current is not None:
-        schemas[identity.current.id] = identity.current
     if changes:
         identity.logged = changes[-1].schema.id
+    current = identity.as_logged(identity.current)
+    if current is not None:
+        schemas[current.id] = current
     return TableChanges(
         id=identity.id,
         database=identity.name[0],
@@ -577,7 +610,7 @@ def _table_changes(
         dropped=identity.dropped,
         created=identity.created,
         schemas=tuple(schemas[each] for each in sorted(schemas)),
-        current=identity.current.id if identity.current is not None else None,
+        current=None if current is None else current.id,
         last_field_id=identity.last_field_id,
         logged=identity.logged,
         images=images,

@@ -119,14 +119,6 @@ def test_fields_are_those_that_the_columns_had_at_the_snapshot() -> None:
     assert rows.names == {"id": "id", "number": "n"}
 
 
-def test_a_schema_that_no_row_has_confirmed_is_not_followed() -> None:
-    partial = replace(table([], schema(column(1, "n"), key=())), logged=None)
-    found = planned(manifest(3, partial, statements=[at(3100, AddField(ORDERS, 1, "n"))]))
-
-    assert found.segment is not None
-    assert list(found.segment.columns) == ["id", "n"]
-
-
 def test_statements_between_low_and_high_are_refused_by_name() -> None:
     reason = refused(
         manifest(2, table([(2010, 2020)]), statements=[at(2300, DropField(ORDERS, 3, "more"))])

@@ -332,6 +332,62 @@ def test_the_same_rows_may_get_another_key() -> None:
     assert found.key == ("n",)
 
 
+@pytest.mark.parametrize(
+    ("later", "actions", "keys"),
+    [
+        (schema("n", key=(), id_=2), (DropField(ORDERS, 1, "id"), SetKey(ORDERS, ())), {}),
+        (schema("id", id_=2), (DropField(ORDERS, 2, "n"),), {NAME: ("n",)}),
+    ],
+    ids=["primary key", "chosen key"],
+)
+@pytest.mark.parametrize("rows", [(), ((10, 20),)], ids=["no rows", "rows before"])
+def test_a_dropped_key_column_is_a_stop(
+    later: Schema, actions: tuple[Action, ...], keys: Any, rows: tuple[tuple[int, int], ...]
+) -> None:
+    of = table(rows, ID_N, later, images=((1, 2),))
+    of = replace(of, parts=tuple(replace(each, schema=ID_N.id) for each in of.parts))
+    dropped = manifest(4, of, statements=[statement(30, *actions)], before_images=BeforeImages.ALL)
+    state = replace(lake(ID_N), properties=lake(ID_N).properties)
+    if keys:
+        state.properties[KEY] = '["n"]'
+    before, found = stop(dropped, state=state, keys=keys)
+
+    assert "of the lake table's key was dropped" in found.reason
+    assert found.cut.mark == Mark(3, 1)
+    assert (before is not None) == bool(rows)
+
+
+def test_a_key_that_loses_one_of_its_columns_is_the_rest() -> None:
+    dropped = statement(15, DropField(ORDERS, 2, "n"), SetKey(ORDERS, (1,)))
+    found = segment(
+        quiet(schema("id", id_=2), dropped), state=lake(schema("id", "n", key=("id", "n")))
+    )
+
+    assert (found.key, list(found.columns)) == (("id",), ["id"])
+
+
+def test_a_table_that_is_created_again_without_a_key_waits_for_its_first_row() -> None:
+    again = [statement(25, DropTable(ORDERS, NAME)), statement(30, CreateTable(NEW, NAME))]
+    no_key = schema("x", "y", key=())
+    without = replace(table((), no_key, id_=NEW, created=4), logged=None)
+    replaced = manifest(4, table((), dropped=True), without, statements=again)
+    found = segment(replaced, state=lake(ID_N))
+
+    assert (found.key, list(found.columns), found.starts_empty) == (("id",), ["id", "n"], True)
+    assert not found.fields
+    empty = replace(
+        lake(ID_N),
+        properties=lake(ID_N).properties | {TABLE_ID: NEW, FIELDS: "{}"},
+        contents=Contents(Mark(4), NEW),
+        is_empty=True,
+    )
+    of = table([(10, 20)], schema("x", "y", key=("y",)), id_=NEW, created=4)
+    keyed = segment(manifest(5, of), state=empty)
+    assert (keyed.key, list(keyed.columns)) == (("y",), ["x", "y"])
+    _, found_stop = stop(manifest(5, table([(10, 20)], no_key, id_=NEW, created=4)), state=empty)
+    assert "primary key was dropped" in found_stop.reason
+
+
 def test_a_lake_table_with_another_key_is_refused() -> None:
     state, rows = lake(schema("id", "n", key=("n",))), manifest(4, table([(10, 20)]))
     by_hand = replace(state, properties={KEY: state.properties[KEY]}, contents=Contents(NOTHING))
