@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 _PINNED = {
@@ -37,14 +40,16 @@ _CHEAP = {
     # The files that are read are known: no job is needed to list them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 # A plan for a handful of rows runs sooner than it is compiled.
 _FEW = {
-    "spark.sql.adaptive.enabled": "false",
+    _ADAPTIVE: "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
-_MANY = {"spark.sql.adaptive.enabled": "true"}
+_MANY = {_ADAPTIVE: "true"}
 
 _PARTITION_BYTES = 32 << 20
 _PARTITIONS_MAX = 1000
@@ -88,5 +93,26 @@ def configure_table(session: SparkSession, *, few: bool) -> None:
 
 def set_partitions(session: SparkSession, size: int) -> None:
     """Prepare shuffles of as many bytes in memory."""
-    partitions = min(max(math.ceil(size / _PARTITION_BYTES), 1), _PARTITIONS_MAX)
-    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    session.conf.set(_PARTITIONS, str(_count_partitions(size)))
+
+
+def raise_partitions(session: SparkSession, size: int) -> None:
+    """Prepare shuffles of as many bytes, unless what is set is near: rows may lie so already."""
+    wanted = _count_partitions(size)
+    if wanted >= 2 * int(str(session.conf.get(_PARTITIONS))):
+        session.conf.set(_PARTITIONS, str(wanted))
+
+
+@contextmanager
+def fixed_partitions(session: SparkSession) -> Iterator[None]:
+    """Let the plans of the body say how their rows are partitioned: adaptive ones do not."""
+    adaptive = str(session.conf.get(_ADAPTIVE))
+    session.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        session.conf.set(_ADAPTIVE, adaptive)
+
+
+def _count_partitions(size: int) -> int:
+    return min(max(math.ceil(size / _PARTITION_BYTES), 1), _PARTITIONS_MAX)

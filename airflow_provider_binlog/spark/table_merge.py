@@ -27,6 +27,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     as_log,
     collapse,
     count_actions,
+    partition_by_key,
 )
 from airflow_provider_binlog.spark.lake.lake_state import (
     CHANGES_ONLY,
@@ -50,7 +51,12 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.session_settings import configure_table, set_partitions
+from airflow_provider_binlog.spark.session_settings import (
+    configure_table,
+    fixed_partitions,
+    raise_partitions,
+    set_partitions,
+)
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 
@@ -300,9 +306,11 @@ def _follow(merge: _Merge, state: TargetState) -> None:
 
 
 def _configure(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
-    is_small = state is None or state.bytes <= _SMALL_TARGET_BYTES
-    configure_table(session, few=_has_few_rows(segment) and is_small)
-    set_partitions(session, _EXPANSION * segment.bytes)
+    target = 0 if state is None else state.bytes
+    configure_table(session, few=_has_few_rows(segment) and target <= _SMALL_TARGET_BYTES)
+    source = _EXPANSION * segment.bytes
+    # Of the target about as much meets the source, as long as no more is known.
+    set_partitions(session, source + min(source, target))
 
 
 def _set_partitions(merge: _Merge, within: str | None) -> None:
@@ -313,7 +321,7 @@ def _set_partitions(merge: _Merge, within: str | None) -> None:
         if within is not None and target > _SMALL_TARGET_BYTES:
             rows = f"SELECT * FROM {merge.work.target} AS t WHERE {within}"  # noqa: S608  Quoted.
             target = min(target, size_in_bytes(merge.session.sql(rows)))
-    set_partitions(merge.session, _EXPANSION * merge.segment.bytes + target)
+    raise_partitions(merge.session, _EXPANSION * merge.segment.bytes + target)
 
 
 def _has_few_rows(segment: Segment) -> bool:
@@ -346,19 +354,21 @@ def _collapse(merge: _Merge) -> tuple[DataFrame, Collapsed]:
         )
         counted = count_literals(rows, range_of) if few else count_actions(rows, range_of)
         return rows, counted if read is None else replace(counted, changes=read)
-    rows = _fold(segment, changes)
+    rows = _fold(segment, changes, few=few)
     if few:
         rows = as_literals(rows)
         return rows, count_literals(rows, range_of)
-    return checkpoint_counted(rows, range_of)
+    with fixed_partitions(merge.session):
+        return checkpoint_counted(rows, range_of)
 
 
-def _fold(segment: Segment, changes: DataFrame) -> DataFrame:
+def _fold(segment: Segment, changes: DataFrame, *, few: bool) -> DataFrame:
     width = len(segment.target_columns)
     if segment.is_changelog:
         return as_log(changes, width=width)
     names = list(segment.columns)
-    return collapse(changes, width=width, key=[names.index(name) for name in segment.key])
+    key = [names.index(name) for name in segment.key]
+    return collapse(changes if few else partition_by_key(changes, key), width=width, key=key)
 
 
 def _key_of(segment: Segment) -> tuple[str, ...]:

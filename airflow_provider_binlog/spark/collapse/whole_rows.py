@@ -38,7 +38,7 @@ _IS_END = (
 def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
     """Return one row per key: the columns as the last change left them, `DELETED` and `CHANGES`.
 
-    One shuffle, in which each side keeps one row per key.
+    Rows that are partitioned by the key stay so, as the join of the MERGE wants them.
 
     Args:
         changes: Columns `c0` to `c{width - 1}`, `CHANGE` and `ORDER`.
@@ -50,7 +50,22 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
     last = f"max_by(struct({columns}, {_IS_END} AS {DELETED}), {ORDER}) AS last"
     keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
     grouped = changes.groupBy(*keys).agg(F.expr(last), F.expr(f"count(1) AS {CHANGES}"))
-    return grouped.select("last.*", CHANGES)
+    types = dict(changes.dtypes)
+    # A group of numbers may hold both zeros.
+    alike = {index for index in key if types[source_column(index)] not in ("float", "double")}
+    kept = (
+        f"k{index} AS {source_column(index)}" if index in alike else f"last.{source_column(index)}"
+        for index in range(width)
+    )
+    return grouped.selectExpr(*kept, f"last.{DELETED}", CHANGES)
+
+
+def partition_by_key(changes: DataFrame, key: Sequence[int]) -> DataFrame:
+    """Return many changes with all of a key in one partition.
+
+    Without it each side of the shuffle would sort its rows to keep one per key.
+    """
+    return changes.repartition(*map(source_column, key))
 
 
 def as_log(changes: DataFrame, *, width: int) -> DataFrame:

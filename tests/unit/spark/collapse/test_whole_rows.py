@@ -6,10 +6,17 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint
 from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
-from airflow_provider_binlog.spark.collapse.whole_rows import collapse, count_actions
+from airflow_provider_binlog.spark.collapse.whole_rows import (
+    collapse,
+    count_actions,
+    partition_by_key,
+)
+from airflow_provider_binlog.spark.session_settings import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 
 if TYPE_CHECKING:
@@ -101,6 +108,27 @@ def test_random_histories_leave_what_the_table_holds(spark: SparkSession) -> Non
         if not action.deleted:
             after[action.c0, action.c1] = (action.c0, action.c1, action.c2)
     assert set(after.values()) == expected
+
+
+def test_many_rows_are_shuffled_once_for_the_collapse_and_the_join(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    session.conf.set("spark.sql.adaptive.enabled", "true")
+    rows = [(id_ % 7, id_, "a", "insert", (1, id_)) for id_ in range(50)]
+    changes = partition_by_key(session.createDataFrame(rows, _SCHEMA), (0,))
+    target = session.createDataFrame([(5,), (9,)], "id int")
+
+    with fixed_partitions(session):
+        kept = checkpoint(collapse(changes, width=3, key=(0,)))
+    joined = kept.join(target, F.expr("c0 = id"), "left")
+
+    assert sorted(joined.select("c0", "c1", "id").collect()) == [
+        (key, 49 - (49 - key) % 7, 5 if key == 5 else None) for key in range(7)
+    ]
+    plan: Any = joined._jdf.queryExecution().executedPlan()
+    assert plan.initialPlan().toString().count("Exchange hashpartitioning(id") == 1
+    assert "Exchange hashpartitioning(c0" not in plan.initialPlan().toString()
 
 
 def test_actions_are_counted(spark: SparkSession) -> None:
