@@ -14,7 +14,6 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     checkpoint,
     checkpoint_counted,
     count_literals,
-    size_in_bytes,
 )
 from airflow_provider_binlog.spark.collapse.key_intervals import (
     KeyColumn,
@@ -51,14 +50,15 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.session_settings import (
-    configure_table,
-    fixed_partitions,
-    raise_partitions,
-    set_partitions,
-)
+from airflow_provider_binlog.spark.session_settings import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
+from airflow_provider_binlog.spark.table_sizes import (
+    has_few_parts,
+    has_few_rows,
+    prepare_collapse,
+    prepare_merge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,15 +72,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
     from airflow_provider_binlog.spark.staged.files import SourceFiles
-
-# Rows in memory against bytes of compressed Parquet.
-_EXPANSION = 4
-# What is computed on the driver: change rows, and bytes of compressed Parquet.
-_FEW_ROWS = 10_000
-_FEW_BYTES = 2 << 20
-_SMALL_TARGET_BYTES = 16 << 20
-# As many files as one task reads one after the other.
-_FEW_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -167,7 +158,7 @@ def merge_table(spark: SparkSession, lake: Lake, files: SourceFiles, work: Table
         work = replace(work, plan=plan)
         marked = replace(work.applied, mark=segment.mark, table=work.table, snapshot=work.loaded)
         merge = _Merge(spark.newSession(), lake, files, replace(work, applied=marked), segment)
-        _configure(merge.session, segment, merge.work.state)
+        prepare_collapse(merge.session, segment, merge.work.state)
         commit = _merge_segment(merge)
         if commit is None:
             break
@@ -305,36 +296,13 @@ def _follow(merge: _Merge, state: TargetState) -> None:
     _set_properties(merge, dict(noted.items() - state.properties.items()))
 
 
-def _configure(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
-    target = 0 if state is None else state.bytes
-    configure_table(session, few=_has_few_rows(segment) and target <= _SMALL_TARGET_BYTES)
-    source = _EXPANSION * segment.bytes
-    # Of the target about as much meets the source, as long as no more is known.
-    set_partitions(session, source + min(source, target))
-
-
-def _set_partitions(merge: _Merge, within: str | None) -> None:
-    """Prepare what the MERGE shuffles: the source, and what the target's files hold of its keys."""
-    state, target = merge.work.state, 0
-    if state is not None:
-        target = state.bytes
-        if within is not None and target > _SMALL_TARGET_BYTES:
-            rows = f"SELECT * FROM {merge.work.target} AS t WHERE {within}"  # noqa: S608  Quoted.
-            target = min(target, size_in_bytes(merge.session.sql(rows)))
-    raise_partitions(merge.session, _EXPANSION * merge.segment.bytes + target)
-
-
-def _has_few_rows(segment: Segment) -> bool:
-    return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
-
-
 def _collapse(merge: _Merge) -> tuple[DataFrame, Collapsed]:
     """Return the source rows of the MERGE, computed once and kept, and what they are."""
     segment, work = merge.segment, merge.work
     changes = read_changes(merge.session, merge.files, segment)
-    few = _has_few_rows(segment)
+    few = has_few_rows(segment)
     keep = as_literals if few else checkpoint
-    if few and len(segment.parts) <= _FEW_PARTS:
+    if few and has_few_parts(segment):
         # Then nothing is shuffled.
         changes = changes.coalesce(1)
     range_of = _find_key_column(segment, work.state)
@@ -422,7 +390,7 @@ def _commit(
     if collapsed.intervals:
         column = f"t.{quote_identifier(key[0])}"
         within = condition(column, segment.target_columns[key[0]], collapsed.intervals)
-    _set_partitions(merge, within)
+    prepare_merge(session, segment, work.state, target=work.target, within=within)
     statement = merge_sql.merge(
         work.target,
         columns=names,

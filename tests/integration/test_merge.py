@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.spark import table_merge
+from airflow_provider_binlog.spark import table_sizes
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
@@ -372,7 +372,7 @@ def test_a_large_table_is_searched_at_the_keys_that_changed(
         workplace.merge()
     assert workplace.state(table).files > 1
     # As a table of more than 16 MiB.
-    monkeypatch.setattr(table_merge, "_SMALL_TARGET_BYTES", 0)
+    monkeypatch.setattr(table_sizes, "_SMALL_TARGET_BYTES", 0)
     statements = []
     lake = type(workplace.lake)
     merge = lake.merge

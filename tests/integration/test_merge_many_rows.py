@@ -7,7 +7,7 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.spark import table_merge
+from airflow_provider_binlog.spark import table_sizes
 from tests.integration.test_merge_images import COLUMNS, Owner
 from tests.unit.spark.history import INT, TEXT, RowImage
 from tests.unit.spark.workplace import Workplace, in_either_format
@@ -19,7 +19,7 @@ COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.whol
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one row be many."""
-    monkeypatch.setattr(table_merge, "_FEW_ROWS", 0)
+    monkeypatch.setattr(table_sizes, "_FEW_ROWS", 0)
     new_session = SparkSession.newSession
 
     def compiling(session: SparkSession) -> SparkSession:

@@ -1,0 +1,76 @@
+"""How a table is merged, by the sizes of what changed and of what is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.collapse.kept_rows import size_in_bytes
+from airflow_provider_binlog.spark.session_settings import (
+    configure_table,
+    raise_partitions,
+    set_partitions,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.segment import Segment
+
+# Rows in memory against bytes of compressed Parquet.
+_EXPANSION = 4
+# What is computed on the driver: change rows, and bytes of compressed Parquet.
+_FEW_ROWS = 10_000
+_FEW_BYTES = 2 << 20
+_SMALL_TARGET_BYTES = 16 << 20
+# As many files as one task reads one after the other.
+_FEW_PARTS = 8
+
+
+def has_few_rows(segment: Segment) -> bool:
+    """Whether the changes are computed on the driver."""
+    return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
+
+
+def has_few_parts(segment: Segment) -> bool:
+    """Whether one task reads the changes."""
+    return len(segment.parts) <= _FEW_PARTS
+
+
+def prepare_collapse(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
+    """Prepare a table's session.
+
+    Args:
+        session: The table's own.
+        segment: What changed.
+        state: The target; None if there is none.
+    """
+    target = 0 if state is None else state.bytes
+    configure_table(session, few=has_few_rows(segment) and target <= _SMALL_TARGET_BYTES)
+    source = _EXPANSION * segment.bytes
+    # Of the target about as much meets the source, as long as no more is known.
+    set_partitions(session, source + min(source, target))
+
+
+def prepare_merge(
+    session: SparkSession,
+    segment: Segment,
+    state: TargetState | None,
+    *,
+    target: str,
+    within: str | None,
+) -> None:
+    """Prepare what the MERGE shuffles: the source, and what the target's files hold of its keys.
+
+    Args:
+        session: The table's own.
+        segment: What changed.
+        state: The target; None if there was none.
+        target: Its quoted name.
+        within: A condition that all of its rows meet which change; None if there is none.
+    """
+    size = 0 if state is None else state.bytes
+    if within is not None and size > _SMALL_TARGET_BYTES:
+        rows = f"SELECT * FROM {target} AS t WHERE {within}"  # noqa: S608  Quoted.
+        size = min(size, size_in_bytes(session.sql(rows)))
+    raise_partitions(session, _EXPANSION * segment.bytes + size)
