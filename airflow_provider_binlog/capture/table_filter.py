@@ -56,6 +56,20 @@ class TableFilter:
             globs = list(self.include)
         return matches_globs(name, globs, self.exclude)
 
+    @property
+    def databases(self) -> set[str]:
+        """The databases that are named without a wildcard."""
+        names = {each.partition(".")[0] for each in self.include}
+        return {each for each in names if not set(each) & set("*?[")}
+
+    def may_capture_from(self, database: str) -> bool:
+        """Whether a table of this database may be captured; the excluded ones are looked at."""
+        if database in SYSTEM_DATABASES:
+            return any(each.startswith(f"{database}.") for each in self.include)
+        whole = [each.removesuffix(".*") for each in self.exclude if each.endswith(".*")]
+        excluded = any(fnmatchcase(database, each) for each in whole)
+        return not excluded and self.may_match_in(database)
+
     def leaves_out(self, query: Query) -> bool:
         """Whether it is certain that a logged statement changes no captured table.
 

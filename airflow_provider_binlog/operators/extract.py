@@ -194,11 +194,13 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
                 start=state.start or log.resolve(start or {}),
                 saved_by=run,
             )
+        request = self._request_from(checkpoint, source, run)
+        log.check_databases(request.tables.may_capture_from, request.tables.databases)
         stop = log.resolve(self.stop) if self.stop else state.log_end
         begin = state.checkpoint or checkpoint
         here = begin.identity == state.identity
         return checkpoint, replace(
-            self._request_from(checkpoint, source, run),
+            request,
             stop=stop,
             identity=state.identity,
             find_gtids=log.resolve,

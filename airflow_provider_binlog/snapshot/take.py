@@ -27,6 +27,7 @@ from airflow_provider_binlog.transport.server.consistent_read import (
     open_read,
     open_session,
 )
+from airflow_provider_binlog.transport.server.log_filter import check_databases
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.table_sizes import row_bytes
 from airflow_provider_binlog.transport.server.version import global_variables
@@ -145,9 +146,10 @@ def begin_snapshot(
         renew: Whether a new plan is made in any case.
 
     Raises:
+        ServerSetupError: The log lacks the changes of the table's database.
         SourceError: The server refused.
         StagingError: The store failed.
-        UnsupportedError: A column's type is not staged.
+        UnsupportedError: A column's type is not staged, or it is a view.
     """
     files = SnapshotFiles(store, request.source_name)
     found = None if renew else files.find_plan(request.name, request.created_by)
@@ -158,6 +160,7 @@ def begin_snapshot(
         table, low = describe_table(read, request.name, request.policies), read.low
     # Not in the transaction: to find the bounds takes as long as the table is large.
     with open_session(connect) as connection:
+        check_databases(connection, request.name[0].__eq__, request.name[:1])
         identity = identify(connection)
         here = (identity, table.schema, table.key.order)
         if found is not None and (found.identity, found.schema, found.order) == here:

@@ -64,6 +64,18 @@ class Log(BlockStream, Protocol):
         """
         return
 
+    def check_databases(self, captures: Callable[[str], bool], databases: Collection[str]) -> None:
+        """Refuse a log that lacks the changes of databases that are captured.
+
+        Args:
+            captures: Whether tables of a database may be captured.
+            databases: Names to look at, besides those that are found.
+
+        Raises:
+            ServerSetupError: Names the databases.
+        """
+        del captures, databases
+
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Return the checkpoint and where the log ends; changes nothing.
 

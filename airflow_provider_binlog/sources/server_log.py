@@ -15,7 +15,7 @@ from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.sources.log import Log
 from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
 from airflow_provider_binlog.sources.state import read_server_state
-from airflow_provider_binlog.transport.server import foreign_keys, queries, setup
+from airflow_provider_binlog.transport.server import foreign_keys, log_filter, queries, setup
 from airflow_provider_binlog.transport.server import version as server
 from airflow_provider_binlog.transport.server.information_schema import (
     list_tables,
@@ -93,6 +93,11 @@ class ServerLog(Log):
         with closing(self.settings.connect()) as connection:
             setup.check_setup(connection)
             self._connections.check(connection)
+
+    def check_databases(self, captures: Callable[[str], bool], databases: Collection[str]) -> None:
+        """Query the server for the databases that it logs."""
+        with closing(self._connections.open()) as connection:
+            log_filter.check_databases(connection, captures, databases)
 
     def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
         """Compare the checkpoint with the server's log."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
 
-from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.capture import TableFilter
+from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
+from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
-from tests.fixtures.mysql import Database, query
+from tests.fixtures.mysql import Database, execute, query
 from tests.integration.test_snapshot import entries_read, fill, read
+from tests.services.servers import Server
 from tests.support.ranges import end_of
 from tests.support.snapshots import after_chunks, by_key, settings_of, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.services.servers import Server
 
 pytestmark = pytest.mark.server
 
@@ -159,3 +161,46 @@ def test_only_base_tables_are_read(database: Database) -> None:
     for name, advice in made.items():
         with pytest.raises(UnsupportedError, match=advice):
             take(database, name)
+
+
+@pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
+def test_changes_that_the_server_does_not_log_are_refused(name: str, run_folder: Path) -> None:
+    server = Server.create(name, run_folder / f"{name}-not-logging")
+    updates = "log_slave_updates" if name.startswith("mariadb") else "log_replica_updates"
+    server.start({updates: "OFF", "binlog_ignore_db": "hidden"})
+    try:
+        assert_not_logged(server, updates)
+    finally:
+        server.stop()
+
+
+def assert_not_logged(server: Server, updates: str) -> None:
+    databases = [Database(server, each) for each in ("hidden", "shown")]
+    for each in databases:
+        execute(server, f"CREATE DATABASE {each.name}")
+        fill(each, rows=2)
+    hidden, shown = databases
+    log = ServerLog(settings_of(shown))
+
+    def check(include: list[str], exclude: list[str] | None = None) -> None:
+        tables = TableFilter(include, exclude or ())
+        log.check_databases(tables.may_capture_from, tables.databases)
+
+    assert take(shown, "numbers").manifest.rows == 2
+    with pytest.raises(ServerSetupError, match=r"binlog_ignore_db .*databases=hidden"):
+        take(hidden, "numbers")
+    for globs in (["hidden.numbers"], ["*.*"]):
+        with pytest.raises(ServerSetupError, match="leave these databases out"):
+            check(globs)
+    check(["shown.*"])
+    check(["*.*"], ["hidden.*"])
+    log.check()
+
+    source = "MASTER" if updates == "log_slave_updates" else "REPLICATION SOURCE"
+    prefix = source.rsplit(maxsplit=1)[-1]
+    execute(server, f"CHANGE {source} TO {prefix}_HOST = '127.0.0.1', {prefix}_USER = 'nobody'")
+    advice = f"put {updates}=ON"
+    with pytest.raises(ServerSetupError, match=advice):
+        take(shown, "numbers", created_by="a replica")
+    with pytest.raises(ServerSetupError, match=advice):
+        log.check()

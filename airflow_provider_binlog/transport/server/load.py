@@ -17,6 +17,8 @@ from airflow_provider_binlog.transport.server.version import server_version
 if TYPE_CHECKING:
     import pymysql
 
+    from airflow_provider_binlog.transport.server.result_sets import Row
+
     Connection = pymysql.Connection[Any]
 
 _LAG = "seconds_"
@@ -40,10 +42,19 @@ def replica_lag(connection: Connection) -> float | None:
         AccessDeniedError: The account may not read the state of the replica.
     """
     lags = []
-    for row in query(connection, _status_statement(connection)):
+    for row in replica_status(connection):
         lag = next(value for name, value in row.items() if name.lower().startswith(_LAG))
         lags.append(math.inf if lag is None else float(lag))
     return max(lags, default=None)
+
+
+def replica_status(connection: Connection) -> list[Row]:
+    """Return the state of a replica, a row for each of its channels; none if it is no replica.
+
+    Raises:
+        AccessDeniedError: The account may not read it.
+    """
+    return query(connection, _status_statement(connection))
 
 
 def _status_statement(connection: Connection) -> str:

@@ -75,10 +75,21 @@ def log_end(connection: Connection) -> Position:
         AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
         ServerSetupError: The server writes no binary log.
     """
+    status = log_status(connection)
+    return Position(str(status["File"]), int(status["Position"]))
+
+
+@driver_errors()
+def log_status(connection: Connection) -> Row:
+    """Return what the server says of its log: `File`, `Position`, `Binlog_Do_DB` and others.
+
+    Raises:
+        AccessDeniedError, ServerSetupError: As `log_end`.
+    """
     rows = query(connection, _status_statement(server_version(connection)))
     if not rows:
         raise ServerSetupError(LOG_IS_OFF)
-    return Position(str(rows[0]["File"]), int(rows[0]["Position"]))
+    return rows[0]
 
 
 @driver_errors()

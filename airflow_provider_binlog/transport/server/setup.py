@@ -14,6 +14,7 @@ from airflow_provider_binlog.errors import AccessDeniedError, ServerSetupError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
+from airflow_provider_binlog.transport.server.log_filter import find_replica_problem
 from airflow_provider_binlog.transport.server.result_sets import query
 from airflow_provider_binlog.transport.server.version import (
     ServerVersion,
@@ -40,6 +41,8 @@ def check_setup(connection: Connection) -> None:
     asked = server_version(connection)
     wrong = setting_problems(asked, global_variables(connection))
     missing = _privilege_problems(connection, asked)
+    if problem := find_replica_problem(connection):
+        wrong.append(f"{problem}.")
     if not wrong and not missing:
         return
     numbered = [f"({number}) {text}" for number, text in enumerate([*wrong, *missing], start=1)]

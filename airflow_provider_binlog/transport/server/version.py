@@ -60,6 +60,8 @@ GLOBAL_VARIABLES = (
     "gtid_domain_id",
     "log_bin",
     "log_bin_basename",
+    "log_replica_updates",
+    "log_slave_updates",
     "lower_case_table_names",
     "server_id",
     "server_uid",

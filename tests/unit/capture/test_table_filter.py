@@ -70,3 +70,12 @@ def test_a_database_with_a_captured_table_may_match(glob: str, database: str, ta
 def test_what_is_no_filter_is_refused(include: list[str], exclude: list[str]) -> None:
     with pytest.raises(ConfigurationError):
         TableFilter(include, exclude)
+
+
+def test_databases_that_may_be_captured_from() -> None:
+    tables = TableFilter(["*.*", "shop.orders"], ["old.*", "shop.x"])
+    names = ["shop", "other", "old", "mysql"]
+
+    assert [each for each in names if tables.may_capture_from(each)] == ["shop", "other"]
+    assert tables.databases == {"shop"}
+    assert TableFilter(["mysql.user"]).may_capture_from("mysql")
