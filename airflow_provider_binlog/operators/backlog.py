@@ -212,7 +212,8 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
     """Make one manifest of the sub-ranges of a backlog, and commit it.
 
     Returns what the :class:`~airflow_provider_binlog.BinlogExtractOperator` returns: a merge and a
-    checkpoint follow in the same way. The asset event of every outlet carries it.
+    checkpoint follow in the same way. Skips if the checkpoint covers the backlog already, as where
+    a finished run is cleared. The asset event of every outlet carries it.
 
     :param source: As the plan has it. (templated)
     :param staging_path: As the plan has it. (templated)
@@ -241,6 +242,7 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
         """Commit it; see the class.
 
         Raises:
+            AirflowSkipException: It was committed, and the checkpoint covers it already.
             AirflowFailException: A retry would fail for the same reason.
         """
         with fail_unless_retryable():
@@ -274,6 +276,10 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
             sequence=checkpoint.sequence + 1,
         )
         extracted = reuse(request, store)
+        if not extracted.manifests:
+            raise AirflowSkipException(
+                f"the backlog is staged, and the checkpoint at {checkpoint.position} covers it"
+            )
         staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
         with closing(open_log(source)) as log:
             warn_of_foreign_keys(self.log, log, request, extracted)

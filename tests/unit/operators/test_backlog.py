@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_binlog import (
     BinlogArchiveOperator,
@@ -14,8 +15,18 @@ from airflow_provider_binlog import (
     BinlogSource,
     BinlogSubRangeOperator,
 )
+from airflow_provider_binlog.capture.backlog import BacklogPlan, store_plan
+from airflow_provider_binlog.changes import OnTableError
+from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.limits import Limits, limits_in_bytes
+from airflow_provider_binlog.operators import backlog
 from airflow_provider_binlog.operators.backlog import check_count, read_sub_range
+from tests.support.stores import open_store
+from tests.unit.spark.history import INT, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHOP = BinlogSource("shop", start="now")
 STAGING: dict[str, Any] = {"source": SHOP, "staging_path": "/s"}
@@ -65,6 +76,48 @@ def test_only_sub_ranges_of_one_plan_are_committed() -> None:
     operator = BinlogCommitOperator(task_id="commit", sub_ranges=both, **STAGING)
 
     with pytest.raises(ConfigurationError, match="not those of one plan"):
+        operator._commit("a run")
+
+
+def test_a_commit_skips_what_the_checkpoint_covers_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where somebody clears a run that is finished."""
+    store = open_store(f"file://{tmp_path}")
+    source = Source(store, "shop")
+    source.create("shop", "orders", {"id": INT}, ("id",)).insert(id=1)
+    staged = source.commit()
+    plan = BacklogPlan(
+        **{each: getattr(staged, each) for each in ("identity", "sequence", "start", "stop")},
+        source_name="shop",
+        include=("*.*",),
+        exclude=(),
+        before_images=staged.before_images,
+        zero_dates=staged.zero_dates,
+        invalid_text=staged.invalid_text,
+        on_table_error=OnTableError.FAIL,
+        limits=limits_in_bytes(Limits()),
+        wants_defaults=False,
+        created_by="a run",
+        captured_since=1,
+        files=(),
+        statements=(),
+        rolled_back=(),
+        quarantined=(),
+        sub_ranges=(),
+    )
+    store_plan(plan, store)
+    saved = Checkpoint(staged.identity, staged.stop, staged.sequence, "2026-11-22", "a run")
+    monkeypatch.setattr(backlog, "AirflowVariableStore", dict)
+    monkeypatch.setattr(backlog, "load", lambda *_: saved)
+    operator = BinlogCommitOperator(
+        task_id="commit",
+        source=SHOP,
+        staging_path=f"file://{tmp_path}",
+        sub_ranges=[{"plan": plan.id, "number": 0}],
+    )
+
+    with pytest.raises(AirflowSkipException, match="covers it"):
         operator._commit("a run")
 
 
