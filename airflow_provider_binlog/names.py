@@ -20,6 +20,8 @@ _NAME_BYTES_MAX = 200
 """A folder's name may have 255 bytes on most file systems, an S3 key 1024 in all. 64 characters of
 Chinese, which MySQL allows, take 576 when encoded."""
 
+_QUOTED = frozenset(".`")
+
 _HASH_SEPARATOR = "~"
 _HASH_DIGITS = 32
 
@@ -48,6 +50,21 @@ def encode_name(name: str) -> str:
 def quote_identifier(name: str) -> str:
     """Return a name as SQL takes any: between backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def join_table_name(name: tuple[str, str]) -> str:
+    """Return `database.table`; a database whose name has a dot or backtick is between backticks."""
+    database, table = name
+    return f"{quote_identifier(database) if _QUOTED & {*database} else database}.{table}"
+
+
+def split_table_name(text: str) -> tuple[str, str]:
+    """Return database and table of what `join_table_name` returned; empty where it has none."""
+    quoted = re.match(r"`((?:[^`]|``)*)`\.", text)
+    if quoted is not None:
+        return quoted[1].replace("``", "`"), text[quoted.end() :]
+    database, _, table = text.partition(".")
+    return database, table
 
 
 def matches_globs(name: str, include: Iterable[str], exclude: Iterable[str] = ()) -> bool:

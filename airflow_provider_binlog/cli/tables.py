@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.airflow_stores import let_hooks_read_the_database
 from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.names import join_table_name
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +49,7 @@ def lines(progress: Progress) -> Iterator[str]:
 
 
 def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
-    state, text = table.state, ".".join(name)
+    state, text = table.state, join_table_name(name)
     waits = "  waits for a merge" if table.pending and state.is_merged else ""
     yield f"{text}  {state.name}  {table.mark}{waits}"
     if state.is_merged:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ServerChangedError,
+    TableAlteredError,
+)
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import locate, open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits, read_size
+from airflow_provider_binlog.names import split_table_name
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
@@ -21,7 +27,7 @@ from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow.sdk import Context
 
@@ -59,7 +65,8 @@ class BinlogSnapshotOperator(EngineOperator):
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` whose server to read.
         (templated)
     :param staging_path: Where the files are written, as for the extract. (templated)
-    :param table: ``database.table``; what follows the first dot is the table's name. (templated)
+    :param table: ``database.table``; what follows the first dot is the table's name. A database
+        whose name has a dot is between backticks. (templated)
     :param where: A condition in SQL on the rows to read; by default all are. (templated)
     :param lock: Under ``"brief"`` all rows are read in one transaction, at a position that is exact
         because the table is locked until the transaction is open (on MariaDB without a lock); a
@@ -213,12 +220,13 @@ class BinlogSnapshotOperator(EngineOperator):
             self._throttle(),
             lambda reason: self._log_wait(source.name, reason),
         )
-        progress = read_chunks(
-            files.read_plan(id_, read_table_name(self.table)),
-            range(first, stop),
-            reader,
-            on_progress=lambda progress: self._log_progress(source.name, progress),
-        )
+        with _naming_shared_plan():
+            progress = read_chunks(
+                files.read_plan(id_, read_table_name(self.table)),
+                range(first, stop),
+                reader,
+                on_progress=lambda progress: self._log_progress(source.name, progress),
+            )
         return {
             "source": source.name,
             "table": self.table,
@@ -254,6 +262,21 @@ class BinlogSnapshotOperator(EngineOperator):
 
     def _log_wait(self, name: str, reason: str) -> None:
         self.log.info("%s: %s: the next chunk waits: %s", name, self.table, reason)
+
+
+@contextmanager
+def _naming_shared_plan() -> Iterator[None]:
+    """Add to errors that no try of this task mends what does: the plan is that of all tasks."""
+    try:
+        yield
+    except (ServerChangedError, TableAlteredError) as error:
+        error.context["repair"] = (
+            "clear the task that shared the chunks, and those after it: it begins the snapshot "
+            "again"
+        )
+        # The address may lead to the other server again.
+        error.retryable = isinstance(error, ServerChangedError)
+        raise
 
 
 def read_request(
@@ -343,7 +366,9 @@ def read_table_name(value: object) -> TableName:
     Raises:
         ConfigurationError: It is not `database.table`.
     """
-    database, _, table = value.partition(".") if isinstance(value, str) else ("", "", "")
+    database, table = split_table_name(value) if isinstance(value, str) else ("", "")
     if not database or not table:
-        raise ConfigurationError("table is the name of one table, such as shop.orders", given=value)
+        raise ConfigurationError(
+            "table is the name of one table, such as shop.orders, or `my.shop`.orders", given=value
+        )
     return database, table

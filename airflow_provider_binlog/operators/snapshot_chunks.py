@@ -14,6 +14,7 @@ from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.snapshot import (
     describe_taken,
     read_chunk_range,
@@ -90,13 +91,13 @@ class BinlogSnapshotChunksOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             plans = self._begin(name_run(context))
-        most = max_map_length()
-        shares = share_chunks(
-            [plan.chunk_count for plan in plans], min(most, self.max_tasks or most)
-        )
+            most = max_map_length()
+            shares = share_chunks(
+                [plan.chunk_count for plan in plans], min(most, self.max_tasks or most)
+            )
         return [
             {
-                "table": ".".join(plans[each.table].name),
+                "table": join_table_name(plans[each.table].name),
                 "chunks": {
                     "snapshot": plans[each.table].id,
                     "first": each.first,

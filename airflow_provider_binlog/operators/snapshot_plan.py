@@ -11,6 +11,7 @@ from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.extract import read_globs
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot import server_settings
@@ -94,7 +95,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         """
         with fail_unless_retryable():
             source = read_source(self.source)
-            found = [".".join(name) for name in self._find(source)]
+            found = [join_table_name(name) for name in self._find(source)]
         most = max_map_length()
         self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), found[:most])
         if len(found) > most:

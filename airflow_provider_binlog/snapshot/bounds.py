@@ -22,6 +22,7 @@ Expressions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
@@ -169,7 +170,7 @@ def key_column(column: ColumnLayout) -> KeyColumn | None:
     forms: dict[int, tuple[str, Callable[[Any], str]]] = {
         _T.BIT: (f"CAST({name} AS UNSIGNED)", str),
         **dict.fromkeys(_FLOATS, (f"{name} + 0e0", _double)),
-        **dict.fromkeys(_EXACT, (name, str)),
+        **dict.fromkeys(_EXACT, (name, _exact)),
     }
     return KeyColumn(name, *forms[kind]) if kind in forms else None
 
@@ -181,6 +182,11 @@ def _text(value: Any) -> str:
 def _quoted(value: Any) -> str:
     """Return digits and their separators as a literal."""
     return f"'{_text(value)}'"
+
+
+def _exact(value: Any) -> str:
+    """Return an exact number as a literal of one: with an exponent it would be approximate."""
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _double(value: Any) -> str:

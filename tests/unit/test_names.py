@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import encode_name, matches_globs, quote_identifier
+from airflow_provider_binlog.names import (
+    encode_name,
+    join_table_name,
+    matches_globs,
+    quote_identifier,
+    split_table_name,
+)
 
 NAMES = [
     ("orders", "orders"),
@@ -81,3 +87,10 @@ def test_a_name_matches_what_is_included_and_not_excluded() -> None:
     assert not matches_globs("shop.log", ["shop.*"], ["shop.log"])
     assert not matches_globs("Shop.orders", ["shop.*"])
     assert not matches_globs("shop.orders", [])
+
+
+@pytest.mark.parametrize(
+    "name", [("shop", "orders"), ("shop", "a.b"), ("a.b", "c"), ("a`.b", "`c`"), ("`", "`.`.")]
+)
+def test_the_name_of_a_table_is_read_as_it_is_written(name: tuple[str, str]) -> None:
+    assert split_table_name(join_table_name(name)) == name

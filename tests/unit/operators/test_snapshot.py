@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ServerChangedError,
+    SourceError,
+    TableAlteredError,
+)
+from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.operators.snapshot import read_chunk_range, read_table_name
+from airflow_provider_binlog.snapshot import SnapshotFiles
 
 SHOP = BinlogSource("shop", start="now")
 
@@ -21,6 +29,27 @@ def test_a_table_has_a_database_and_a_name(table: object) -> None:
 
 def test_a_name_may_contain_dots() -> None:
     assert read_table_name("shop.orders.2024") == ("shop", "orders.2024")
+    assert read_table_name("`my.shop`.orders") == ("my.shop", "orders")
+
+
+@pytest.mark.parametrize("mapped", [TableAlteredError("altered"), ServerChangedError("another")])
+def test_a_task_that_shares_a_plan_says_which_one_to_clear(
+    mapped: SourceError, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise mapped
+
+    monkeypatch.setattr(SnapshotFiles, "read_plan", refuse)
+    monkeypatch.setattr(BinlogHook, "settings", None)
+    chunks = {"snapshot": "an id", "first": 0, "stop": 1}
+    operator = BinlogSnapshotOperator(
+        task_id="read", source=SHOP, staging_path=f"file://{tmp_path}", table="shop.orders"
+    )
+
+    with pytest.raises(type(mapped), match="clear the task that shared the chunks") as raised:
+        operator._read_chunks(chunks)
+    # No other try finds the table as it was.
+    assert raised.value.retryable == isinstance(mapped, ServerChangedError)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.position import Flavor
@@ -76,3 +77,6 @@ def test_literals_are_exact() -> None:
         "1e+300",
         "-5.0e0",
     ]
+    (exact,) = key_of(INT).columns
+    assert exact.literal(Decimal("1.5E-7")) == "0.00000015"
+    assert exact.literal(-(2**63)) == "-9223372036854775808"
