@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LEFT_OUT = {"left_out": True}
 """Metadata of a field that is left out where it has its default."""
 
+# Most values are of these.
+_PLAIN = frozenset({str, int, bool, NoneType})
+
 _Value = TypeVar("_Value")
 
 
@@ -31,6 +34,8 @@ def stored_as(name: str) -> dict[str, str]:
 
 def to_json(value: Any) -> Any:
     """Return plain values that `from_json` reads back."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
@@ -45,7 +50,7 @@ def to_json(value: Any) -> Any:
     for name, (attribute, _) in record.fields.items():
         own = getattr(value, attribute)
         if name in record.needed or own != getattr(kind, attribute):
-            plain[name] = to_json(own)
+            plain[name] = own if type(own) in _PLAIN else to_json(own)
     return plain
 
 

@@ -77,10 +77,26 @@ class StoredFormat:
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """Return a document with its digest: UTF-8 JSON, keys in their order, one level per space."""
-    body = json.dumps(value, ensure_ascii=False, indent=1).removesuffix("\n}") + ",\n"
+    """Return a document with its digest: UTF-8 JSON, keys in their order.
+
+    Its fields have lines of their own, as has every element of an array that is a field.
+    """
+    fields = (f" {_line(name)}: {_lines(each)},\n" for name, each in value.items())
+    body = "".join(["{\n", *fields])
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{body} "{DIGEST}": "{digest}"\n}}'.encode()
+
+
+def _lines(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return _line(value)
+    elements = ",\n  ".join(map(_line, value))
+    return f"[\n  {elements}\n ]"
+
+
+def _line(value: Any) -> str:
+    """Return a value without line feeds; json has compiled code for this form alone."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def decode(data: bytes | str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ starts at the same position, and stages only what follows.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -63,10 +62,13 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         if log_range is None:
             return staged
         manifest = capture_range(log_range, stream, store)
-        # Another run may have committed this number meanwhile: then that manifest is reused, and
-        # what follows it is staged next.
-        with suppress(ConflictError):
+        try:
             ManifestLog(store, request.source_name).commit(manifest)
+        except ConflictError:
+            # Another run committed this number meanwhile: that manifest is reused, and what
+            # follows it is staged next.
+            continue
+        return Extracted((*staged.manifests, manifest), staged.start, manifest.stop)
 
 
 def find_next(

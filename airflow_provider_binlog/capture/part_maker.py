@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, build_part_table
-from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table
+from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, StagedRows
+from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table, join
 from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
-from airflow_provider_binlog.changes import COMMIT_TS, ROW
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part, TableChanges
-from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
+from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.images.partial import first_rows
+from airflow_provider_binlog.rows.memory import batches
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     import numpy.typing as npt
@@ -146,8 +146,8 @@ class PartMaker:
             touched: The tables that rows or actions concern, in the order in which they did first.
         """
         self._read_through = self._quarantines.read_through
-        for waiting in self._waiting.values():
-            self._write(waiting)
+        self._write_all(self._waiting.values())
+        self._queue.flush()
         changes = [_changes(each, self._tables.get(table)) for table, each in touched.items()]
         return tuple(sorted(changes, key=lambda each: each.name))
 
@@ -174,10 +174,10 @@ class PartMaker:
         if self._pending_bytes < self._limits.pending_bytes_max:
             return
         # The largest ones go, so that few parts are written early.
-        for waiting in sorted(self._waiting.values(), key=lambda each: -each.pending.bytes):
-            if self._pending_bytes <= self._limits.pending_bytes_max // 2:
-                break
-            self._write(waiting)
+        largest = sorted(self._waiting.values(), key=lambda each: -each.pending.bytes)
+        left = self._pending_bytes - np.cumsum([each.pending.bytes for each in largest])
+        stays = left <= self._limits.pending_bytes_max // 2
+        self._write_all(largest[: 1 + int(stays.argmax())])
 
     def _wait(self, index: int, segments: Sequence[Segment]) -> _Waiting:
         waiting = self._waiting.get(index)
@@ -187,6 +187,57 @@ class PartMaker:
             of_table.schemas[schema.id] = schema
             waiting = self._waiting[index] = _Waiting(of_table, layout, schema)
         return waiting
+
+    def _write_all(self, waiting: Iterable[_Waiting]) -> None:
+        """Write what waits: tables of one shape together, where that is little."""
+        by_shape: dict[tuple[object, ...], list[_Waiting]] = {}
+        for each in waiting:
+            if each.pending.bytes:
+                by_shape.setdefault(each.layout.shape, []).append(each)
+        for alike in by_shape.values():
+            sizes = np.array([each.pending.bytes for each in alike])
+            for first, last in batches(sizes, GROUP_BYTES):
+                group = alike[first:last]
+                if len(group) > 1 and self._write_together(group):
+                    continue
+                for each in group:
+                    self._write(each)
+
+    def _write_together(self, group: Sequence[_Waiting]) -> bool:
+        """Write tables of one shape as parts of their own.
+
+        False where some table takes several parts, or where something in its rows has to be counted
+        or refused: then nothing is written.
+        """
+        layout, held, pieces = group[0].layout, 0, []
+        events, columns, firsts = join([each.pending for each in group])
+        try:
+            for _, _, rows in self._pieces(layout, events):
+                held += _memory(rows)
+                remarks = rows.unrepresentable or rows.invalid_text
+                if remarks or held >= self._limits.decoded_bytes_max:
+                    return False
+                pieces.append(rows)
+        except BinlogError:
+            return False
+        for each in group:
+            self._pending_bytes -= each.pending.bytes
+            each.pending.forget()
+        if self._quarantines.missing:
+            return True
+        staged = self._stage(layout, pieces, columns, firsts[:-1])
+        bounds = [np.searchsorted(rows.event, firsts).tolist() for rows in pieces]
+        begin = 0
+        for number, waiting in enumerate(group):
+            images = [
+                _number_images(waiting, rows.image[at[number] : at[number + 1]], rows.images)
+                for rows, at in zip(pieces, bounds, strict=True)
+            ]
+            image = np.concatenate(images)
+            own = slice(begin, begin + len(image))
+            self._write_part(waiting, staged, own, image, number=number, small=True)
+            begin = own.stop
+        return True
 
     def _write(self, waiting: _Waiting) -> None:
         if not waiting.pending.bytes:
@@ -202,27 +253,21 @@ class PartMaker:
                 pieces.append(replace(rows, event=rows.event - np.int32(begin)))
                 held += _memory(rows)
                 if held >= self._limits.decoded_bytes_max:
-                    self._write_part(waiting, pieces, columns.choose(slice(begin, last)))
+                    self._write_pieces(waiting, pieces, columns.choose(slice(begin, last)))
                     pieces, begin, held = [], last, 0
         except _TableError as refused:
             self._quarantines.take(refused.error, [refused.since])
             if not self._quarantines.missing:
                 raise refused.error from refused  # It is left out from there on already.
         if not self._quarantines.missing:
-            self._write_part(waiting, pieces, columns.choose(slice(begin, None)))
+            self._write_pieces(waiting, pieces, columns.choose(slice(begin, None)))
 
     def _decode(
         self, waiting: _Waiting, events: RowsEvents, columns: RowsColumns
     ) -> Iterator[tuple[int, DecodedRows]]:
         """Yield the rows of waiting events in pieces, each with the events that are done then."""
-        pieces = decode_pieces(
-            waiting.layout,
-            events,
-            before_images=self._request.before_images,
-            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(waiting.layout)),
-        )
         try:
-            for _, last, rows in pieces:
+            for _, last, rows in self._pieces(waiting.layout, events):
                 waiting.table.unrepresentable.update(rows.unrepresentable)
                 waiting.table.invalid_text.update(rows.invalid_text)
                 yield last, rows
@@ -238,21 +283,53 @@ class PartMaker:
             since = TableRows(int(columns.row[at]), name, file, offset)
             raise _TableError(error, since) from error
 
-    def _write_part(
-        self, waiting: _Waiting, pieces: list[DecodedRows], columns: RowsColumns
-    ) -> None:
-        if not any(map(len, pieces)):
-            return
-        change = np.concatenate([rows.change for rows in pieces])
-        changes = np.bincount(change, minlength=len(CHANGE_TYPES)).tolist()
-        table = build_part_table(
-            waiting.layout,
-            pieces,
-            columns,
-            files=self._files,
-            prefixes=self._prefixes,
-            image=np.concatenate([_number_images(waiting, rows) for rows in pieces]),
+    def _pieces(
+        self, layout: RowLayout, events: RowsEvents
+    ) -> Iterator[tuple[int, int, DecodedRows]]:
+        return decode_pieces(
+            layout,
+            events,
+            before_images=self._request.before_images,
+            rows_max=max(1, self._limits.decoded_bytes_max // _row_bytes(layout)),
         )
+
+    def _stage(
+        self,
+        layout: RowLayout,
+        pieces: Sequence[DecodedRows],
+        columns: RowsColumns,
+        firsts: Sequence[int] = (0,),
+    ) -> StagedRows:
+        return StagedRows(
+            layout, pieces, columns, files=self._files, prefixes=self._prefixes, firsts=firsts
+        )
+
+    def _write_pieces(
+        self, waiting: _Waiting, pieces: Sequence[DecodedRows], columns: RowsColumns
+    ) -> None:
+        """Write decoded rows of a table as one part."""
+        if not pieces:
+            return
+        staged = self._stage(waiting.layout, pieces, columns)
+        image = [_number_images(waiting, rows.image, rows.images) for rows in pieces]
+        rows, replaced = slice(0, len(staged.row)), _count_replaced(pieces)
+        self._write_part(waiting, staged, rows, np.concatenate(image), replaced=replaced)
+
+    def _write_part(
+        self,
+        waiting: _Waiting,
+        staged: StagedRows,
+        rows: slice,
+        image: npt.NDArray[np.int32],
+        *,
+        number: int = 0,
+        small: bool = False,
+        replaced: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Write some rows, those of one table, as a part."""
+        if not len(image):
+            return
+        changes = np.bincount(staged.change[rows], minlength=len(CHANGE_TYPES)).tolist()
         path = part_path(
             waiting.layout.database,
             waiting.layout.table,
@@ -261,12 +338,13 @@ class PartMaker:
             self._quarantines.name_range(self._range_id, self._read_through),
         )
         key = part_key(self._request.source_name, path)
-        written = self._queue.write(key, table, waiting.schema)
-        row, commit = table[ROW].to_numpy(), table[COMMIT_TS].cast(pa.int64()).to_numpy()
+        table = staged.table(rows, image, number)
+        written = self._queue.write(key, table, waiting.schema, small=small)
+        row, commit = staged.row[rows], staged.commit_ts[rows]
         part = Part(
             path=path,
             schema=waiting.schema.id,
-            rows=len(table),
+            rows=len(row),
             bytes=0,
             sha256="",
             first_row=int(row[0]),
@@ -278,7 +356,7 @@ class PartMaker:
                 for change, count in zip(CHANGE_TYPES, changes, strict=True)
                 if count
             },
-            replaced=_count_replaced(pieces),
+            replaced=dict(replaced),
         )
         waiting.table.parts.append((part, written))
         self.parts += 1
@@ -329,15 +407,17 @@ def _count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _number_images(waiting: _Waiting, rows: DecodedRows) -> npt.NDArray[np.int32]:
+def _number_images(
+    waiting: _Waiting, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
+) -> npt.NDArray[np.int32]:
     """Return each row's number of its set of columns; new sets are numbered as their rows come."""
-    first = first_rows(rows.image, len(rows.images))
+    first = first_rows(image, len(images))
     numbers = np.zeros(len(first), dtype=np.int32)
     known = waiting.table.images
-    for each in np.argsort(first)[: np.count_nonzero(first < len(rows))].tolist():
-        fields = tuple(waiting.schema.fields[column].id for column in rows.images[each])
+    for each in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
+        fields = tuple(waiting.schema.fields[column].id for column in images[each])
         numbers[each] = known.setdefault(fields, len(known))
-    return numbers[rows.image]
+    return numbers[image]
 
 
 def _row_bytes(layout: RowLayout) -> int:

@@ -7,7 +7,7 @@ are kept as bytes, over blocks and files, and are decoded together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -92,45 +92,60 @@ class PendingEvents:
 
     Attributes:
         bytes: Their size, without what stands between them.
+        pieces: They and their columns, as they came.
     """
 
     def __init__(self) -> None:
-        self._clear()
+        self.forget()
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Keep none of the events."""
         self.bytes = 0
-        self._pieces: list[tuple[RowsEvents, RowsColumns]] = []
+        self.pieces: list[PendingPiece] = []
 
     def append(self, events: RowsEvents, columns: RowsColumns) -> None:
         """Keep these events, and with them the memory that they are in."""
-        self._pieces.append((events, columns))
+        self.pieces.append((events, columns))
         self.bytes += int(columns.size.sum())
 
     def take(self) -> tuple[RowsEvents, RowsColumns]:
         """Return the events, ready to be decoded, and forget them."""
-        pieces = self._pieces
-        self._clear()
-        if len(pieces) == 1:
-            return pieces[0]
-        begin = [int(events.start[0]) for events, _ in pieces]
-        stop = [int(events.end[-1]) for events, _ in pieces]
-        at = np.cumsum([0, *(last - first for first, last in zip(begin, stop, strict=True))])
-        moved = (at[:-1] - begin).tolist()
-        spans = [
-            events.data[first:last]
-            for (events, _), first, last in zip(pieces, begin, stop, strict=True)
-        ]
-        joined = RowsEvents(
-            data=np.concatenate([*spans, np.zeros(SLACK, dtype=np.uint8)]),
-            start=np.concatenate(
-                [each.start + by for (each, _), by in zip(pieces, moved, strict=True)]
-            ),
-            end=np.concatenate(
-                [each.end + by for (each, _), by in zip(pieces, moved, strict=True)]
-            ),
-            type=np.concatenate([events.type for events, _ in pieces]),
-        )
-        return joined, RowsColumns.concatenate([columns for _, columns in pieces])
+        pieces = self.pieces
+        self.forget()
+        return _join(pieces)
+
+
+def join(tables: Sequence[PendingEvents]) -> tuple[RowsEvents, RowsColumns, list[int]]:
+    """Return the events of tables of one shape, table after table, without forgetting them.
+
+    The list has the index of each table's first event, and how many events there are.
+    """
+    counts = [sum(len(events) for events, _ in each.pieces) for each in tables]
+    events, columns = _join([piece for each in tables for piece in each.pieces])
+    return events, columns, list(accumulate(counts, initial=0))
+
+
+def _join(pieces: Sequence[PendingPiece]) -> PendingPiece:
+    """Return the events of all pieces, copied if there are several."""
+    if len(pieces) == 1:
+        return pieces[0]
+    begin = [int(events.start[0]) for events, _ in pieces]
+    stop = [int(events.end[-1]) for events, _ in pieces]
+    at = np.cumsum([0, *(last - first for first, last in zip(begin, stop, strict=True))])
+    moved = (at[:-1] - begin).tolist()
+    spans = [
+        events.data[first:last]
+        for (events, _), first, last in zip(pieces, begin, stop, strict=True)
+    ]
+    joined = RowsEvents(
+        data=np.concatenate([*spans, np.zeros(SLACK, dtype=np.uint8)]),
+        start=np.concatenate(
+            [each.start + by for (each, _), by in zip(pieces, moved, strict=True)]
+        ),
+        end=np.concatenate([each.end + by for (each, _), by in zip(pieces, moved, strict=True)]),
+        type=np.concatenate([events.type for events, _ in pieces]),
+    )
+    return joined, RowsColumns.concatenate([columns for _, columns in pieces])
 
 
 def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, PendingPiece]]:

@@ -261,7 +261,7 @@ class SegmentReader:
             self._logged[index] = error
         else:
             key = tuple(each + 1 for each in layout.key)
-            self._logged[index] = _Logged(first, layout, layout.fields(), key)
+            self._logged[index] = _Logged(first, layout, layout.fields, key)
             self._of_table.setdefault(first.name, []).append(index)
 
 

@@ -6,8 +6,8 @@ Source: mysql-server libs/mysql/binlog/event/rows_event.h, Table_map_event (meta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -60,6 +60,8 @@ class RowLayout:
         key: Indexes of the primary key's columns in key order; empty where the log names no key.
         named: Whether the log names the columns.
         route: How to walk its row images.
+        schema: The columns as decoded: all nullable, since unrepresentable values are NULL.
+        fields: The columns, with ids that count from 1 in the table's order.
         policies: How values are staged that no lake type holds.
     """
 
@@ -69,28 +71,14 @@ class RowLayout:
     key: tuple[int, ...]
     named: bool
     route: Route
+    schema: pa.Schema
+    fields: tuple[Field, ...]
     policies: Policies = DEFAULT_POLICIES
 
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns as decoded: all nullable, since unrepresentable values are NULL."""
-        return pa.schema([pa.field(column.name, column.arrow_type) for column in self.columns])
-
-    def fields(self) -> tuple[Field, ...]:
-        """Return the columns as fields, whose ids count from 1 in the table's order."""
-        return tuple(
-            Field(
-                id=number,
-                name=column.name,
-                mysql_type=column.mysql_type,
-                arrow_type=str(column.arrow_type),
-                nullable=column.nullable,
-                charset=column.charset,
-                write_default=_default(column),
-                generated=bool(column.logged.generated),
-            )
-            for number, column in enumerate(self.columns, start=1)
-        )
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Equal for tables of the same columns and key, whose rows can be decoded together."""
+        return tuple(column.logged for column in self.columns), self.key
 
 
 def compile_layout(
@@ -114,19 +102,60 @@ def compile_layout(
         raise UnsupportedError(table_map.refused, table=_full_name(table_map))
     if not table_map.columns:
         raise FormatError("a table without columns", table=_full_name(table_map))
-    columns = tuple(
-        _compile_column(table_map, index, policies, allow_missing_metadata=allow_missing_metadata)
-        for index in range(len(table_map.columns))
-    )
+    try:
+        compiled = _compile_columns(
+            table_map.columns, policies, allow_missing_metadata=allow_missing_metadata
+        )
+    except BinlogError as error:
+        column = error.context.pop("column")
+        error.context |= {"table": _full_name(table_map), "column": column}
+        raise
     return RowLayout(
         database=table_map.database,
         table=table_map.table,
-        columns=columns,
+        columns=compiled.columns,
         key=tuple(index for index, _prefix in table_map.primary_key or ()),
         named=table_map.has_names,
-        route=compile_route([column.plan for column in columns]),
+        route=compiled.route,
+        schema=compiled.schema,
+        fields=compiled.fields,
         policies=policies,
     )
+
+
+class _Compiled(NamedTuple):
+    """The columns of a table; the attributes are those of `RowLayout`."""
+
+    columns: tuple[ColumnLayout, ...]
+    route: Route
+    schema: pa.Schema
+    fields: tuple[Field, ...]
+
+
+@lru_cache(maxsize=64)
+def _compile_columns(
+    logged: tuple[TableMapColumn, ...], policies: Policies, *, allow_missing_metadata: bool
+) -> _Compiled:
+    """Compile columns; kept, because many tables may have the same ones."""
+    columns = tuple(
+        _compile_column(each, index, policies, allow_missing_metadata=allow_missing_metadata)
+        for index, each in enumerate(logged)
+    )
+    fields = tuple(
+        Field(
+            id=number,
+            name=column.name,
+            mysql_type=column.mysql_type,
+            arrow_type=str(column.arrow_type),
+            nullable=column.nullable,
+            charset=column.charset,
+            write_default=_default(column),
+            generated=bool(column.logged.generated),
+        )
+        for number, column in enumerate(columns, start=1)
+    )
+    schema = pa.schema([pa.field(column.name, column.arrow_type) for column in columns])
+    return _Compiled(columns, compile_route([each.plan for each in columns]), schema, fields)
 
 
 def _default(column: ColumnLayout) -> Default | None:
@@ -142,15 +171,14 @@ def _full_name(table_map: TableMap) -> str:
 
 
 def _compile_column(
-    table_map: TableMap, index: int, policies: Policies, *, allow_missing_metadata: bool
+    logged: TableMapColumn, index: int, policies: Policies, *, allow_missing_metadata: bool
 ) -> ColumnLayout:
-    logged = table_map.columns[index]
     name = logged.name if logged.name is not None else f"@{index + 1}"
     try:
         plan = plan_column(logged, policies, allow_missing_metadata=allow_missing_metadata)
         charset = column_charset(logged)
         sql_type = mysql_type(logged)
     except BinlogError as error:
-        error.context |= {"table": _full_name(table_map), "column": name}
+        error.context["column"] = name
         raise
     return ColumnLayout(name, sql_type, logged.nullable, charset, plan, logged)

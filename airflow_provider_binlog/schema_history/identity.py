@@ -116,7 +116,9 @@ class _Matched:
             return field
         self.last_field_id += 1
         unknown = UnknownDefault("no statement in the log adds the column") if self.seen else None
-        field = replace(logged, id=self.last_field_id, initial_default=unknown)
+        field = logged
+        if unknown is not None or logged.id != self.last_field_id:
+            field = replace(logged, id=self.last_field_id, initial_default=unknown)
         self._new.append(field)
         return field
 

@@ -89,7 +89,7 @@ def describe_table(read: ConsistentRead, name: TableName, policies: Policies) ->
     of = server_version(read.connection)
     table_map = describe(name, read.schema, of.flavor, of.version)
     layout = compile_layout(table_map, policies=policies)
-    fields = layout.fields()
+    fields = layout.fields
     schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
     key = () if read.schema.key is None else read.schema.key.columns
     order = read_order(read.connection, name, [column for column, _ in key])

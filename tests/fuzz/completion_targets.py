@@ -92,7 +92,6 @@ def run_completed_rows(data: bytes) -> None:
     table = TableMap.parse(mapped[HEADER_SIZE:], file_format)
     table = completed(table, said, file_format.flavor)
     layout = compile_layout(table, policies=policies, allow_missing_metadata=allow_missing_metadata)
-    layout.fields()
     compare(layout, events, BeforeImages.KEY_CHANGES)
 
 

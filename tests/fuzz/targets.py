@@ -158,7 +158,7 @@ def _table_map(data: bytes, file_format: FormatDescription) -> None:
         mysql_type(column)
     for allow_missing_metadata in (False, True):
         try:
-            compile_layout(table, allow_missing_metadata=allow_missing_metadata).fields()
+            compile_layout(table, allow_missing_metadata=allow_missing_metadata)
         except BinlogError as error:
             check_text(error)
 

@@ -12,6 +12,7 @@ mariadb, sql/log_event_server.cc, Table_map_log_event::init_metadata_fields.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.buffer import Buffer
@@ -28,6 +29,7 @@ from airflow_provider_binlog.errors import FormatError
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import Default
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
@@ -123,6 +125,7 @@ class TableMap:
         flags: See `GENERATED_INVISIBLE_PRIMARY_KEY`.
         database, table: Names as the server has them.
         columns: In the table's order; hidden columns of functional indexes are never among them.
+            Tables of the same columns share them.
         primary_key: (column index, characters of a prefix or 0) in key order; None where the log
             names no key, be it that the table has none or that the server does not log it.
         refused: Why the columns are not read, and missing; empty where they are.
@@ -169,25 +172,36 @@ class TableMap:
         flags = fixed.uint(2)
         database = decode_identifier(buffer.terminated(buffer.lenenc()))
         table = decode_identifier(buffer.terminated(buffer.lenenc()))
-        type_codes = bytes(buffer.lenenc_bytes())
-        metadata = _split_metadata(type_codes, buffer.lenenc_bytes())
-        nullable = buffer.take((len(type_codes) + 7) // 8)
-        columns = [
-            TableMapColumn(
-                code,
-                meta,
-                real_type(code, meta),
-                nullable=bool(nullable[index >> 3] >> (index & 7) & 1),
-            )
-            for index, (code, meta) in enumerate(zip(type_codes, metadata, strict=True))
-        ]
-        optional = OptionalMetadata.parse(
-            buffer, [c.real_type for c in columns], file_format.flavor
+        columns, primary_key = _parse_columns(bytes(buffer.rest()), file_format.flavor)
+        return cls(table_id, flags, database, table, columns, primary_key)
+
+
+@lru_cache(maxsize=64)
+def _parse_columns(
+    described: bytes, flavor: Flavor
+) -> tuple[tuple[TableMapColumn, ...], tuple[tuple[int, int], ...] | None]:
+    """Return the columns and the primary key from what stands after the table's name.
+
+    Kept, because many a server has thousands of tables of the same columns.
+    """
+    buffer = Buffer(described)
+    type_codes = bytes(buffer.lenenc_bytes())
+    metadata = _split_metadata(type_codes, buffer.lenenc_bytes())
+    nullable = buffer.take((len(type_codes) + 7) // 8)
+    columns = [
+        TableMapColumn(
+            code,
+            meta,
+            real_type(code, meta),
+            nullable=bool(nullable[index >> 3] >> (index & 7) & 1),
         )
-        described = tuple(
-            replace(column, **optional.column(index)) for index, column in enumerate(columns)
-        )
-        return cls(table_id, flags, database, table, described, optional.primary_key)
+        for index, (code, meta) in enumerate(zip(type_codes, metadata, strict=True))
+    ]
+    optional = OptionalMetadata.parse(buffer, [c.real_type for c in columns], flavor)
+    described_columns = tuple(
+        replace(column, **optional.column(index)) for index, column in enumerate(columns)
+    )
+    return described_columns, optional.primary_key
 
 
 def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:

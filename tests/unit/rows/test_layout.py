@@ -51,7 +51,7 @@ def test_a_layout_has_names_types_and_key() -> None:
 
 
 def test_its_fields_are_numbered_in_the_order_of_the_table() -> None:
-    assert compile_layout(NAMED).fields() == (
+    assert compile_layout(NAMED).fields == (
         Field(1, "id", "bigint unsigned", "decimal128(20, 0)", nullable=False),
         Field(2, "customer", "varchar(40)", "string", nullable=True, charset="utf8mb4"),
         Field(3, "total", "decimal(10,2)", "decimal128(10, 2)", nullable=True),
@@ -165,7 +165,7 @@ def test_defaults_of_a_manifest_go_by_the_staged_type() -> None:
     binary = Policies(invalid_text=InvalidText.BINARY)
 
     def defaults(policies: Policies) -> list[Default | None]:
-        fields = compile_layout(wire.table(*columns), policies=policies).fields()
+        fields = compile_layout(wire.table(*columns), policies=policies).fields
         return [field.write_default for field in fields]
 
     assert defaults(Policies()) == [default, null, None]

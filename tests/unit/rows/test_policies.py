@@ -192,5 +192,5 @@ def test_text_as_bytes() -> None:
     assert read(char, b"\x02\xfc\x81", b"\x00", None, policies=BINARY) == [b"\xfc\x81", b"", None]
     assert read(enum, b"\x01", policies=BINARY) == [b"\xfc"]
     assert read(few, b"\x03", policies=BINARY) == [b"\xfc,b"]
-    column = compile_layout(wire.table(char), policies=BINARY).fields()[0]
+    column = compile_layout(wire.table(char), policies=BINARY).fields[0]
     assert (column.arrow_type, column.charset, column.mysql_type) == ("binary", "latin1", "char(9)")

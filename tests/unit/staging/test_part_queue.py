@@ -52,12 +52,28 @@ def test_what_is_known_of_a_part_is_what_the_store_has(tmp_path: Path) -> None:
     assert written.result().bytes == (tmp_path / "shop/t/1.parquet").stat().st_size
 
 
-def test_a_part_that_cannot_be_written_refuses_the_next_one_and_itself() -> None:
-    with PartQueue(_Store("1")) as queue:  # type: ignore[arg-type]
-        queue.write("0", table(), SCHEMA)
-        refused = queue.write("1", table(), SCHEMA)
-        with pytest.raises(StagingError, match="key=1"):
-            queue.write("2", table(), SCHEMA)
+def test_small_parts_wait_for_others() -> None:
+    store = _Store()
 
-    with pytest.raises(StagingError, match="key=1"):
-        refused.result()
+    with PartQueue(store) as queue:  # type: ignore[arg-type]
+        written = [queue.write(str(number), table(), SCHEMA, small=True) for number in range(65)]
+        written[63].result(timeout=60)
+        assert store.keys == [str(number) for number in range(64)]
+        queue.write("last", table(), SCHEMA)
+
+    assert store.keys[64:] == ["64", "last"]
+
+
+def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> None:
+    with PartQueue(_Store("1")) as queue:  # type: ignore[arg-type]
+        queue.write("0", table(), SCHEMA, small=True)
+        refused = [
+            queue.write("1", table(), SCHEMA, small=True),
+            queue.write("2", table(), SCHEMA),
+        ]
+        with pytest.raises(StagingError, match="key=1"):
+            queue.write("3", table(), SCHEMA)
+
+    for each in refused:
+        with pytest.raises(StagingError, match="key=1"):
+            each.result()
