@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider_binlog.blocks.arrays import of_numbers
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -42,7 +44,9 @@ def gather(
         2 * count,
         [None, pa.py_buffer(bounds.data), pa.py_buffer(data.data)],
     )
-    taken: pa.Array[Any] = spans.take(2 * (np.arange(count) if order is None else order))
+    taken: pa.Array[Any] = spans.take(
+        of_numbers(2 * (np.arange(count) if order is None else order))
+    )
     return taken
 
 

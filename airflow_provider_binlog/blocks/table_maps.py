@@ -16,6 +16,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks.arrays import numbers_of
 from airflow_provider_binlog.blocks.spans import gather
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
@@ -138,7 +139,7 @@ class TableMapReader:
         end = block.start[mapped] + block.size[mapped] - block.format.checksum_size
         found = gather(block.data, begin, end).dictionary_encode()
         bodies: list[Any] = found.dictionary.to_pylist()
-        index = found.indices.to_numpy()
+        index = numbers_of(found.indices)
         first = np.empty(len(bodies), dtype=np.int64)
         first[index[::-1]] = mapped[::-1]
         known = [

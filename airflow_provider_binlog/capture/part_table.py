@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_binlog.blocks.arrays import of_numbers, of_texts
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import (
     CHANGE_COLUMNS,
@@ -76,10 +77,10 @@ class StagedRows:
         ]
         change = {
             CHANGE_TYPE: _named(self.change.astype(np.int8), CHANGE_TYPES),
-            COMMIT_TS: pa.array(self.commit_ts).view(pa.timestamp("us", "UTC")),
+            COMMIT_TS: of_numbers(self.commit_ts).view(pa.timestamp("us", "UTC")),
             FILE: _named(events.file[event].astype(np.int32), files),
-            POSITION: pa.array(events.position[event]),
-            ROW: pa.array(self.row),
+            POSITION: of_numbers(events.position[event]),
+            ROW: of_numbers(self.row),
         }
         self._others = pa.Table.from_arrays(
             [*columns, *(change[name] for name in CHANGE_COLUMNS if name in change)],
@@ -98,7 +99,7 @@ class StagedRows:
         """
         arrays = {
             GTID: self._gtids.of(number, self._transaction[rows]),
-            IMAGE: pa.array(image),
+            IMAGE: of_numbers(image),
         }
         table = self._others.slice(rows.start, rows.stop - rows.start)
         before = table.num_columns + len(arrays) - len(CHANGE_COLUMNS)
@@ -126,24 +127,26 @@ class _Gtids:
         self._nameless = first == NO_NAME
         # Those without a name have a text as well, though no row shows it: always the same, because
         # it stands in the part's bytes, and prefixes are numbered as the log was cut into blocks.
-        starts: Array = pa.array(np.where(self._nameless, len(prefixes), first))
-        ends: Array = pa.array(np.where(self._nameless, 0, number[begins]))
-        named: Array = pa.array([*prefixes, ""], pa.string()).take(starts)
-        self._texts: Array = pc.binary_join_element_wise(named, ends.cast(pa.string()), "")  # type: ignore[call-overload]
+        starts: Array = of_numbers(np.where(self._nameless, len(prefixes), first))
+        ends: Array = of_numbers(np.where(self._nameless, 0, number[begins]))
+        named: Array = of_texts([*prefixes, ""]).take(starts)
+        self._texts: Array = pc.binary_join_element_wise(
+            named, ends.cast(pa.string()), of_texts([""])[0]
+        )  # type: ignore[call-overload]
 
     def of(self, table: int, transaction: npt.NDArray[np.int32]) -> Array:
         """Return the GTID of each row of a table, given the index of its text."""
         begin, stop = self._bounds[table], self._bounds[table + 1]
         texts = self._texts.slice(begin, stop - begin)
         # Parquet takes no dictionary with a null in it.
-        index: Array = pa.array(transaction - begin, mask=self._nameless[transaction])
+        index: Array = of_numbers(transaction - begin, self._nameless[transaction])
         if len(texts) * 2 > len(index):
             return texts.take(index)
         return _dictionary(index, texts)
 
 
 def _named(index: npt.NDArray[np.signedinteger], names: Sequence[str]) -> Array:
-    return _dictionary(pa.array(index), pa.array(names, pa.string()))
+    return _dictionary(of_numbers(index), of_texts(names))
 
 
 def _dictionary(index: Array, values: Array) -> Array:

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.blocks.arrays import of_numbers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -229,5 +231,5 @@ def gather_bytes(values: Values) -> Bytes:
     bounds[-1] = max(bounds[-2], bounds[0])
     buffers = [None, buffer_of(bounds), buffer_of(values.memory.u1)]
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
-    taken = with_gaps.take(np.arange(0, 2 * count, 2))
+    taken = with_gaps.take(of_numbers(np.arange(0, 2 * count, 2)))
     return Bytes.of(taken)

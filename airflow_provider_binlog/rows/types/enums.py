@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers, of_octets
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types.integers import read_unsigned
 from airflow_provider_binlog.rows.values import Array, Plan, Repair, Values, array_of, with_nulls
@@ -47,7 +48,7 @@ class EnumValues:
 def enum_plan(size: int, known: EnumValues) -> Plan:
     """Return how to read an ENUM of `size` bytes with these values."""
     _check_size(size, 2)
-    empty = pa.array([b""], pa.binary()).cast(known.array.type)
+    empty = of_octets([b""]).cast(known.array.type)
     show = partial(_enum, known=pa.concat_arrays([empty, known.array]))
     changed = [index + 1 for index in known.changed]
     return _plan(known, size, show, partial(np.isin, test_elements=changed))
@@ -103,26 +104,24 @@ def _refuse_changed(values: Values, *, read: Repair) -> Array:
 def _enum(indexes: _Numbers, *, known: Array) -> Array:
     if len(indexes) and int(indexes.max()) >= len(known):
         raise FormatError("an ENUM has no such value", index=int(indexes.max()))
-    return known.take(indexes)
+    return known.take(of_numbers(indexes))
 
 
 def _set(masks: _Numbers, *, known: Array, comma: bytes) -> Array:
     if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(known):
         raise FormatError("a SET has no such member", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _print_sets(distinct, known, comma).take(inverse.reshape(-1))
+    return _print_sets(distinct, known, comma).take(of_numbers(inverse.reshape(-1)))
 
 
 def _print_sets(masks: _Numbers, known: Array, comma: bytes) -> Array:
     """Return the members in each mask, with commas between them."""
-    nothing = pa.scalar(b"", pa.binary())
-    joined = pa.array([b""] * len(masks), pa.binary())
+    nothing = of_octets([b""])[0]
+    joined = of_octets([b""] * len(masks))
     for bit, each in enumerate(known.cast(pa.binary())):
         member: bytes = each.as_py()
-        present = pa.array((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
-        is_first = pa.array((masks & np.uint64((1 << bit) - 1)) == 0)
-        text = pc.if_else(
-            is_first, pa.scalar(member, pa.binary()), pa.scalar(comma + member, pa.binary())
-        )
+        present = of_flags((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
+        is_first = of_flags((masks & np.uint64((1 << bit) - 1)) == 0)
+        text = pc.if_else(is_first, *of_octets([member, comma + member]))
         joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
     return joined.cast(known.type)

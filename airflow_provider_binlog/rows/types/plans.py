@@ -17,6 +17,7 @@ from airflow_provider_binlog.binlog.charsets import (
     encode_ascii,
 )
 from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType, type_name
+from airflow_provider_binlog.blocks.arrays import of_octets
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows.types import (
@@ -233,7 +234,7 @@ def _enum_values(
     logged: tuple[bytes, ...], collation: int, invalid_text: InvalidText
 ) -> enums.EnumValues:
     """Return the values in UTF-8, or as bytes if the column is binary or staged so."""
-    array = pa.array(logged, pa.binary())
+    array = of_octets(logged)
     charset, stored = charset_of(collation), Bytes.of(array)
     if charset == BINARY or invalid_text is InvalidText.BINARY:
         return enums.EnumValues(array, comma=encode_ascii(",", charset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,15 @@ from tests.unit.capture.staging import Files, capture, end_of, file_source
 if TYPE_CHECKING:
     from types import FrameType
 
-_TABLES = [a_table(f"t{number:02}", "id", "x", table_id=100 + number) for number in range(12)]
+_TABLES = [a_table(f"t{number:03}", "id", "x", table_id=100 + number) for number in range(300)]
+_FEW = 12
 
 
-def _log(transactions: int, rows: int) -> Files:
+def _log(transactions: int, rows: int, tables: int = _FEW) -> Files:
     """Return small transactions on the tables in turns."""
     events: list[Made] = []
     for number in range(1, transactions + 1):
-        table = _TABLES[number % len(_TABLES)]
+        table = _TABLES[number % tables]
         gtid = builder.gtid(number, commit_timestamp_us=1_700_000_000_000_000 + number)
         events += [
             Made(EventType.GTID, gtid),
@@ -34,7 +36,7 @@ def _log(transactions: int, rows: int) -> Files:
     return write_files([events], Flavor.MYSQL)
 
 
-def _calls(files: Files) -> int:
+def _calls(files: Files, tables: int = _FEW) -> int:
     """Return how many calls, of Python and of C, it takes to capture a log."""
     counted: Counter[str] = Counter()
 
@@ -47,7 +49,7 @@ def _calls(files: Files) -> int:
         manifest = capture(source, stop)
     finally:
         sys.setprofile(None)
-    assert len(manifest.tables) == len(_TABLES)
+    assert len(manifest.tables) == tables
     return counted["call"] + counted["c_call"]
 
 
@@ -59,3 +61,19 @@ def test_no_step_is_taken_per_transaction_nor_per_row() -> None:
 
     assert many < 1.1 * few
     assert wide < 1.6 * few
+
+
+def test_a_table_costs_little_beside_those_of_the_same_shape() -> None:
+    _calls(_log(300, 1))
+
+    few, many = _calls(_log(600, 3)), _calls(_log(600, 3, tables=300), tables=300)
+
+    print((many - few) / (300 - _FEW))
+    assert many - few < 550 * (300 - _FEW)
+
+
+def test_capture_does_not_load_pandas() -> None:
+    here = "from tests.unit.capture.test_cost import _calls, _log"
+    check = "import sys; sys.exit('pandas' in sys.modules)"
+
+    subprocess.run([sys.executable, "-c", f"{here}; _calls(_log(20, 1)); {check}"], check=True)

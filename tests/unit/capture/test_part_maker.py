@@ -6,6 +6,7 @@ import io
 import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.capture import part_maker
+from airflow_provider_binlog.capture.part_maker import PartMaker
 from airflow_provider_binlog.changes import ROW, BeforeImages
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -115,6 +117,25 @@ def test_any_blocks_give_the_same_parts(
     for source in sources:
         found = capture(source, end_of(files), **arguments)
         assert without_time(found) == without_time(expected)  # checksums of all parts among it
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(Flavor)), LIMITS, st.sampled_from(list(BeforeImages)), st.data())
+def test_tables_of_one_shape_give_the_parts_that_each_gives_alone(
+    flavor: Flavor, limits: Limits, before_images: BeforeImages, data: st.DataObject
+) -> None:
+    files = write_files(data.draw(logs.group_lists(flavor)), flavor)
+    arguments: dict[str, Any] = {"flavor": flavor, "limits": limits, "before_images": before_images}
+
+    def outcome() -> Manifest | str:
+        try:
+            return without_time(capture(CutSource(files, {}), end_of(files), **arguments))
+        except BinlogError as error:
+            return str(error)
+
+    together = outcome()
+    with patch.object(PartMaker, "_write_together", return_value=False):
+        assert together == outcome()
 
 
 @settings(max_examples=40)

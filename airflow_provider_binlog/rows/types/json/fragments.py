@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, buffer_of
 
 if TYPE_CHECKING:
@@ -78,5 +79,5 @@ class Fragments:
         source = np.concatenate(self._pieces)
         buffers = [None, buffer_of(bounds), buffer_of(source)]
         with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
-        joined = Bytes.of(with_gaps.take(np.arange(0, 2 * count, 2, dtype=np.int32)))
+        joined = Bytes.of(with_gaps.take(of_numbers(np.arange(0, 2 * count, 2, dtype=np.int32))))
         return joined.data, joined.offsets[1:]

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_binlog.binlog.json.scalars import quote
+from airflow_provider_binlog.blocks.arrays import numbers_of, of_flags, of_numbers, of_octets
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.memory import WORD_MASK, Memory
 from airflow_provider_binlog.rows.types.json.strings import escape, find_special
@@ -125,10 +126,10 @@ class Keys:
         distinct = found.dictionary_encode()
         keys = _escaped(distinct.dictionary)
         for before in (b'{"', b'", "'):
-            pieces: list[Any] = [pa.scalar(each, pa.binary()) for each in (before, b'": "', b"")]
+            pieces: list[Any] = list(of_octets([before, b'": "', b""]))
             pieces.insert(1, keys)
             self.texts.append(Bytes.of(pc.binary_join_element_wise(*pieces)))
-        numbers: Int64Array = distinct.indices.to_numpy().astype(np.int64)
+        numbers: Int64Array = numbers_of(distinct.indices).astype(np.int64)
         numbers += self._count + len(keys)
         numbers[first] -= len(keys)
         self._count += 2 * len(keys)
@@ -181,6 +182,6 @@ def _escaped(keys: Array) -> Array:
         return keys
     mask = np.zeros(len(keys), dtype=np.bool_)
     mask[which] = True
-    escaped = escape(Bytes.of(keys.take(which)))
-    result: Array = pc.replace_with_mask(keys, pa.array(mask), escaped.array(pa.binary(), None))
+    escaped = escape(Bytes.of(keys.take(of_numbers(which))))
+    result: Array = pc.replace_with_mask(keys, of_flags(mask), escaped.array(pa.binary(), None))
     return result

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_provider_binlog.binlog.json.document import CONTAINERS, LITERALS, JsonType
 from airflow_provider_binlog.binlog.json.scalars import double_text, opaque_text
+from airflow_provider_binlog.blocks.arrays import of_numbers, of_texts
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types.json.fragments import EARLIER, LATER, Fragments, spans
 from airflow_provider_binlog.rows.types.json.strings import escape, find_special
@@ -164,7 +165,7 @@ _INTEGERS: dict[int, Callable[[Memory, Int64Array], Int64Array]] = {
 
 def _printed(values: npt.NDArray[Any]) -> Bytes:
     """Return numbers as Arrow prints them."""
-    return Bytes.of(pa.array(values).cast(pa.string()))
+    return Bytes.of(of_numbers(values).cast(pa.string()))
 
 
 def _put_strings(
@@ -202,8 +203,8 @@ def _put_doubles(fragments: Fragments, number: Int64Array, values: npt.NDArray[n
     if easy.any():
         fragments.put(number[easy], fragments.add_values(_printed(values[easy])))
     if whole.any():
-        texts = pa.array(values[whole].astype(np.int64)).cast(pa.string())
-        texts = pc.binary_join_element_wise(texts, ".0", "")
+        texts = of_numbers(values[whole].astype(np.int64)).cast(pa.string())
+        texts = pc.binary_join_element_wise(texts, *of_texts([".0", ""]))
         fragments.put(number[whole], fragments.add_values(Bytes.of(texts)))
     others = ~(easy | whole)
     if others.any():
