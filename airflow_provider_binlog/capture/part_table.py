@@ -132,7 +132,7 @@ class _Gtids:
         named: Array = of_texts([*prefixes, ""]).take(starts)
         self._texts: Array = pc.binary_join_element_wise(
             named, ends.cast(pa.string()), of_texts([""])[0]
-        )  # type: ignore[call-overload]
+        )
 
     def of(self, table: int, transaction: npt.NDArray[np.int32]) -> Array:
         """Return the GTID of each row of a table, given the index of its text."""

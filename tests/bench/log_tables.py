@@ -94,6 +94,25 @@ _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "int unsigned"
 _MEMBERS = ",".join(f"'m{number}'" for number in range(12))
 _WORDS = "'客户订单', n % 1000, '已付款', REPEAT('数', n % 5)"
 
+
+def _of_width(columns: int, rows: int) -> BenchTable:
+    """Return a table of so many columns besides its key: numbers, text and times in turns."""
+    return BenchTable.of(
+        f"{columns} columns",
+        rows,
+        *(
+            each
+            for at in range(columns // 4)
+            for each in (
+                ("int", f"n + {at}"),
+                ("varchar(20)", f"CONCAT('v', n % {50 + at})"),
+                ("decimal(12,2)", f"n % 1000 + {at}"),
+                ("datetime", "'2000-01-01' + INTERVAL n SECOND"),
+            )
+        ),
+    )
+
+
 TYPES = {
     "integers": BenchTable.of(
         "integers",
@@ -149,20 +168,7 @@ TYPES = {
             for at in range(4)
         ),
     ),
-    "wide": BenchTable.of(
-        "200 columns",
-        30_000,
-        *(
-            each
-            for at in range(50)
-            for each in (
-                ("int", f"n + {at}"),
-                ("varchar(20)", f"CONCAT('v', n % {50 + at})"),
-                ("decimal(12,2)", f"n % 1000 + {at}"),
-                ("datetime", "'2000-01-01' + INTERVAL n SECOND"),
-            )
-        ),
-    ),
+    "wide": _of_width(200, 30_000),
     "nulls": BenchTable.of(
         "mostly NULL",
         200_000,
@@ -178,3 +184,15 @@ TYPES = {
     ),
     "json": BenchTable.of("JSON, 10 keys", 1_000_000, ("json", _DOCUMENT)),
 }
+
+_NARROW = (
+    ("int", "CRC32(n) DIV 3"),
+    ("varchar(40)", "CONCAT('customer ', n)"),
+    ("decimal(12,2)", "CRC32(n * 7) DIV 100 / 100"),
+)
+GROWTH = {
+    **{f"rows{rows}": BenchTable.of("growth", rows, *_NARROW) for rows in (10**5, 10**6, 10**7)},
+    "width8": _of_width(8, 750_000),
+    "width40": _of_width(40, 150_000),
+}
+"""Logs of growing size, beside those of many tables and `wide`."""

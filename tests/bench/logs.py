@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.transport.server.queries import binary_logs
 from tests.bench.log_tables import (
+    GROWTH,
     MANY_COLUMNS,
     MANY_ROW,
     MIXED_COLUMNS,
@@ -169,6 +170,7 @@ SPECS = {
         _mixed,
     ),
     "tables10": LogSpec("60,000 inserts in turns into 10 tables", 60_000, 4, _many(10)),
+    "tables100": LogSpec("60,000 inserts in turns into 100 tables", 60_000, 4, _many(100)),
     "tables1000": LogSpec("60,000 inserts in turns into 1,000 tables", 60_000, 4, _many(1000)),
     **{
         name: LogSpec(
@@ -177,7 +179,7 @@ SPECS = {
             len(table.columns),
             _filled(table),
         )
-        for name, table in TYPES.items()
+        for name, table in (TYPES | GROWTH).items()
     },
 }
 
