@@ -9,22 +9,33 @@ sql-common/json_binary.h.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 
 from airflow_provider_binlog.binlog.json.document import to_text
+from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.memory import Memory, batches
 from airflow_provider_binlog.rows.types.json.keys import Keys
-from airflow_provider_binlog.rows.types.json.text import render
+from airflow_provider_binlog.rows.types.json.shapes import Shape
+from airflow_provider_binlog.rows.types.json.text import render, render_alike
 from airflow_provider_binlog.rows.types.json.walk import walk
 from airflow_provider_binlog.rows.types.text import checked_utf8
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""
 LARGE_BYTES = 64_000_000
 """A larger document is decoded value by value."""
+FEW_DOCUMENTS = 16
+"""So few documents are not looked at for one shape."""
+_ROUND_SHARE = 4
+"""Documents of one shape are looked for as long as one in so many has that of the first."""
 FEW_BYTES = 4_000
 """So few bytes of documents are decoded value by value, which takes less than a batch's vectors."""
 
@@ -71,11 +82,39 @@ def _together(documents: Bytes, values: Values) -> Bytes:
     if not len(present):
         return Bytes(documents.offsets, documents.data)
     memory = Memory(documents.data, len(documents.data))
-    keys = Keys()
-    text = render(memory, walk(memory, bounds[present], bounds[present + 1], keys), keys)
+    text = _render(memory, bounds[present], bounds[present + 1])
     checked_utf8(text)
     if len(present) == len(values):
         return text
     sizes = np.zeros(len(values) + 1, dtype=np.int32)
     sizes[present + 1] = np.diff(text.offsets)
     return Bytes(np.cumsum(sizes, dtype=np.int32), text.data)
+
+
+def _render(memory: Memory, begin: Int64Array, end: Int64Array) -> Bytes:
+    """Return the text of documents: of those of one shape together, then of what is left."""
+    left = np.arange(len(begin))
+    pieces: list[Bytes] = []
+    order: list[Int64Array] = []
+    while len(left) >= FEW_DOCUMENTS:
+        try:
+            shape = Shape(memory, int(begin[left[0]]), int(end[left[0]]))
+        except FormatError:
+            break  # Of no shape that is followed, if it is a document.
+        alike = shape.find_alike(begin[left], end[left])
+        if np.count_nonzero(alike) * _ROUND_SHARE < len(left):
+            break
+        own = left[alike]
+        pieces.append(render_alike(memory, shape, begin[own], end[own]))
+        order.append(own)
+        left = left[~alike]
+    if len(left):
+        keys = Keys()
+        levels = walk(memory, begin[left], end[left], keys)
+        pieces.append(render(memory, levels, keys))
+        order.append(left)
+    if len(pieces) == 1:
+        return pieces[0]
+    at = np.empty(len(begin), dtype=np.int64)
+    at[np.concatenate(order)] = np.arange(len(begin))
+    return Bytes.of(Bytes.join(pieces).array(pa.binary(), None).take(of_numbers(at)))

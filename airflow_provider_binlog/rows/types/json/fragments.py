@@ -54,6 +54,10 @@ class Fragments:
         bounds = values.offsets.astype(np.int64)
         return spans(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
 
+    def grid(self, width: int) -> Int64Array:
+        """Return the spans as rows of `width` fragments, a view."""
+        return self._spans[:-1].reshape(-1, width)
+
     def put(self, number: Int64Array, of: Int64Array) -> None:
         """Set the spans of some fragments."""
         self._spans[number] = of

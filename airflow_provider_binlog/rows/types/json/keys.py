@@ -84,8 +84,8 @@ class Keys:
         waits = np.ones(len(objects.base), dtype=np.bool_)
         left = np.arange(len(objects.base))
         while len(left):
-            begin, length = _locate(memory, objects.choose(left[:1]))
-            alike = left[_alike(memory, objects.choose(left), begin, length)]
+            begin, length = locate_keys(memory, objects.choose(left[:1]))
+            alike = left[find_alike(memory, objects.choose(left), begin, length)]
             if not len(alike):
                 break
             numbers = self._add_few(memory, begin, length)
@@ -100,7 +100,7 @@ class Keys:
                 break
         if len(left):
             others = objects.choose(left)
-            begin, length = _locate(memory, others)
+            begin, length = locate_keys(memory, others)
             upto = np.cumsum(others.count) - others.count
             offset = np.repeat(first[left] - upto, others.count) + np.arange(len(begin))
             texts[offset] = self._add_many(memory, begin, length, upto)
@@ -136,7 +136,7 @@ class Keys:
         return numbers
 
 
-def _alike(
+def find_alike(
     memory: Memory, objects: Objects, begin: Int64Array, length: Int64Array
 ) -> npt.NDArray[np.bool_]:
     """Return which objects have the same keys as the first, whose keys are here."""
@@ -159,8 +159,12 @@ def _alike(
     return same
 
 
-def _locate(memory: Memory, objects: Objects) -> tuple[Int64Array, Int64Array]:
-    """Return where all keys begin, and their lengths."""
+def locate_keys(memory: Memory, objects: Objects) -> tuple[Int64Array, Int64Array]:
+    """Return where all keys begin, and their lengths.
+
+    Raises:
+        FormatError: One lies outside of its object.
+    """
     width, count = objects.width, objects.count
     upto = np.cumsum(count)
     entry = np.repeat(objects.base + 2 * width - (upto - count) * (width + 2), count)

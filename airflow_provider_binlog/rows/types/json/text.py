@@ -21,12 +21,13 @@ from airflow_provider_binlog.rows.types.json.strings import escape, find_special
 from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
     from airflow_provider_binlog.rows.types.json.keys import Keys
+    from airflow_provider_binlog.rows.types.json.shapes import Scalars, Shape
     from airflow_provider_binlog.rows.types.json.walk import Level
 
 _BRACKETS = b'"}"]{}[]'
@@ -44,7 +45,7 @@ def render(memory: Memory, levels: list[Level], keys: Keys) -> Bytes:
     counts, numbers, bounds = _number_fragments(levels)
     fragments = Fragments(int(bounds[-1]), memory.u1)
     _put_glue(fragments, levels, counts, numbers, keys)
-    _put_scalars(fragments, memory, levels, numbers)
+    _put_scalars(fragments, memory, _by_type(levels, numbers))
     data, ends = fragments.join()
     offsets = np.zeros(len(bounds), dtype=np.int32)
     offsets[1:] = ends[bounds[1:] - 1]
@@ -113,15 +114,61 @@ def _put_glue(
         fragments.put(numbers[depth + 1] - 1, unquoted)
 
 
-def _put_scalars(
-    fragments: Fragments, memory: Memory, levels: list[Level], numbers: list[Int64Array]
+def render_alike(memory: Memory, shape: Shape, begin: Int64Array, end: Int64Array) -> Bytes:
+    """Return the text of documents of one shape; that their strings are UTF-8 is left to check.
+
+    Raises:
+        FormatError: A value lies outside of its container, or is none of its type.
+    """
+    scalars = shape.find_scalars(begin, end)
+    width = 2 * len(shape.glue) - 1
+    fragments = Fragments(len(begin) * width, memory.u1)
+    _put_shape(fragments.grid(width), fragments, shape, scalars)
+    by_type: dict[int, list[Scalars]] = {}
+    for each in scalars:
+        by_type.setdefault(each.type, []).append(each)
+    _put_scalars(
+        fragments,
+        memory,
+        (
+            (
+                kind,
+                np.concatenate([each.rows * width + (2 * each.place + 1) for each in found]),
+                np.concatenate([each.offset for each in found]),
+                np.concatenate([each.size for each in found]),
+            )
+            for kind, found in by_type.items()
+        ),
+    )
+    data, ends = fragments.join()
+    offsets = np.zeros(len(begin) + 1, dtype=np.int32)
+    offsets[1:] = ends[width - 1 :: width]
+    return Bytes(offsets, data)
+
+
+def _put_shape(
+    grid: Int64Array, fragments: Fragments, shape: Shape, scalars: list[Scalars]
 ) -> None:
-    """Put the text of everything that is no container."""
+    """Put the text before, between and after scalars."""
+    is_string = np.zeros((len(shape.glue) + 1, len(grid)), dtype=np.int64)
+    for each in scalars:
+        if each.type == JsonType.STRING:
+            is_string[each.place + 1, each.rows] = 1
+    for number, text in enumerate(shape.glue):
+        quoted = b'"%b"' % text
+        whole = spans(np.array(fragments.add_bytes(quoted)), np.array(len(quoted)))
+        glue = whole + (1 - is_string[number]) * LATER + (1 - is_string[number + 1]) * EARLIER
+        grid[:, 2 * number] = glue
+
+
+def _put_scalars(
+    fragments: Fragments,
+    memory: Memory,
+    scalars: Iterable[tuple[int, Int64Array, Int64Array, Int64Array]],
+) -> None:
+    """Put the text of scalars, given by type as number, offset and size."""
     integers: list[tuple[Int64Array, Int64Array]] = []
-    for kind in JsonType:
-        if kind in CONTAINERS or not any(level.present[kind] for level in levels):
-            continue
-        of, offset, size = _choose(levels, numbers, kind)
+    for kind, of, offset, size in scalars:
         if kind in _INTEGERS:
             integers.append((of, _INTEGERS[kind](memory, offset)))
         elif kind == JsonType.STRING:
@@ -137,6 +184,15 @@ def _put_scalars(
     if integers:
         texts = _printed(np.concatenate([values for _, values in integers]))
         fragments.put(np.concatenate([of for of, _ in integers]), fragments.add_values(texts))
+
+
+def _by_type(
+    levels: list[Level], numbers: list[Int64Array]
+) -> Iterator[tuple[int, Int64Array, Int64Array, Int64Array]]:
+    """Yield everything that is no container."""
+    for kind in JsonType:
+        if kind not in CONTAINERS and any(level.present[kind] for level in levels):
+            yield kind, *_choose(levels, numbers, kind)
 
 
 def _choose(

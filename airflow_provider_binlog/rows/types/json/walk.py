@@ -168,14 +168,14 @@ def _measure(memory: Memory, found: _Found, present: Int64Array) -> tuple[Int64A
     if present[JsonType.OPAQUE]:
         which = np.flatnonzero(found.type == JsonType.OPAQUE)
         offset = found.offset[which]
-        begin, length = _variable(memory, offset + 1)
+        begin, length = find_variable(memory, offset + 1)
         whole[which] = begin + length - offset
     begin, size = found.offset, whole
     if present[JsonType.STRING]:
         begin, size = begin.copy(), whole.copy()
         which = np.flatnonzero(found.type == JsonType.STRING)
         offset = begin[which]
-        content, length = _variable(memory, offset)
+        content, length = find_variable(memory, offset)
         begin[which] = content
         size[which] = length
         whole[which] = content + length - offset
@@ -184,8 +184,12 @@ def _measure(memory: Memory, found: _Found, present: Int64Array) -> tuple[Int64A
     return begin, size
 
 
-def _variable(memory: Memory, at: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return where what has a length of variable size begins, and that length."""
+def find_variable(memory: Memory, at: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return where what has a length of variable size begins, and that length.
+
+    Raises:
+        FormatError: The length takes too many bytes.
+    """
     octet = memory.u1.take(at)
     length = (octet & 0x7F).astype(np.int64)
     begin = at + 1
