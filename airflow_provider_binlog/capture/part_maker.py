@@ -189,12 +189,12 @@ class PartMaker:
         return waiting
 
     def _write_all(self, waiting: Iterable[_Waiting]) -> None:
-        """Write what waits: tables of one shape together, where that is little."""
-        by_shape: dict[tuple[object, ...], list[_Waiting]] = {}
+        """Write what waits: tables of equal columns together, where that is little."""
+        by_columns: dict[tuple[object, ...], list[_Waiting]] = {}
         for each in waiting:
             if each.pending.bytes:
-                by_shape.setdefault(each.layout.shape, []).append(each)
-        for alike in by_shape.values():
+                by_columns.setdefault(each.layout.columns_and_key, []).append(each)
+        for alike in by_columns.values():
             sizes = np.array([each.pending.bytes for each in alike])
             for first, last in batches(sizes, GROUP_BYTES):
                 group = alike[first:last]
@@ -204,7 +204,7 @@ class PartMaker:
                     self._write(each)
 
     def _write_together(self, group: Sequence[_Waiting]) -> bool:
-        """Write tables of one shape as parts of their own.
+        """Write tables of equal columns as parts of their own.
 
         False where some table takes several parts, or where something in its rows has to be counted
         or refused: then nothing is written.

@@ -37,7 +37,7 @@ CHANGE_TYPES = tuple(ChangeType)
 
 
 class StagedRows:
-    """Rows as they are staged: those of one table, or of several tables of one shape.
+    """Rows as they are staged: those of one table, or of several tables of equal columns.
 
     Attributes:
         row: int64; `_row` of each.

@@ -116,7 +116,7 @@ class PendingEvents:
 
 
 def join(tables: Sequence[PendingEvents]) -> tuple[RowsEvents, RowsColumns, list[int]]:
-    """Return the events of tables of one shape, table after table, without forgetting them.
+    """Return the events of tables of equal columns, table after table, without forgetting them.
 
     The list has the index of each table's first event, and how many events there are.
     """

@@ -76,7 +76,7 @@ class RowLayout:
     policies: Policies = DEFAULT_POLICIES
 
     @property
-    def shape(self) -> tuple[object, ...]:
+    def columns_and_key(self) -> tuple[object, ...]:
         """Equal for tables of the same columns and key, whose rows can be decoded together."""
         return tuple(column.logged for column in self.columns), self.key
 

@@ -63,7 +63,7 @@ def test_no_step_is_taken_per_transaction_nor_per_row() -> None:
     assert wide < 1.6 * few
 
 
-def test_a_table_costs_little_beside_those_of_the_same_shape() -> None:
+def test_a_table_costs_little_beside_others_of_equal_columns() -> None:
     _calls(_log(300, 1))
 
     few, many = _calls(_log(600, 3)), _calls(_log(600, 3, tables=300), tables=300)

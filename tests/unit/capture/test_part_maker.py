@@ -121,7 +121,7 @@ def test_any_blocks_give_the_same_parts(
 
 @settings(max_examples=60)
 @given(st.sampled_from(list(Flavor)), LIMITS, st.sampled_from(list(BeforeImages)), st.data())
-def test_tables_of_one_shape_give_the_parts_that_each_gives_alone(
+def test_tables_of_equal_columns_give_the_parts_that_each_gives_alone(
     flavor: Flavor, limits: Limits, before_images: BeforeImages, data: st.DataObject
 ) -> None:
     files = write_files(data.draw(logs.group_lists(flavor)), flavor)

@@ -65,15 +65,19 @@ def test_small_parts_wait_for_others() -> None:
 
 
 def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> None:
-    with PartQueue(_Store("1")) as queue:  # type: ignore[arg-type]
-        queue.write("0", table(), SCHEMA, small=True)
-        refused = [
-            queue.write("1", table(), SCHEMA, small=True),
-            queue.write("2", table(), SCHEMA),
-        ]
-        with pytest.raises(StagingError, match="key=1"):
-            queue.write("3", table(), SCHEMA)
+    store = _Store("1")
+    refused = []
 
+    with (
+        pytest.raises(StagingError, match="key=1"),
+        PartQueue(store) as queue,  # type: ignore[arg-type]
+    ):
+        queue.write("0", table(), SCHEMA, small=True)
+        refused.append(queue.write("1", table(), SCHEMA, small=True))
+        refused.append(queue.write("2", table(), SCHEMA))
+        queue.write("3", table(), SCHEMA)
+
+    assert store.keys == ["0"]
     for each in refused:
         with pytest.raises(StagingError, match="key=1"):
             each.result()

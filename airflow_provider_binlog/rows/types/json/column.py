@@ -19,7 +19,7 @@ from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.memory import Memory, batches
 from airflow_provider_binlog.rows.types.json.keys import Keys
-from airflow_provider_binlog.rows.types.json.shapes import Shape
+from airflow_provider_binlog.rows.types.json.structures import Structure
 from airflow_provider_binlog.rows.types.json.text import render, render_alike
 from airflow_provider_binlog.rows.types.json.walk import walk
 from airflow_provider_binlog.rows.types.text import checked_utf8
@@ -33,9 +33,9 @@ BATCH_BYTES = 1_000_000
 LARGE_BYTES = 64_000_000
 """A larger document is decoded value by value."""
 FEW_DOCUMENTS = 16
-"""So few documents are not looked at for one shape."""
+"""So few documents are not looked at for one structure."""
 _ROUND_SHARE = 4
-"""Documents of one shape are looked for as long as one in so many has that of the first."""
+"""Documents of one structure are looked for as long as one in so many has that of the first."""
 FEW_BYTES = 4_000
 """So few bytes of documents are decoded value by value, which takes less than a batch's vectors."""
 
@@ -92,20 +92,20 @@ def _together(documents: Bytes, values: Values) -> Bytes:
 
 
 def _render(memory: Memory, begin: Int64Array, end: Int64Array) -> Bytes:
-    """Return the text of documents: of those of one shape together, then of what is left."""
+    """Return the text of documents: of those of one structure together, then of what is left."""
     left = np.arange(len(begin))
     pieces: list[Bytes] = []
     order: list[Int64Array] = []
     while len(left) >= FEW_DOCUMENTS:
         try:
-            shape = Shape(memory, int(begin[left[0]]), int(end[left[0]]))
+            structure = Structure(memory, int(begin[left[0]]), int(end[left[0]]))
         except FormatError:
-            break  # Of no shape that is followed, if it is a document.
-        alike = shape.find_alike(begin[left], end[left])
+            break  # Of no structure that is followed, if it is a document.
+        alike = structure.find_alike(begin[left], end[left])
         if np.count_nonzero(alike) * _ROUND_SHARE < len(left):
             break
         own = left[alike]
-        pieces.append(render_alike(memory, shape, begin[own], end[own]))
+        pieces.append(render_alike(memory, structure, begin[own], end[own]))
         order.append(own)
         left = left[~alike]
     if len(left):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
     from airflow_provider_binlog.rows.types.json.keys import Keys
-    from airflow_provider_binlog.rows.types.json.shapes import Scalars, Shape
+    from airflow_provider_binlog.rows.types.json.structures import Scalars, Structure
     from airflow_provider_binlog.rows.types.json.walk import Level
 
 _BRACKETS = b'"}"]{}[]'
@@ -114,16 +114,16 @@ def _put_glue(
         fragments.put(numbers[depth + 1] - 1, unquoted)
 
 
-def render_alike(memory: Memory, shape: Shape, begin: Int64Array, end: Int64Array) -> Bytes:
-    """Return the text of documents of one shape; that their strings are UTF-8 is left to check.
+def render_alike(memory: Memory, structure: Structure, begin: Int64Array, end: Int64Array) -> Bytes:
+    """Return the text of documents of one structure; that their strings are UTF-8 is left to check.
 
     Raises:
         FormatError: A value lies outside of its container, or is none of its type.
     """
-    scalars = shape.find_scalars(begin, end)
-    width = 2 * len(shape.glue) - 1
+    scalars = structure.find_scalars(begin, end)
+    width = 2 * len(structure.glue) - 1
     fragments = Fragments(len(begin) * width, memory.u1)
-    _put_shape(fragments.grid(width), fragments, shape, scalars)
+    _put_structure(fragments.grid(width), fragments, structure, scalars)
     by_type: dict[int, list[Scalars]] = {}
     for each in scalars:
         by_type.setdefault(each.type, []).append(each)
@@ -146,15 +146,15 @@ def render_alike(memory: Memory, shape: Shape, begin: Int64Array, end: Int64Arra
     return Bytes(offsets, data)
 
 
-def _put_shape(
-    grid: Int64Array, fragments: Fragments, shape: Shape, scalars: list[Scalars]
+def _put_structure(
+    grid: Int64Array, fragments: Fragments, structure: Structure, scalars: list[Scalars]
 ) -> None:
     """Put the text before, between and after scalars."""
-    is_string = np.zeros((len(shape.glue) + 1, len(grid)), dtype=np.int64)
+    is_string = np.zeros((len(structure.glue) + 1, len(grid)), dtype=np.int64)
     for each in scalars:
         if each.type == JsonType.STRING:
             is_string[each.place + 1, each.rows] = 1
-    for number, text in enumerate(shape.glue):
+    for number, text in enumerate(structure.glue):
         quoted = b'"%b"' % text
         whole = spans(np.array(fragments.add_bytes(quoted)), np.array(len(quoted)))
         glue = whole + (1 - is_string[number]) * LATER + (1 - is_string[number + 1]) * EARLIER

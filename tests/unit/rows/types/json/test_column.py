@@ -22,18 +22,19 @@ from airflow_provider_binlog.rows.types.json import column as json
 from airflow_provider_binlog.rows.types.json import keys as json_keys
 from airflow_provider_binlog.rows.types.json import walk as json_walk
 from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
-from tests.support.json_documents import Raw, document, opaque, strings, text, trees
+from tests.support.json_documents import Raw, document, opaque, scalars, strings, text, trees
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
 
 COLUMN = wire.column(ColumnType.JSON, b"\x04", collation=None)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_documents_together() -> Iterator[None]:
-    """Take the way of many documents with few."""
+@pytest.fixture(autouse=True, scope="module", params=[1, 1 << 30], ids=["places", "levels"])
+def _few_documents_together(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Take the ways of many documents with few: place by place, or level by level alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json, "FEW_BYTES", -1)
+        patch.setattr(json, "FEW_DOCUMENTS", request.param)
         yield
 
 
@@ -75,6 +76,41 @@ def test_any_documents(documents: list[Any], large: bool, hole: int) -> None:
 
     assert convert_together(*encoded) == expected
     assert convert(*encoded) == expected
+
+
+def other_scalars(tree: Any, draw: st.DataObject) -> Any:
+    """Return a tree of the same containers and keys."""
+    if isinstance(tree, dict):
+        return {key: other_scalars(each, draw) for key, each in tree.items()}
+    if isinstance(tree, list):
+        return [other_scalars(each, draw) for each in tree]
+    return draw.draw(scalars)
+
+
+@given(st.lists(st.tuples(trees, st.integers(1, 8)), min_size=1, max_size=3), st.data())
+def test_documents_of_few_structures(
+    structures: list[tuple[Any, int]], data: st.DataObject
+) -> None:
+    documents = [other_scalars(tree, data) for tree, count in structures for _ in range(count)]
+    documents = data.draw(st.permutations(documents))
+
+    assert convert_together(*map(document, documents)) == [text(tree) for tree in documents]
+
+
+def test_a_million_bytes_of_one_shape_and_a_few_others() -> None:
+    random.seed(3)
+    trees = [
+        {
+            "id": random.choice([number, -number, number << 40, None]),
+            "price": number / 4,
+            "name": random.choice(["x" * (number % 200), 'quo"ted', "", "é", False]),
+            "tags": ["a", number] + [number] * (number % 97 == 0),
+            "at": {"x": number, "y": {}, "z": []},
+        }
+        for number in range(5000)
+    ]
+
+    assert convert(*map(document, trees)) == [text(each) for each in trees]
 
 
 @given(st.lists(st.none() | st.just(b"") | trees.map(document), max_size=8))

@@ -1,4 +1,4 @@
-"""Documents of one shape: of the same containers, with the same keys, at the same places.
+"""Documents of one structure: of the same containers, with the same keys, at the same places.
 
 Most documents of a column are written by one program, and differ in their scalars alone. Then the
 text between the scalars is the same, and what is left to find is one scalar after the other, each
@@ -82,8 +82,8 @@ class Scalars(NamedTuple):
     size: Int64Array
 
 
-class Shape:
-    """The shape of a document.
+class Structure:
+    """The structure of a document.
 
     Attributes:
         glue: The text before, between and after its scalars, without their quotes.
@@ -109,7 +109,7 @@ class Shape:
     def _open(self, kind: int, base: int, end: int, depth: int) -> _Container:
         memory = self._memory
         if kind not in {JsonType.SMALL_OBJECT, JsonType.SMALL_ARRAY} or depth > _DEPTH_MAX:
-            raise FormatError("not a shape that is followed")
+            raise FormatError("not a structure that is followed")
         if base + _HEADER > end:
             raise FormatError("a JSON container smaller than its header")
         count, size = int(memory.u2[base]), int(memory.u2[base + 2])
@@ -147,7 +147,7 @@ class Shape:
         return [b"%b: " % quote(data[at:end]) for at, end in zip(begin.tolist(), ends, strict=True)]
 
     def find_alike(self, begin: Int64Array, end: Int64Array) -> npt.NDArray[np.bool_]:
-        """Return which documents have this shape; the first one is the one that it was made of."""
+        """Return which documents have this structure; the first one is the one that it was made of."""
         alike: npt.NDArray[np.bool_] = self._memory.u1[begin] == self._root.type
         self._compare(self._root, begin + 1, end, alike)
         return alike
@@ -177,7 +177,7 @@ class Shape:
                 self._compare(child, base + memory.u2[entry + 1], base + size, alike)
 
     def find_scalars(self, begin: Int64Array, end: Int64Array) -> list[Scalars]:
-        """Return the scalars of documents of this shape, place after place.
+        """Return the scalars of documents of this structure, place after place.
 
         Raises:
             FormatError: A value lies outside of its container, overlaps others, or is of no type.
