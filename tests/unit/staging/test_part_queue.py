@@ -65,19 +65,20 @@ def test_small_parts_wait_for_others() -> None:
 
 
 def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> None:
-    store = _Store("1")
-    refused = []
+    store, written = _Store("1"), []
 
-    with (
-        pytest.raises(StagingError, match="key=1"),
-        PartQueue(store) as queue,  # type: ignore[arg-type]
-    ):
-        queue.write("0", table(), SCHEMA, small=True)
-        refused.append(queue.write("1", table(), SCHEMA, small=True))
-        refused.append(queue.write("2", table(), SCHEMA))
-        queue.write("3", table(), SCHEMA)
+    def write_all() -> None:
+        with PartQueue(store) as queue:  # type: ignore[arg-type]
+            written.append(queue.write("0", table(), SCHEMA, small=True))
+            written.append(queue.write("1", table(), SCHEMA, small=True))
+            written.append(queue.write("2", table(), SCHEMA))
+            queue.write("3", table(), SCHEMA)
+
+    with pytest.raises(StagingError, match="key=1"):
+        write_all()
 
     assert store.keys == ["0"]
-    for each in refused:
+    assert written[0].result().bytes > 0
+    for refused in written[1:]:
         with pytest.raises(StagingError, match="key=1"):
-            each.result()
+            refused.result()
