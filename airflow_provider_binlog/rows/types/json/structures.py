@@ -147,7 +147,7 @@ class Structure:
         return [b"%b: " % quote(data[at:end]) for at, end in zip(begin.tolist(), ends, strict=True)]
 
     def find_alike(self, begin: Int64Array, end: Int64Array) -> npt.NDArray[np.bool_]:
-        """Return which documents have this structure: the first one is that of which it was made."""
+        """Return which documents have this structure; the first must be the one it is made of."""
         alike: npt.NDArray[np.bool_] = self._memory.u1[begin] == self._root.type
         self._compare(self._root, begin + 1, end, alike)
         return alike
