@@ -1,4 +1,4 @@
-"""`python -m tests.bench [readers | merge …]`: both without an argument, as `make bench` does."""
+"""`python -m tests.bench [readers | merge | chart …]`: all without an argument, as `make bench`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ def main(arguments: list[str]) -> int:
         from tests.bench.readers import main as measure_readers
 
         code = measure_readers(rest)
+        if arguments or code:
+            return code
+    if part == "chart" or not arguments:
+        from tests.bench.chart import main as draw_chart
+
+        code = draw_chart(rest)
         if arguments or code:
             return code
     from tests.bench.merge import main as measure_merge

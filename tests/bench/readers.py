@@ -200,7 +200,7 @@ def _report(rows: Sequence[Row], log: Log, peers: dict[str, Peer]) -> None:
 
 
 def _keep(rows: Sequence[Row], earlier: Path | None) -> None:
-    """Keep the results; print the ratio to earlier ones."""
+    """Keep the results beside those of other logs; print the ratio to earlier ones."""
     kept = {
         f"{row.log.name}/{row.measure}": {
             "seconds": row.seconds,
@@ -211,7 +211,8 @@ def _keep(rows: Sequence[Row], earlier: Path | None) -> None:
         for row in rows
     }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(kept, indent=1))
+    others = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps(others | kept, indent=1))
     print(f"kept in {RESULTS}")
     if earlier is None:
         return
