@@ -105,7 +105,7 @@ def _panel(panel: Panel, seconds: dict[str, float]) -> str:
         x, y = at(size, value)
         lines.append(
             f'<circle cx="{x}" cy="{y}" r="3" fill="navy"/>'
-            f'<text x="{x + 5}" y="{y + 14}">{value:.2f} s</text>'
+            f'<text x="{x + 5}" y="{y - 8}">{value:.2f} s</text>'
             f'<text x="{x}" y="{_HEIGHT + 15}" text-anchor="middle">{size:,}</text>\n'
         )
     lines.append(f'<text x="{_WIDTH // 2}" y="{_HEIGHT + 34}" text-anchor="middle">')

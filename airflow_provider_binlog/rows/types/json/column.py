@@ -105,7 +105,7 @@ def _render(memory: Memory, begin: Int64Array, end: Int64Array) -> Bytes:
         if np.count_nonzero(alike) * _ROUND_SHARE < len(left):
             break
         own = left[alike]
-        pieces.append(render_alike(memory, structure, begin[own], end[own]))
+        pieces.append(render_alike(memory, structure, begin[own]))
         order.append(own)
         left = left[~alike]
     if len(left):

@@ -71,13 +71,13 @@ class Scalars(NamedTuple):
     Attributes:
         type: A `JsonType`.
         rows: The documents that have them.
-        place: Which of the scalars of a document.
+        number: Which of the scalars of a document.
         offset, size: As in `walk.Level`.
     """
 
     type: int
     rows: Int64Array
-    place: int
+    number: int
     offset: Int64Array
     size: Int64Array
 
@@ -176,20 +176,20 @@ class Structure:
                 alike &= types == child.type
                 self._compare(child, base + memory.u2[entry + 1], base + size, alike)
 
-    def find_scalars(self, begin: Int64Array, end: Int64Array) -> list[Scalars]:
+    def find_scalars(self, begin: Int64Array) -> list[Scalars]:
         """Return the scalars of documents of this structure, place after place.
 
         Raises:
             FormatError: A value lies outside of its container, overlaps others, or is of no type.
         """
         found: list[Scalars] = []
-        self._find(self._root, begin + 1, end, found, 0)
+        self._find(self._root, begin + 1, found, 0)
         return found
 
     def _find(
-        self, of: _Container, base: Int64Array, end: Int64Array, found: list[Scalars], place: int
+        self, of: _Container, base: Int64Array, found: list[Scalars], index: int
     ) -> tuple[Int64Array, int]:
-        """Add the scalars of a container from a place on; return its sizes, and the next place."""
+        """Add the scalars of a container from an index on; return its sizes, and the next index."""
         memory = self._memory
         size = memory.u2[base + 2].astype(np.int64)
         end = base + size
@@ -201,7 +201,7 @@ class Structure:
             entry = base + (of.values + _VALUE_ENTRY * number)
             if number in of.children:
                 at = base + memory.u2[entry + 1]
-                used, place = self._find(of.children[number], at, end, found, place)
+                used, index = self._find(of.children[number], at, found, index)
                 room -= used
                 continue
             types = memory.u1.take(entry)
@@ -209,16 +209,16 @@ class Structure:
                 own = (base, entry, end)
                 if which is not everywhere:
                     own = (base.take(which), entry.take(which), end.take(which))
-                offset, length, used = self._locate(kind, *own)
-                found.append(Scalars(kind, which, place, offset, length))
+                offset, length, taken = self._locate(kind, *own)
+                found.append(Scalars(kind, which, index, offset, length))
                 if which is everywhere:
-                    room -= used
+                    room -= taken
                 else:
-                    room[which] -= used
-            place += 1
+                    room[which] -= taken
+            index += 1
         if (room < 0).any():
             raise FormatError("the values of a JSON container overlap")
-        return size, place
+        return size, index
 
     def _locate(
         self, kind: int, base: Int64Array, entry: Int64Array, end: Int64Array

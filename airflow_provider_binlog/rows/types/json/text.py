@@ -114,13 +114,13 @@ def _put_glue(
         fragments.put(numbers[depth + 1] - 1, unquoted)
 
 
-def render_alike(memory: Memory, structure: Structure, begin: Int64Array, end: Int64Array) -> Bytes:
+def render_alike(memory: Memory, structure: Structure, begin: Int64Array) -> Bytes:
     """Return the text of documents of one structure; that their strings are UTF-8 is left to check.
 
     Raises:
         FormatError: A value lies outside of its container, or is none of its type.
     """
-    scalars = structure.find_scalars(begin, end)
+    scalars = structure.find_scalars(begin)
     width = 2 * len(structure.glue) - 1
     fragments = Fragments(len(begin) * width, memory.u1)
     _put_structure(fragments.grid(width), fragments, structure, scalars)
@@ -133,7 +133,7 @@ def render_alike(memory: Memory, structure: Structure, begin: Int64Array, end: I
         (
             (
                 kind,
-                np.concatenate([each.rows * width + (2 * each.place + 1) for each in found]),
+                np.concatenate([each.rows * width + (2 * each.number + 1) for each in found]),
                 np.concatenate([each.offset for each in found]),
                 np.concatenate([each.size for each in found]),
             )
@@ -153,7 +153,7 @@ def _put_structure(
     is_string = np.zeros((len(structure.glue) + 1, len(grid)), dtype=np.int64)
     for each in scalars:
         if each.type == JsonType.STRING:
-            is_string[each.place + 1, each.rows] = 1
+            is_string[each.number + 1, each.rows] = 1
     for number, text in enumerate(structure.glue):
         quoted = b'"%b"' % text
         whole = spans(np.array(fragments.add_bytes(quoted)), np.array(len(quoted)))

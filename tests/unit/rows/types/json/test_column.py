@@ -97,7 +97,7 @@ def test_documents_of_few_structures(
     assert convert_together(*map(document, documents)) == [text(tree) for tree in documents]
 
 
-def test_a_million_bytes_of_one_shape_and_a_few_others() -> None:
+def test_a_million_bytes_of_one_structure_and_a_few_others() -> None:
     random.seed(3)
     trees = [
         {
