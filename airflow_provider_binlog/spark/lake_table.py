@@ -121,6 +121,8 @@ class LakeTable:
             self.report.changes, self.report.bytes = plan.changes, self.bytes
         if plan is not None and plan.stop is not None and plan.segment is None:
             self.hold(stale(plan.stop))
+        elif plan is not None and plan.waits is not None:
+            self.hold(LakeState("loading", plan.waits.explanation, plan.waits.cut.position))
 
     def wait(self, snapshot: str, reason: str) -> None:
         """Note why the newest snapshot is not loaded yet."""
@@ -147,8 +149,6 @@ class LakeTable:
             return TableProgress(mark, self.first_needed, pending=True, state=self.held)
         if self.report.error is not None or not self.is_settled:
             return TableProgress(self.applied, self.first_needed, pending=True)
-        if self.plan is not None and self.plan.waits:
-            return TableProgress(self.applied, self.first_needed)
         return TableProgress(self.report.applied_after)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable
 from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Lake,
@@ -22,6 +23,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.table_identity import identify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,10 +84,10 @@ def find_old_table(
     """
     for old in find_old_names(name, state, log):
         target = lake.target(*old)
-        found = lake.find_state(session, target)
+        found = identify(lake.find_state(session, target), old, log)
         if found is None or found.applied == NOTHING or found.ended or found.unfilled:
             continue
-        if not found.lake_state.is_merged:
+        if found.lost or not found.lake_state.is_merged:
             continue
         table = log.holdings(name, since=log.first)[-1].table
         if found.key and found.table == table and (not state or state.columns == found.columns):
@@ -120,8 +122,11 @@ def copy_rows(
     if lake.find_state(session, target) is None:
         lake.create(session, target, state.columns, wanted | table_property(str(state.table)))
     made = _read(session, lake, target, NOTHING)
-    fields = fields_property(made, state.fields)
-    session.sql(merge_sql.set_properties(target, fields))
+    noted = fields_property(made, state.fields)
+    if state.lake_state != LIVE:
+        # Rows that the old one lacks the new one lacks, too.
+        noted |= state_property(state.lake_state)
+    session.sql(merge_sql.set_properties(target, noted))
     applied = Applied(source, state.applied, "", state.table, state.loaded)
     lake.overwrite(session, target, made, merge_sql.select_all(old.target, made.columns), applied)
     _read(session, lake, old.target, state.applied)

@@ -51,8 +51,8 @@ class Lifecycle:
         first: Number of the first manifest that is read.
         replaces: Whether the rows that the lake has are those of another table.
         ended: What left the name without a table; None if it stands for one.
-        waits: Whether the table was renamed, the lake has nothing of it, and its older rows are not
-            staged: stale as soon as rows come.
+        waits: Where the table was renamed, if the lake has nothing of it, its older rows are not
+            staged, and no row came since: stale as soon as rows come.
         stop: Why the lake table cannot follow; None if it can.
     """
 
@@ -60,7 +60,7 @@ class Lifecycle:
     first: int
     replaces: bool = False
     ended: Step | None = None
-    waits: bool = False
+    waits: Stop | None = None
     stop: Stop | None = None
 
 
@@ -95,10 +95,10 @@ def find_lifecycle(
     if ended is not None:
         # It is dropped: nobody can load it any more.
         return Lifecycle(None, first, ended=ended)
-    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
-        return Lifecycle(None, first, waits=True)
     kept = followed.table if followed is not None else None
     stop = _unknown_rows(name, log, last, renamed, first=first, kept=kept)
+    if not in_lake and renamed is not None and not _has_rows(log, table, renamed):
+        return Lifecycle(None, first, waits=stop)
     return Lifecycle(kept, first, stop=stop)
 
 

@@ -40,7 +40,7 @@ class TablePlan:
         more: Whether the table has to be planned again, once the segment is committed.
         stop: What the lake table cannot follow after all segments; None if it follows.
         ended: Whether the name stands for no table after the range; the lake keeps the rows.
-        waits: Whether the manifests have to be read again when rows come.
+        waits: Why nothing can be merged, although no row came yet; None if all can.
     """
 
     name: TableName
@@ -50,7 +50,7 @@ class TablePlan:
     more: bool = False
     stop: Stop | None = None
     ended: bool = False
-    waits: bool = False
+    waits: Stop | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -100,7 +100,7 @@ def plan_table(
         return None
     ended = lifecycle.ended is not None
     plan = TablePlan(name, lifecycle.table, stop=lifecycle.stop, ended=ended, waits=lifecycle.waits)
-    if lifecycle.table is None and (lifecycle.waits or state is None) and keyed:
+    if lifecycle.table is None and (lifecycle.waits is not None or state is None) and keyed:
         return plan
     try:
         found = plan_next(tables, lifecycle, keyed=keyed)

@@ -11,6 +11,7 @@ from airflow_provider_binlog.spark.lake.lake_state import WITHOUT_BEGINNING, Lak
 from airflow_provider_binlog.spark.lake_table import LakeTable, check_coverage
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.plan.table_plan import plan_table
 from airflow_provider_binlog.spark.report import TableReport
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
@@ -85,6 +86,22 @@ def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
     stale = LakeState("stale", "the table was quarantined: why")
 
     assert checked(BEFORE, known=stale).is_merged  # Planned again, it meets the same stop.
+
+
+def test_a_renamed_table_of_which_nothing_is_staged_is_loading() -> None:
+    quiet = manifest(4, table(), statements=[RENAMED])
+    found = checked(quiet)
+    assert found.is_merged
+    found.take(plan_table(NAME, TableLog([quiet]), first=4, state=None, keys={}))
+
+    assert found.held is not None
+    assert (found.held.name, found.held.position) == ("loading", "binlog.000001:5")
+    assert "the table was called shop.old before it was renamed" in found.held.reason
+    known = found.progress(TableProgress())
+    assert (known.pending, known.state) == (True, found.held)
+    # As long as nothing else is logged, and when its first row comes.
+    assert checked(QUIET, known=known.state).held == found.held
+    assert not checked(manifest(5, table([(10, 14)])), known=known.state).is_merged
 
 
 def test_a_state_has_the_time_at_which_it_was_first_found() -> None:
