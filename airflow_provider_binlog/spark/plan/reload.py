@@ -110,7 +110,8 @@ def plan_reload(
         return refusal or Refusal()
     keyed = bool(chosen_key or snapshot.schema.key)
     start = _find_start(reload, manifests[0])
-    reason = _find_missing_key(state, keyed=keyed, exact=start is not None)
+    reason = _find_lost_rows(snapshot, state)
+    reason = reason or _find_missing_key(state, keyed=keyed, exact=start is not None)
     if start is None:
         reason = reason or _find_moves(snapshot, replayed, table)
     if reason:
@@ -228,6 +229,16 @@ def _concerns(action: Action, name: TableName, table: TableId | None) -> bool:
 
 def _text(statement: Statement) -> str:
     return " ".join(statement.text.split()[:_SHOWN])
+
+
+def _find_lost_rows(snapshot: SnapshotManifest, state: TargetState | None) -> str:
+    """Return why rows of the lake table would be lost; empty if none would."""
+    if snapshot.where is None or state is None or state.is_empty:
+        return ""
+    return (
+        "it has only the rows that satisfy its condition, and would replace all rows of the lake "
+        f"table: take the snapshot again without where={snapshot.where!r}, or drop the lake table"
+    )
 
 
 def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) -> str:

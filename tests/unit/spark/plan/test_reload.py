@@ -257,3 +257,13 @@ def test_a_lake_table_that_the_log_had_not_mentioned_gets_its_ids() -> None:
     assert identify(None, NAME, log) is None
     created = TableLog([manifest(4, statements=[at(4050, CreateTable(NEW, NAME))])])
     assert identify(unseen, NAME, created) == unseen
+
+
+def test_rows_are_not_replaced_by_those_of_a_condition() -> None:
+    some, there = replace(snapshot(), where="n > 5"), lake(ID_N)
+
+    assert "without where='n > 5'" in refused(
+        manifest(2), manifest(3), of=some, state=replace(there, is_empty=False)
+    )
+    for state in (None, replace(there, is_empty=True)):
+        assert planned(manifest(2), manifest(3), of=some, state=state).segment is not None
