@@ -3,7 +3,8 @@
     <source>/snapshots/<snapshot id>/plan.json
     <source>/snapshots/<snapshot id>/chunk-000012.json
 
-A retry finds the plan of its run, and reads the chunks that have no record yet. A record names the
+A retry finds the plan of its run, if its request is the same, and reads the chunks that have no
+record yet. A record names the
 parts of its chunk, and is written after them.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ManifestError, ObjectMissingError, error_context
 from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.manifest import Part
@@ -36,6 +37,7 @@ from airflow_provider_binlog.stored_json import StoredFormat
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from airflow_provider_binlog.snapshot.request import SnapshotRequest
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _PLAN = StoredFormat("airflow-provider-binlog/snapshot-plan", 1, "the plan of a snapshot")
@@ -52,6 +54,7 @@ class SnapshotPlan:
         id, identity, database, table, schema, where: As in `SnapshotManifest`.
         low: Before every chunk, as in `SnapshotManifest`.
         exact: Whether the only chunk is read at one position.
+        asked_exact, chunk_bytes: As the request has them.
         order: What orders the rows, so that the bounds divide them: `ChunkKey.order`.
         bounds: Between the chunks: one less than there are; see `bounds.py`.
         zero_dates, invalid_text: How values are staged that no lake type holds.
@@ -66,6 +69,8 @@ class SnapshotPlan:
     schema: Schema
     low: Position
     exact: bool
+    asked_exact: bool | None
+    chunk_bytes: int
     where: str | None
     order: tuple[str, ...]
     bounds: tuple[tuple[str, ...], ...]
@@ -78,6 +83,15 @@ class SnapshotPlan:
     def name(self) -> TableName:
         """Database and table."""
         return self.database, self.table
+
+    def serves(self, request: SnapshotRequest) -> bool:
+        """Whether it is the plan of a run's request: an author may correct that, and try again."""
+        policies = Policies(self.zero_dates, self.invalid_text)
+        return (
+            (self.name, self.created_by) == (request.name, request.created_by)
+            and (self.where, self.asked_exact) == (request.where, request.exact)
+            and (self.chunk_bytes, policies) == (request.chunk_bytes, request.policies)
+        )
 
     @property
     def chunk_count(self) -> int:
@@ -111,11 +125,12 @@ class SnapshotFiles:
         """Return the key of a path below the source's folder."""
         return part_key(self._source, path)
 
-    def find_plan(self, name: TableName, created_by: str) -> SnapshotPlan | None:
-        """Return the newest plan of a table and a run; None if there is none."""
+    def find_plan(self, request: SnapshotRequest) -> SnapshotPlan | None:
+        """Return the newest plan of a run that reads the same in the same way; None if none is."""
+        name = request.name
         for snapshot_id in reversed(self._folders(name)):
             plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
-            if plan is not None and (plan.name, plan.created_by) == (name, created_by):
+            if plan is not None and plan.serves(request):
                 return plan
         return None
 

@@ -134,10 +134,11 @@ def begin_snapshot(
 ) -> SnapshotPlan:
     """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
-    It does if the snapshot is complete, or the server, the table's schema and what orders its rows
-    are the same. A new plan has the table's schema and the bounds of its chunks. Its `low` has
-    GTIDs if the staged changes do, which are compared with it: on MariaDB only if they are another
-    server's. What older snapshots of the table left that were never completed is deleted.
+    It does if the request is the same, and the snapshot is complete, or the server, the table's
+    schema and what orders its rows are the same, too. A new plan has the table's schema and the
+    bounds of its chunks. Its `low` has GTIDs if the staged changes do, which are compared with it:
+    on MariaDB only if they are another server's. What older snapshots of the table left that were
+    never completed is deleted.
 
     Args:
         request: What to read.
@@ -152,7 +153,7 @@ def begin_snapshot(
         UnsupportedError: A column's type is not staged, or it is a view.
     """
     files = SnapshotFiles(store, request.source_name)
-    found = None if renew else files.find_plan(request.name, request.created_by)
+    found = None if renew else files.find_plan(request)
     if found is not None and files.find_manifest(found.id) is not None:
         return found
     now = datetime.now(UTC)
@@ -178,6 +179,8 @@ def begin_snapshot(
         schema=table.schema,
         low=low,
         exact=exact,
+        asked_exact=request.exact,
+        chunk_bytes=request.chunk_bytes,
         where=request.where,
         order=table.key.order,
         bounds=tuple(bounds),

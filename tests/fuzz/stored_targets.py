@@ -24,7 +24,7 @@ from tests.fuzz.targets import Target, Wrong, check_text, with_digest
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.unit.capture.staging import a_request, end_of, file_source
-from tests.unit.snapshot.test_plan import NAME, plan
+from tests.unit.snapshot.test_plan import NAME, REQUEST, plan
 from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
 from tests.unit.test_snapshot_manifest import SNAPSHOT
 
@@ -62,11 +62,11 @@ def _snapshot_manifest(data: bytes) -> None:
 
 def _snapshot_plan(data: bytes) -> None:
     store = _Store(with_digest(data))
-    found = _files(store).find_plan(NAME, "a run")
+    found = _files(store).find_plan(REQUEST)
     if found is None:
         return
     _files(store).write_plan(found)
-    if _files(store).find_plan(NAME, "a run") != found:
+    if _files(store).find_plan(REQUEST) != found:
         raise Wrong("a plan that does not survive being written")
 
 

@@ -42,6 +42,7 @@ from tests.support.snapshots import (
     fold,
     new_store,
     read_parts,
+    request_of,
     rows_of,
     settings_of,
     take,
@@ -225,7 +226,7 @@ def test_a_retry_on_another_server_begins_again(database: Database) -> None:
     with pytest.raises(ConnectionLostError):
         take(database, "numbers", connect=Interrupted(database.server, 2))
     files = SnapshotFiles(new_store(), SOURCE)
-    plan = files.find_plan((database.name, "numbers"), "a test")
+    plan = files.find_plan(request_of(database, "numbers"))
     assert plan is not None
     files.write_plan(replace(plan, identity=replace(plan.identity, server="another")))
 
@@ -239,8 +240,13 @@ def test_another_run_takes_a_snapshot_of_its_own(database: Database) -> None:
     fill(database)
 
     first, second = (take(database, "numbers", created_by=each) for each in ("one", "two"))
+    # A task that was cleared with another argument, and one that was cleared without.
+    other = take(database, "numbers", created_by="two", where="id < 7")
+    again = take(database, "numbers", created_by="two")
 
-    assert first.manifest.id < second.manifest.id
+    assert first.manifest.id < second.manifest.id < other.manifest.id
+    assert other.manifest.rows == 7
+    assert again == second
 
 
 def test_an_altered_table_begins_again(database: Database) -> None:

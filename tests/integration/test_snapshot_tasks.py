@@ -33,7 +33,7 @@ from airflow_provider_binlog.snapshot.chunk import read_chunk
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.integration.test_snapshot import fill, read, server
 from tests.support.ranges import end_of
-from tests.support.snapshots import SOURCE, new_store, settings_of, take
+from tests.support.snapshots import SOURCE, new_store, request_of, settings_of, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,9 @@ def test_a_process_that_dies_at_any_write_is_continued(
         assert [each.rows for each in taken.manifest.chunks] == [
             each.rows for each in expected.manifest.chunks
         ]
-        plan = SnapshotFiles(new_store(), SOURCE).find_plan(taken.manifest.name, run)
+        plan = SnapshotFiles(new_store(), SOURCE).find_plan(
+            request_of(database, "numbers", **arguments)
+        )
         assert plan is not None
         assert plan.id == taken.manifest.id
         # What was written is not written again, but for what the dead one had not noted.

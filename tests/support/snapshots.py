@@ -31,10 +31,15 @@ def take(
 ) -> TakenSnapshot:
     """Take a snapshot of a table; `arguments` of the request, and of `take_snapshot`."""
     taking = {name: arguments.pop(name) for name in ("connect", "on_progress") if name in arguments}
-    defaults: dict[str, Any] = {"source_name": SOURCE, "created_by": "a test"}
-    request = SnapshotRequest(name=(database.name, table), **defaults | arguments)
+    request = request_of(database, table, **arguments)
     connect = taking.pop("connect", settings_of(database).connect)
     return take_snapshot(request, connect, store or new_store(), **taking)
+
+
+def request_of(database: Database, table: str, **arguments: Any) -> SnapshotRequest:
+    """Return a request for a snapshot of a table."""
+    defaults: dict[str, Any] = {"source_name": SOURCE, "created_by": "a test"}
+    return SnapshotRequest(name=(database.name, table), **defaults | arguments)
 
 
 def settings_of(database: Database, ssl_mode: str = "disabled") -> ConnectionSettings:

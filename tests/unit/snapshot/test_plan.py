@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 
-from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles, SnapshotPlan
+from airflow_provider_binlog.snapshot.request import SnapshotRequest
 from airflow_provider_binlog.snapshot_manifest import Chunk, new_snapshot_id
 from tests.support.stores import open_store
 
 _numbers = count()
 NAME = ("shop", "orders")
 LOW = Position("binlog.000007", 4, gtid="uuid:1-9")
+REQUEST = SnapshotRequest(source_name="shop", name=NAME, created_by="a run")
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
@@ -36,6 +39,8 @@ def plan(*, hours: int = 0, run: str = "a run") -> SnapshotPlan:
         schema=Schema(1, (Field(1, "id", "int", "int32", nullable=False),), (1,)),
         low=LOW,
         exact=False,
+        asked_exact=None,
+        chunk_bytes=REQUEST.chunk_bytes,
         where=None,
         order=("`id`", "`text` utf8mb4_bin"),
         bounds=(("1", "x'00'"), ("2", "'é'")),
@@ -50,10 +55,30 @@ def test_a_run_finds_its_newest_plan(files: SnapshotFiles) -> None:
     for each in (plan(), plan(hours=2), plan(hours=3, run="another run"), plan(hours=1)):
         files.write_plan(each)
 
-    assert files.find_plan(NAME, "a run") == plan(hours=2)
-    assert files.find_plan(NAME, "a third run") is None
-    assert files.find_plan(("shop", "others"), "a run") is None
+    assert files.find_plan(REQUEST) == plan(hours=2)
+    assert files.find_plan(replace(REQUEST, created_by="a third run")) is None
+    assert files.find_plan(replace(REQUEST, name=("shop", "others"))) is None
     assert plan().chunk_count == 3
+
+
+@pytest.mark.parametrize(
+    "corrected",
+    [
+        {"where": "id > 5"},
+        {"exact": True},
+        {"chunk_bytes": 5},
+        {"policies": Policies(zero_dates=ZeroDates.FAIL)},
+        {"policies": Policies(invalid_text=InvalidText.BINARY)},
+    ],
+)
+def test_a_corrected_request_has_a_plan_of_its_own(
+    files: SnapshotFiles, corrected: dict[str, Any]
+) -> None:
+    files.write_plan(plan())
+    request = replace(REQUEST, **corrected)
+
+    assert files.find_plan(REQUEST) == plan()
+    assert files.find_plan(request) is None
 
 
 def test_a_chunk_without_a_record_is_not_read_yet(files: SnapshotFiles) -> None:
@@ -80,7 +105,7 @@ def test_a_damaged_plan_is_refused(files: SnapshotFiles, spoil: object) -> None:
     files.store.write(key, spoil(files.store.read(key)))
 
     with pytest.raises(ManifestError, match="not the plan of a snapshot"):
-        files.find_plan(NAME, "a run")
+        files.find_plan(REQUEST)
 
 
 def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
@@ -90,7 +115,7 @@ def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
     files.store.write(files.key(f"snapshots/{plan().id}/plan.json"), data)
 
     with pytest.raises(ManifestError, match="not the plan of a snapshot"):
-        files.find_plan(NAME, "a run")
+        files.find_plan(REQUEST)
     assert replace(plan(), created_by="x").name == NAME
 
 
