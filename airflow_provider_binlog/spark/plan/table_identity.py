@@ -123,5 +123,5 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
     }
     if not found:
         return state
-    known = json.loads(state.properties[FIELDS]) | found
+    known = json.loads(state.properties.get(FIELDS, "{}")) | found
     return replace(state, properties=state.properties | {FIELDS: json.dumps(known)})
