@@ -74,9 +74,14 @@ def schema_folder(source: str, database: str, table: str | None = None) -> str:
     return folder if table is None else f"{folder}/{encode_name(table)}"
 
 
+def backlogs_folder(source: str) -> str:
+    """Return the folder of the plans of backlogs."""
+    return f"{source_folder(source)}/{BACKLOGS}"
+
+
 def backlog_folder(source: str, plan_id: str) -> str:
     """Return the folder of a plan, and of what its sub-ranges were staged as."""
-    return f"{source_folder(source)}/{BACKLOGS}/{plan_id}"
+    return f"{backlogs_folder(source)}/{plan_id}"
 
 
 def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import closing
 from dataclasses import replace
-from itertools import count
+from itertools import count, product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -28,6 +28,7 @@ from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, server_ids
 from tests.fixtures.mysql import Database, connect, prepare
+from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import Range, Staged, end_of, live, stage
 from tests.support.stores import open_store
 
@@ -273,6 +274,71 @@ def test_what_was_planned_on_another_log_is_not_joined(database: Database) -> No
     stage(source, replace(happened, stop=planned.sub_ranges[1].start), store=store)
     with pytest.raises(ConflictError, match="another run has staged"):
         commit_backlog(planned, store, created_by="a test")
+
+
+def test_tasks_that_die_at_any_write_are_run_again(
+    mysql97: Server, create_database: Callable[[Server], Database]
+) -> None:
+    database = create_database(mysql97)
+    database.execute("FLUSH BINARY LOGS")
+    start = end_of(mysql97)
+    database.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)",
+        "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)",
+        "FLUSH BINARY LOGS",
+        # Its row images are numbered from 0, and then as the second ones.
+        "SET SESSION binlog_row_image = MINIMAL",
+        "UPDATE t SET a = 3 WHERE id = 1",
+    )
+    happened, source = Range(database, start, end_of(mysql97)), live(mysql97)
+
+    def run(store: Any, *, ids: list[str]) -> Staged:
+        """Run the tasks; one that dies is run again."""
+
+        def finish(task: Callable[[], Any]) -> Any:
+            try:
+                return task()
+            except KilledError:
+                return task()
+
+        planned = finish(lambda: plan(happened, source, store))
+        ids.append(planned.id)
+        for number in range(len(planned.sub_ranges)):
+            finish(lambda number=number: stage_sub_range(planned, number, source, store))
+        loaded = load_plan(store, "shop", planned.id)
+        manifest = finish(lambda: commit_backlog(loaded, store, created_by="a test"))
+        assert ManifestLog(store, "shop").load(1) == manifest
+        return Staged(replace(manifest, created_at=""), store)
+
+    ids: list[str] = []
+    whole = DyingStore(open_store(f"memory://backlog{next(_numbers)}"), at=0, after=False)
+    expected = plain(run(whole, ids=ids))
+    # The plan, a part and a result of each sub-range, a part with other numbers, the manifest.
+    assert whole.writes >= 7
+
+    for at, after in product(range(1, whole.writes + 1), (False, True)):
+        store = open_store(f"memory://backlog{next(_numbers)}")
+        assert plain(run(DyingStore(store, at=at, after=after), ids=ids)) == expected
+    assert set(ids) == {ids[0]}
+
+
+def test_a_plan_is_removed_by_the_one_after_it(database: Database) -> None:
+    database.execute("FLUSH BINARY LOGS")
+    start = end_of(database.server)
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    source, store = live(database.server), open_store(f"memory://backlog{next(_numbers)}")
+    first = plan(Range(database, start, end_of(database.server)), source, store)
+    stage_sub_range(first, 0, source, store)
+    commit_backlog(first, store, created_by="a test")
+    assert store.folders("shop/backlogs") == [first.id]
+
+    database.execute("INSERT INTO t VALUES (2)")
+    later = Range(database, first.stop, end_of(database.server))
+    second = plan(later, source, store, sequence=2)
+
+    assert store.folders("shop/backlogs") == [second.id]
+    with pytest.raises(ManifestError, match="a later plan removes it"):
+        load_plan(store, "shop", first.id)
 
 
 def test_ids_of_the_server_and_of_its_replicas_are_taken(database: Database) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,13 +31,13 @@ from airflow_provider_binlog.snapshot import (
 from airflow_provider_binlog.snapshot.chunk import read_chunk
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.integration.test_snapshot import fill, read, server
+from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import end_of
 from tests.support.snapshots import SOURCE, new_store, request_of, settings_of, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.staging.object_store import ObjectStore
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
 
@@ -51,35 +50,6 @@ _CHUNK_BYTES = 4096
 
 
 # ------------------------------------------------------------------- tasks that die
-
-
-class DyingStore:
-    """A store in which the writer dies at one of its writes, before it or after it.
-
-    Attributes:
-        writes: How many were begun.
-    """
-
-    def __init__(self, store: ObjectStore, *, at: int, after: bool) -> None:
-        self.writes = 0
-        self._store = store
-        self._at = at
-        self._after = after
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-        return method if name not in {"write", "create"} else partial(self._write, method)
-
-    def _write(self, method: Callable[[str, bytes], None], key: str, data: bytes) -> None:
-        self.writes += 1
-        if self.writes != self._at or self._after:
-            method(key, data)
-        if self.writes == self._at:
-            raise KilledError
-
-
-class KilledError(BaseException):
-    """The end of a process that had no time to do anything about it."""
 
 
 def test_a_process_that_dies_at_any_write_is_continued(

@@ -30,7 +30,7 @@ from airflow_provider_binlog.changes import (
     Policies,
     ZeroDates,
 )
-from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
 from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
@@ -39,7 +39,7 @@ from airflow_provider_binlog.schema import TableId, TableName, TableState
 from airflow_provider_binlog.schema_history.ddl_reader import changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.paths import backlog_folder, manifest_name
+from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
 from airflow_provider_binlog.stored_json import StoredFormat
 
 FORMAT = StoredFormat("airflow-provider-binlog/backlog", 1, "the plan of a backlog")
@@ -241,17 +241,31 @@ class BacklogPlan:
 
 
 def store_plan(plan: BacklogPlan, store: ObjectStore) -> None:
-    """Write a plan into its folder."""
+    """Write a plan into its folder, and delete those of plans whose ranges are committed.
+
+    They are of no use any more, except to a task that is run again: what it had to return is in the
+    manifest.
+    """
     store.write(_key(plan.source_name, plan.id), plan.encode())
+    for plan_id in store.folders(backlogs_folder(plan.source_name)):
+        if plan_id.partition("-")[0] < plan.id.partition("-")[0]:
+            store.delete_folder(backlog_folder(plan.source_name, plan_id))
 
 
 def load_plan(store: ObjectStore, source_name: str, plan_id: str) -> BacklogPlan:
     """Return a plan that was stored.
 
     Raises:
-        ObjectMissingError, ManifestError: There is none, or it is unreadable.
+        ManifestError: There is none, or it is unreadable.
     """
-    return BacklogPlan.decode(store.read(_key(source_name, plan_id)))
+    try:
+        return BacklogPlan.decode(store.read(_key(source_name, plan_id)))
+    except ObjectMissingError as error:
+        raise ManifestError(
+            "there is no such plan of a backlog: a later plan removes it, once its range is "
+            "committed; run the task that plans, and those after it",
+            plan=plan_id,
+        ) from error
 
 
 def result_key(plan: BacklogPlan, number: int) -> str:
