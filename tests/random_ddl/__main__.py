@@ -6,6 +6,7 @@ Exits 1 where a lake table is wrong and no error says so; prints how to run that
 from __future__ import annotations
 
 import argparse
+import logging
 import secrets
 import shutil
 import sys
@@ -17,6 +18,7 @@ from tempfile import mkdtemp
 
 from tests.fixtures.mysql import Database, connect
 from tests.fixtures.spark import find_environment
+from tests.random_ddl.loading import run_loading
 from tests.random_ddl.run import Outcome, run
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
@@ -40,8 +42,13 @@ def main() -> int:
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--servers", nargs="+", default=SERVERS, choices=SERVERS)
     parser.add_argument("--formats", nargs="+", default=FORMATS, choices=FORMATS)
+    parser.add_argument(
+        "--snapshots", action="store_true", help="of tables that are older than the log"
+    )
     parser.add_argument("--keep-going", action="store_true", help="after a failure as well")
     chosen = parser.parse_args()
+    # They log each connection between the two processes.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     folder = RUN_FOLDER / "random-ddl"
     shutil.rmtree(folder, ignore_errors=True)
     servers = [Server.create(name, folder / name) for name in chosen.servers]
@@ -71,7 +78,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         format_ = chosen.formats[runs // len(servers) % len(chosen.formats)]
         name = f"python -m tests.random_ddl --seed {seed} --count 1 --servers {server.name}"
         name += f" --formats {format_} --ranges {chosen.ranges} --tables {chosen.tables}"
-        name += f" --bulk {chosen.bulk}"
+        name += f" --bulk {chosen.bulk}{' --snapshots' if chosen.snapshots else ''}"
         database = Database(server, f"random_{seed}")
         workplace = local_workplace(spark, format_, mkdtemp(dir=folder))
         begun = time.monotonic()
@@ -80,7 +87,7 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
             try:
                 pipeline = Pipeline(database, workplace)
                 sizes = {"ranges": chosen.ranges, "tables": chosen.tables, "bulk": chosen.bulk}
-                outcome = run(pipeline, str(seed), **sizes)
+                outcome = (run_loading if chosen.snapshots else run)(pipeline, str(seed), **sizes)
             except Exception:  # noqa: BLE001 - printed, and the exit code says it
                 failed += 1
                 traceback.print_exc()
@@ -91,6 +98,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
                 total.statements += outcome.statements
                 total.changes += outcome.changes
                 total.equal += outcome.equal
+                total.snapshots += outcome.snapshots
+                total.loaded += outcome.loaded
                 refused.update(outcome.refused)
                 seconds = time.monotonic() - begun
                 print(f"{seed} {server.name} {format_} {seconds:.0f} s: {outcome}", flush=True)
@@ -98,7 +107,8 @@ def _run_all(chosen: argparse.Namespace, servers: list[Server]) -> int:
         runs, seed = runs + 1, seed + 1
     print(
         f"{runs} runs, {failed} failed: {total.statements} statements, {total.changes} changes, "
-        f"{total.equal} tables equal SELECT, {refused.total()} refused: {dict(refused)}"
+        f"{total.equal} tables equal SELECT, {total.snapshots} snapshots of {total.loaded} rows, "
+        f"{refused.total()} refused: {dict(refused)}"
     )
     return int(failed > 0)
 

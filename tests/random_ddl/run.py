@@ -43,12 +43,16 @@ class Outcome:
         changes: Change rows that were staged.
         equal: Comparisons of a table that held.
         refused: Tables that a merge refused, by reason.
+        snapshots: How many were taken.
+        loaded: Rows of these snapshots.
     """
 
     statements: int = 0
     changes: int = 0
     equal: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    snapshots: int = 0
+    loaded: int = 0
 
 
 def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 0) -> Outcome:

@@ -43,12 +43,21 @@ class Writer:
         random: Decides on everything.
         tables: How many there are at first.
         bulk: Rows that a statement on many rows inserts; without any there are no such statements.
+        logged: Whether the server logs what is written before `begin_log`.
 
     Attributes:
         log: Every statement, and what the server said of it.
     """
 
-    def __init__(self, database: Database, random: Random, *, tables: int, bulk: int = 0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        random: Random,
+        *,
+        tables: int,
+        bulk: int = 0,
+        logged: bool = True,
+    ) -> None:
         self._bulk = bulk
         self.log: list[str] = []
         self._database, self._random = database, random
@@ -61,6 +70,8 @@ class Writer:
         self._alterations = Alterations(random, self._definitions, mariadb=self._mariadb)
         self._names = 0
         self._replaced: set[str] = set()
+        if not logged:
+            self._run("SET SESSION sql_log_bin = 0")
         for name in NAMES[:tables]:
             self._create(name)
 
@@ -83,6 +94,20 @@ class Writer:
             actions: list[Callable[[str], None]] = [self._write] * 12
             actions += [self._alter] * 4 + [self._change_table]
             random.choice(actions)(table)
+
+    def begin_log(self) -> None:
+        """From now on the server logs what is written."""
+        for table in self.tables():
+            self._run(f"ANALYZE TABLE {quote(table)}")
+        self._run("SET SESSION sql_log_bin = 1")
+
+    def create_quiet(self, name: str) -> None:
+        """Create a table that is not compared."""
+        self._run(f"CREATE TABLE {quote(name)} (id INT PRIMARY KEY AUTO_INCREMENT)")
+
+    def write_quiet(self, name: str) -> None:
+        """Add a row to it."""
+        self._run(f"INSERT INTO {quote(name)} VALUES ()")
 
     def tables(self) -> list[str]:
         """Return the names of the tables that are compared."""

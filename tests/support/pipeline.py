@@ -33,7 +33,7 @@ class Pipeline:
         self, database: Database, workplace: Workplace, policies: Policies = DEFAULT_POLICIES
     ) -> None:
         self.database, self.workplace, self.policies = database, workplace, policies
-        self.next_sequence, self.at = 1, self._end()
+        self.next_sequence, self.at = 1, self.end()
         self.manifests: list[Manifest] = []
 
     def run(self, *tables: str) -> None:
@@ -44,7 +44,7 @@ class Pipeline:
 
     def capture(self) -> None:
         """Capture what happened since the last time."""
-        server, stop = self.database.server, self._end()
+        server, stop = self.database.server, self.end()
         flavor = Flavor.MARIADB if server.name.startswith("mariadb") else Flavor.MYSQL
         source = ServerBlockStream(lambda: connect(server, ssl_disabled=True), flavor=flavor)
         with closing(connect(server)) as connection:
@@ -98,6 +98,7 @@ class Pipeline:
         with closing(connect(self.database.server)) as connection:
             return read_server_tables(connection, wanted)
 
-    def _end(self) -> Position:
+    def end(self) -> Position:
+        """Return where the server's log ends."""
         with closing(connect(self.database.server)) as connection:
             return log_end(connection)
