@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import count, product
 from typing import TYPE_CHECKING, Any
 
@@ -304,7 +305,7 @@ def test_tasks_that_die_at_any_write_are_run_again(
         planned = finish(lambda: plan(happened, source, store))
         ids.append(planned.id)
         for number in range(len(planned.sub_ranges)):
-            finish(lambda number=number: stage_sub_range(planned, number, source, store))
+            finish(partial(stage_sub_range, planned, number, source, store))
         loaded = load_plan(store, "shop", planned.id)
         manifest = finish(lambda: commit_backlog(loaded, store, created_by="a test"))
         assert ManifestLog(store, "shop").load(1) == manifest
