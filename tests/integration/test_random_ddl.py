@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.random_ddl.loading import run_loading
 from tests.random_ddl.run import run
 
@@ -17,6 +19,7 @@ def test_each_table_equals_select_or_is_refused(pipeline: Pipeline) -> None:
     assert outcome.equal > 0
 
 
+@pytest.mark.slow
 def test_tables_that_are_older_than_the_log_are_loaded_while_they_change(
     pipeline: Pipeline,
 ) -> None:
