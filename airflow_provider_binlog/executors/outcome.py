@@ -44,7 +44,7 @@ class Failure:
         else:
             trace = "".join(traceback.format_exception(error))
             known = SparkJobError(
-                "a task on a Spark executor failed for a reason that is not known here",
+                "what reads on Spark failed for a reason that is not known here",
                 cause=f"{type(error).__name__}: {error}"[:_TEXT_SIZE_MAX],
             )
         context = {name: str(value) for name, value in known.context.items()}

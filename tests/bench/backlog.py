@@ -1,0 +1,221 @@
+"""One extract of a backlog, and its sub-ranges: `python -m tests.bench.backlog [ROWS]`.
+
+A log of eight files with so many rows each, on a MySQL server of its own, is staged in folders of
+this machine, each way after the other: by one extract; in eight sub-ranges on two processes; and in
+eight sub-ranges on the two executor threads of a Spark that runs already. Processes are started and
+have imported what they need before the clock is. The plan and the commit are tasks of their own.
+
+Each line has seconds by the clock, and where they are known those of the processor: on a machine
+that others use, only the latter say anything.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
+from airflow_provider_binlog.capture.backlog import commit_backlog, plan_backlog, store_plan
+from airflow_provider_binlog.capture.extract import find_next
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.executors.job import Job, SubRangeWork
+from airflow_provider_binlog.executors.location import Location
+from airflow_provider_binlog.executors.tasks import run_task
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from airflow_provider_binlog.transport.server.queries import identify, log_end
+from tests.fixtures.mysql import connect, execute
+from tests.fixtures.spark import find_environment
+from tests.services.processes import RUN_FOLDER
+from tests.services.servers import Server
+from tests.support.ranges import live
+from tests.support.stores import open_store
+from tests.unit.spark.session import shared_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.pool import Pool
+
+    from airflow_provider_binlog.capture.backlog import BacklogPlan
+    from airflow_provider_binlog.executors.outcome import Outcome
+    from airflow_provider_binlog.staging.object_store import ObjectStore
+
+_Value = TypeVar("_Value")
+
+ROWS = 125_000
+FILES = 8
+WORKERS = 2
+
+_FOLDER = RUN_FOLDER / "bench-backlog"
+_COLUMNS = """
+    id BIGINT UNSIGNED NOT NULL PRIMARY KEY, quantity INT, name VARCHAR(40), mail VARCHAR(100),
+    amount DECIMAL(12,2), level TINYINT, changed DATETIME(6), seen TIMESTAMP(3) NULL, note TEXT,
+    score DOUBLE, state ENUM('new','paid','sent')"""
+_ROW = """
+    n, CRC32(n) DIV 3, CONCAT('customer ', n), CONCAT('customer.', n, '@example.com'),
+    CRC32(n * 7) DIV 100 / 100, n % 100, '2024-01-01' + INTERVAL n * 1000003 MICROSECOND,
+    FROM_UNIXTIME(1700000000 + n % 10000000), REPEAT('a note ', n % 4), CRC32(n * 13) / 1000,
+    1 + n % 3"""
+
+
+@dataclass(frozen=True)
+class _Backlog:
+    """A log that is there.
+
+    Attributes:
+        server: Whose it is.
+        request: For all of it.
+    """
+
+    server: Server
+    request: ExtractRequest
+
+    def settings(self) -> ConnectionSettings:
+        return ConnectionSettings.from_dsn(f"{self.server.dsn}/?ssl_mode=disabled")
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print; there is no target."""
+    rows = int(arguments[0]) if arguments else ROWS
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    server = Server.create("mysql97", _FOLDER / "server")
+    server.start({"innodb_buffer_pool_size": 256 << 20})
+    try:
+        backlog = _fill(server, rows)
+        print(f"load {os.getloadavg()[0]:.1f} before")
+        _timed("one extract", lambda: _extract(backlog))
+        with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+            pool.map(_load, range(WORKERS), chunksize=1)
+            _measure(backlog, "processes", lambda job: _read_with(pool, job))
+        from airflow_provider_binlog.executors.application import read_all
+
+        context = shared_session(find_environment(_FOLDER)).sparkContext
+        context.parallelize(range(WORKERS), WORKERS).map(_load).collect()
+        _measure(backlog, "executors of Spark", lambda job: read_all(context, job).outcomes)
+        _timed("one extract", lambda: _extract(backlog))
+        print(f"load {os.getloadavg()[0]:.1f} after")
+    finally:
+        server.stop()
+        shutil.rmtree(_FOLDER, ignore_errors=True)
+    return 0
+
+
+def _fill(server: Server, rows: int) -> _Backlog:
+    execute(
+        server,
+        "CREATE DATABASE bench",
+        f"CREATE TABLE bench.t ({_COLUMNS}) CHARACTER SET utf8mb4",
+        "FLUSH BINARY LOGS",
+    )
+    with closing(connect(server)) as connection:
+        start, identity = log_end(connection), identify(connection)
+    for number in range(FILES):
+        numbers = f"""WITH RECURSIVE s AS (
+            SELECT {number * rows + 1} AS n UNION ALL SELECT n + 1 FROM s
+            WHERE n < {(number + 1) * rows})"""
+        execute(
+            server,
+            "SET SESSION cte_max_recursion_depth = 100000000",
+            f"INSERT INTO bench.t {numbers} SELECT {_ROW} FROM s",
+            *(["FLUSH BINARY LOGS"] if number < FILES - 1 else []),
+        )
+    with closing(connect(server)) as connection:
+        stop = log_end(connection)
+    size = sum(each.stat().st_size for each in server.data.glob("binlog.0*"))
+    print(f"{rows * FILES:,} rows, {size / 1e6:.0f} MB of log")
+    return _Backlog(
+        server,
+        ExtractRequest(
+            start,
+            stop,
+            identity=identity,
+            sequence=1,
+            source_name="shop",
+            tables=TableFilter(["bench.*"]),
+            before_images=BeforeImages.KEY_CHANGES,
+            created_by="bench",
+        ),
+    )
+
+
+def _extract(backlog: _Backlog) -> None:
+    extract(backlog.request, live(backlog.server), _new_store("one"))
+
+
+def _measure(backlog: _Backlog, name: str, read: Callable[[Job], Sequence[Outcome]]) -> None:
+    """Print how long a plan, its sub-ranges and their commit take."""
+    store = _new_store("many")
+    plan = _timed("plan", lambda: _plan(backlog, store))
+    job = Job(
+        source="shop",
+        staging=Location("file", f"{_FOLDER}/many"),
+        parallelism=WORKERS,
+        work=SubRangeWork(
+            plan=plan.id,
+            run="bench",
+            server=backlog.settings(),
+            files=(),
+            found_at=(),
+            numbers=tuple(range(FILES)),
+            server_ids=tuple(4_000_000_000 + each for each in range(FILES)),
+        ),
+    )
+    text = f"{FILES} sub-ranges on {WORKERS} {name}"
+    outcomes = _timed(text, lambda: read(job))
+    failures = [each.failure for each in outcomes if each.failure is not None]
+    if failures:
+        raise failures[0].to_error()
+    _timed("commit", lambda: commit_backlog(plan, store, created_by="bench"))
+
+
+def _plan(backlog: _Backlog, store: ObjectStore) -> BacklogPlan:
+    source = live(backlog.server)
+    _, log_range = find_next(backlog.request, source, store)
+    if log_range is None:
+        raise RuntimeError("nothing was logged")
+    plan = plan_backlog(log_range, source, target_bytes=1)
+    store_plan(plan, store)
+    return plan
+
+
+def _read_with(pool: Pool, job: Job) -> list[Outcome]:
+    found = pool.map(partial(_run, job), range(FILES), chunksize=1)
+    print(f"  processor, in the processes: {sum(seconds for _, seconds in found):.1f} s")
+    return [outcome for outcome, _ in found]
+
+
+def _run(job: Job, number: int) -> tuple[Outcome, float]:
+    began = time.process_time()
+    return run_task(job, number), time.process_time() - began
+
+
+def _new_store(name: str) -> ObjectStore:
+    shutil.rmtree(_FOLDER / name, ignore_errors=True)
+    return open_store(f"file://{_FOLDER / name}")
+
+
+def _load(number: int) -> int:
+    """Import what a task needs, long enough that each process does."""
+    import airflow_provider_binlog.executors.sub_ranges
+    import airflow_provider_binlog.sources.server_log  # noqa: F401
+
+    time.sleep(1)
+    return number
+
+
+def _timed(name: str, act: Callable[[], _Value]) -> _Value:
+    began, used = time.monotonic(), time.process_time()
+    value = act()
+    seconds = time.monotonic() - began
+    print(f"{name}: {seconds:.1f} s, processor here {time.process_time() - used:.1f} s", flush=True)
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
