@@ -113,7 +113,7 @@ def test_a_plan_that_is_not_there_is_an_outcome(tmp_path: Path) -> None:
 
     assert outcome.number == 1
     assert outcome.failure is not None
-    assert outcome.failure.error == "ObjectMissingError"
+    assert outcome.failure.error == "ManifestError"
     assert PASSWORD not in str(outcome)
 
 
