@@ -24,7 +24,8 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
         where = where or f'conn_id="{source.conn_id}"'
         again = f'BinlogSource("{source.name}_2", {where}, start="earliest")'
         error.context["repair"] = (
-            f"capture what is left as {again}, and load its tables from snapshots"
+            f"capture what is left as {again}, and load its tables from snapshots; into the same "
+            "lake with adopt=True of the merge, until all of its tables are loaded"
         )
         raise
     except CheckpointError as error:

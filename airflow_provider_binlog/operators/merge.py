@@ -88,9 +88,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
         ``"warn"`` in the task's log, or ``"fail"`` the task without a retry, in every run until
         they are reloaded. Such a task moves the checkpoint itself, which no later task can do, and
         pushes its report to XCom.
-    :param adopt: Whether snapshots are also loaded into lake tables that someone else made, which
-        have the columns of the source's table: their rows are replaced, and from then on they
-        are merged.
+    :param adopt: Whether snapshots are also loaded into lake tables that merges of another source
+        made, or someone else did with the columns of the source's table: their rows are replaced,
+        and from then on they are merged.
     """
 
     template_fields: Sequence[str] = (

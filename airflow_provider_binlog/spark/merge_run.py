@@ -24,7 +24,8 @@ from airflow_provider_binlog.spark.lake.lake_state import (
     PROPERTY,
     state_property,
 )
-from airflow_provider_binlog.spark.lake.table_format import Applied, Lake, check_owner
+from airflow_provider_binlog.spark.lake.owner import check_owner, disown, is_foreign
+from airflow_provider_binlog.spark.lake.table_format import Applied, Lake
 from airflow_provider_binlog.spark.lake_table import (
     LakeTable,
     check_coverage,
@@ -56,9 +57,9 @@ from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
 from airflow_provider_binlog.spark.table_reload import (
     find_reload,
+    hold_foreign,
     hold_waiting,
     is_adopted,
-    is_foreign,
     plan_table_reload,
 )
 
@@ -148,7 +149,7 @@ def _delete_ended(run: _Run, tables: Iterable[LakeTable]) -> None:
 
 def _lake(options: MergeOptions) -> Lake:
     if options.format == "iceberg":
-        return IcebergLake(options.lake, options.table_name, options.properties)
+        return IcebergLake(options.source, options.lake, options.table_name, options.properties)
     return DeltaLake(options.source, options.lake, options.table_name, options.properties)
 
 
@@ -197,6 +198,7 @@ def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: P
     for table in tables:
         if table.is_merged:
             _find_reload(run, table, newest, now)
+            hold_foreign(table)
         if table.is_followed:
             needed |= _take_rows_along(run, table, newest)
         if table.is_followed:
@@ -266,12 +268,12 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
         try:
             state = run.lake.find_state(session, target)
             adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
-            table.is_foreign = state is not None and adopts and is_foreign(state)
-            if state is not None and not table.is_foreign:
+            source = run.options.source
+            if state is not None and adopts and is_foreign(state, source=source, name=name):
+                table.is_foreign, state = True, disown(state)
+            elif state is not None:
                 # Before its applied mark is believed.
-                check_owner(
-                    target, state, source=run.options.source, servers=now.servers, name=name
-                )
+                check_owner(target, state, source=source, servers=now.servers, name=name)
             table.state, table.is_read = state, True
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
@@ -346,7 +348,7 @@ def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
     known = run.start.before.tables.get(table.name)
     table.date(None if known is None else known.state, run.began)
     state, held = table.state, table.held
-    if held is None or state is None or state.unknown is not None:
+    if held is None or state is None or state.unknown is not None or table.is_foreign:
         return
     wanted = state_property(held)
     if state.properties.get(PROPERTY) == wanted[PROPERTY]:

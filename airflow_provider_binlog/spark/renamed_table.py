@@ -13,13 +13,13 @@ from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
+from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Lake,
     TargetState,
     fields_property,
     key_property,
-    owner_properties,
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark

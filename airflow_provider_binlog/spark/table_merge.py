@@ -35,6 +35,7 @@ from airflow_provider_binlog.spark.lake.lake_state import (
     LakeState,
     state_property,
 )
+from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import (
     ENDED,
     SNAPSHOT,
@@ -46,7 +47,6 @@ from airflow_provider_binlog.spark.lake.table_format import (
     fields_property,
     key_property,
     new_fields_property,
-    owner_properties,
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
@@ -224,7 +224,7 @@ def _prepare(merge: _Merge) -> tuple[TargetState, dict[str, str]]:
     """
     work, segment, state = merge.work, merge.segment, merge.work.state
     owner = owner_properties(work.applied.source, work.identity, work.plan.name)
-    wanted = owner | key_property(segment.key)
+    wanted = ({} if state is None else {**state.blanks}) | owner | key_property(segment.key)
     if segment.ends and not segment.is_changelog:
         # Believed only once the applied mark is this one.
         wanted[ENDED] = str(work.applied.mark)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
-from airflow_provider_binlog.spark.lake.table_format import IDENTITY, SOURCE, TABLE
+from airflow_provider_binlog.spark.lake.owner import is_of_merges
 from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
@@ -107,7 +107,8 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
     try:
         if reload.snapshot.adopts:
             _check_adopted(table.target, state)
-        if state is not None and (table.is_foreign or reload.snapshot.adopts):
+        is_other = table.is_foreign and state is not None and not is_of_merges(state)
+        if state is not None and (is_other or reload.snapshot.adopts):
             _check_foreign(table.target, state, reload.snapshot)
         plan = plan_reload(reload, log, state, chosen_key=options.keys.get(table.name))
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
@@ -124,11 +125,6 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
         # The next merge continues as if it were not there.
         table.wait(reload.snapshot.id, "its table was dropped or renamed after it")
         table.done_with = reload.snapshot.id
-
-
-def is_foreign(state: TargetState) -> bool:
-    """Whether a lake table was made by someone else: it follows no table of any source."""
-    return not {SOURCE, IDENTITY, TABLE} & state.properties.keys()
 
 
 def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:
@@ -183,6 +179,18 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
             "target",
             target=target,
         )
+
+
+def hold_foreign(table: LakeTable) -> None:
+    """Leave a table alone whose lake table is to be adopted, until its snapshot is loaded."""
+    if not table.is_foreign or table.reload is not None or not table.is_merged:
+        return
+    if table.unloaded:
+        table.hold(LakeState("loading", table.unloaded))
+        return
+    table.fail(
+        MergeError("a snapshot has to replace the rows of the lake table: take one of its table")
+    )
 
 
 def hold_waiting(table: LakeTable, newest: TableLog) -> None:

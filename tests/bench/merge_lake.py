@@ -53,12 +53,12 @@ class BenchLake:
 
     @property
     def lake(self) -> Lake:
-        """The tables, as the merge names them; the source's name is only Delta's."""
+        """The tables, as the merge names them."""
         from airflow_provider_binlog.spark.lake.delta import DeltaLake
         from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
 
         if self.format == "iceberg":
-            return IcebergLake(CATALOG, None, {})
+            return IcebergLake("bare", CATALOG, None, {})
         return DeltaLake("bare", f"file://{self.folder}/live/lake", None, {})
 
     def merge(self, source: str, *, tables: Sequence[str] = ()) -> Report:

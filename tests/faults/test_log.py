@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ from airflow_provider_binlog.transport.server import queries
 from tests.faults.gate import Gate
 from tests.faults.tasks import LARGE, Tasks, log_files
 from tests.fixtures.mysql import execute, flush_log, query
+from tests.fixtures.spark import SparkEnvironment
 from tests.integration.test_xa import purge
-from tests.support.snapshots import by_key, fold, read_parts, rows_of, take
-from tests.support.staged import changes_of
+from tests.support.snapshots import take
+from tests.unit.spark.session import reading_session, shared_session
+from tests.unit.spark.workplace import local_workplace
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 
@@ -39,27 +42,48 @@ def at_the_end(tasks: Tasks) -> str:
         return str(queries.log_end(connection)).split(" ")[0]
 
 
+@pytest.mark.spark
 @pytest.mark.fault("purged", servers="mysql97 mysql80 mariadb1011 mariadb118", stores="file")
-def test_a_purged_checkpoint_is_repaired_by_snapshots(kind: str, tasks: Tasks) -> None:
+def test_a_purged_checkpoint_is_repaired_by_snapshots(
+    kind: str, tasks: Tasks, spark_environment: SparkEnvironment, tmp_path: Path
+) -> None:
+    """Into the same lake, as the error says."""
+    first = local_workplace(shared_session(spark_environment), "delta", tmp_path)
+    first.source = tasks.source.name
+    target = first.lake.target(tasks.database.name, "orders")
+
+    def in_the_lake() -> list[tuple[int, str]]:
+        rows = reading_session(first.spark).table(target).orderBy("id").collect()
+        return [(row["id"], row["note"]) for row in rows]
+
+    def on_the_server() -> list[tuple[int, str]]:
+        return tasks.database.query("SELECT id, note FROM orders ORDER BY id")
+
     tasks.run()
+    first.merge()
+    before = on_the_server()
+    assert in_the_lake() == before
     tasks.change(2)
     purge_all(tasks)
     tasks.change(3)
 
     source = 'BinlogSource("shop_2", conn_id="binlog_default", start="earliest")'
-    tasks.fails(PositionPurgedError, says=f"{source}, and load its tables from snapshots")
-    again = tasks.named("shop_2", start="earliest")
-    staged = again.stage()
-    again.save(staged)
-    taken = take(tasks.database, "orders", tasks.store, source_name="shop")
+    repair = f"{source}, and load its tables from snapshots; into the same lake with adopt=True"
+    tasks.fails(PositionPurgedError, says=repair)
+    again, second = tasks.named("shop_2", start="earliest"), replace(first, source="shop_2")
+    again.save(again.stage())
+    take(tasks.database, "orders", tasks.store, source_name="shop_2")
+    tasks.change(4)
+    again.save(again.stage())
 
-    (manifest,) = again.manifests()
-    (table,) = manifest.tables
-    changes = changes_of(tasks.store, "shop_2", table)
-    folded = fold(rows_of(read_parts(tasks.store, taken.manifest.parts)), changes, ("id",))
-    selected = tasks.database.query("SELECT * FROM orders ORDER BY id")
-    assert [tuple(row.values()) for _, row in sorted(folded.items())] == selected
-    assert by_key(folded.values(), ("id",)) == folded
+    assert "merge with adopt=True" in str(second.failure().error)
+    assert in_the_lake() == before
+    second.merge(adopt=True)
+    assert in_the_lake() == on_the_server()
+    tasks.change(5)
+    again.save(again.stage())
+    second.merge()
+    assert in_the_lake() == on_the_server()
 
 
 @pytest.mark.fault(

@@ -12,7 +12,8 @@ from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake import iceberg
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.column_copy import copy_column
-from airflow_provider_binlog.spark.lake.table_format import key_property, owner_properties
+from airflow_provider_binlog.spark.lake.owner import owner_properties
+from airflow_provider_binlog.spark.lake.table_format import key_property
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.spark.lake.lake_state import PROPERTY
 from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, UNSEEN
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
@@ -40,6 +41,10 @@ def break_it(table: Table) -> Source:
         del table.rows[key]
     table.source.commit()
     return table.source
+
+
+def killed(*_: Any) -> Any:
+    raise RuntimeError("killed")
 
 
 def names_of(table: Table) -> list[str]:
@@ -241,6 +246,91 @@ def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
     workplace.check(table, in_order=False)
 
 
+def the_same_table_of_another_source(workplace: Workplace) -> tuple[Table, Workplace, Table]:
+    """Return a merged table, and the same one of a source with another name, and its merges."""
+    first = workplace.new_source()
+    older = first.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
+    older.insert(id=1, note="read before")
+    first.commit()
+    workplace.merge()
+    older.alter("...", {"id": INT, "note": TEXT, "more": BIGINT}, more=7)
+    older.insert(id=2, note="read before")
+    first.commit()
+    workplace.merge()
+    workplace.check(older)
+
+    second = replace(workplace, source=f"{workplace.source}_2")
+    # Altered meanwhile; and there are fewer manifests of it.
+    types = {"id": BIGINT, "note": TEXT, "other": INT}
+    table = second.new_source().create(workplace.database, "t", types, ("id",), logged=False)
+    for id_ in range(5):
+        table.load(id=id_, note="new", other=id_)
+    table.update(1, note="before")
+    table.source.commit()
+    return older, second, table
+
+
+def test_the_table_of_another_source_is_adopted_and_read_until_its_rows_are_replaced(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a purged log: the server is captured under another name, into the same lake."""
+    older, second, table = the_same_table_of_another_source(workplace)
+    error = str(second.failure().error)
+    assert ("merge with adopt=True" in error, "property=binlog.source" in error) == (True, True)
+    assert "has to replace the rows" in str(second.failure(adopt=True).error)
+    maker = SnapshotMaker(table).read()
+    table.update(2, note="meanwhile")
+    snapshot = maker.commit()
+
+    assert "not loaded yet" in second.held(adopt=True).reason
+    older.update(1, note="still merged by the other source")
+    older.source.commit()
+    workplace.merge()
+    workplace.check(older)
+
+    table.source.commit()
+    lake: Any = type(workplace.lake)
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "overwrite", killed)
+        assert second.try_merge(adopt=True).failed
+    assert {row["note"] for row in second.found(table)} == {row["note"] for row in older.values}
+    state = second.state(table)
+    assert (state.applied, state.lake_state.name) == (NOTHING, "loading")
+    second.merge()
+    second.check(table, in_order=False)
+    state = second.state(table)
+    assert (state.applied, state.loaded) == (Mark(2), snapshot.id)
+
+    table.update(3, note="after")
+    table.source.commit()
+    second.merge()
+    second.check(table, in_order=False)
+    older.update(1, note="merged no more")
+    older.source.commit()
+    assert "merge with adopt=True" in str(workplace.failure().error)
+
+
+@in_either_format
+def test_a_table_is_given_back_to_a_source_that_merged_it_before(workplace: Workplace) -> None:
+    """What that source committed at the time says nothing of the rows that are there since."""
+    older, second, table = the_same_table_of_another_source(workplace)
+    take_snapshot(table)
+    table.source.commit()
+    second.merge(adopt=True)
+    second.check(table, in_order=False)
+
+    older.update(1, note="given back")
+    take_snapshot(older)
+    older.source.commit()
+    workplace.merge(adopt=True)
+    workplace.check(older, in_order=False)
+    assert workplace.state(older).applied == Mark(3)
+    older.update(2, note="merged again")
+    older.source.commit()
+    workplace.merge()
+    workplace.check(older, in_order=False)
+
+
 @in_either_format
 def test_rows_that_someone_else_loaded_are_continued_from_their_position(
     workplace: Workplace,
@@ -306,9 +396,6 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(
     table.update(1, note="after")
     source.commit()
     lake: Any = type(workplace.lake)
-
-    def killed(*_: Any) -> Any:
-        raise RuntimeError("killed")
 
     def dying(commit: Any) -> Any:
         def die(*arguments: Any) -> Commit | None:

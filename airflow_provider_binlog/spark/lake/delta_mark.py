@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_binlog.errors import MALFORMED, MergeError
+from airflow_provider_binlog.spark.lake.table_format import rows_of_another
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ def find_contents(
             return f"the table was restored, and commit {at} of its log was cleaned up"
         if commit is None:
             break
-        note = _find_note(commit, source)
+        note = _find_note(commit)
         if note is not None:
-            return _check(log, at, note)
+            is_own = note.source == source
+            return _check(log, at, note) if is_own else rows_of_another(note.source)
         operation = str(commit.get("operation"))
         if operation.endswith(_REPLACING):
             return f"the table was replaced by commit {at} ({operation})"
@@ -134,10 +136,10 @@ def _encode(generation: int, mark: Mark) -> int:
     return (generation << _SEQUENCE_BITS | mark.sequence) << _STATEMENT_BITS | mark.statements
 
 
-def _find_note(commit: Mapping[str, Any], source: str) -> Note | None:
+def _find_note(commit: Mapping[str, Any]) -> Note | None:
     try:
         value = json.loads(commit["userMetadata"])
-        note = Note(
+        return Note(
             value["source"],
             Mark.parse(value["applied"]),
             int(value["base"]),
@@ -147,7 +149,6 @@ def _find_note(commit: Mapping[str, Any], source: str) -> Note | None:
     except MALFORMED:
         # Another writer's.
         return None
-    return note if note.source == source else None
 
 
 def _check(log: CommitLog, version: int, note: Note) -> Contents | str:

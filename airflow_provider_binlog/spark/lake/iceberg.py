@@ -22,6 +22,7 @@ from airflow_provider_binlog.spark.lake.iceberg_mark import (
     APPLIED,
     CONTAINS_TABLE,
     LOADED,
+    WRITER,
     Link,
     find_contents,
 )
@@ -72,12 +73,16 @@ class IcebergLake:
     """Iceberg tables of one catalog.
 
     Args:
+        source: Name of the source.
         catalog: The catalog's name in Spark's settings.
         template: Name of a table in it, from `{database}` and `{table}`.
         properties: Table properties of new tables.
     """
 
-    def __init__(self, catalog: str, template: str | None, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, source: str, catalog: str, template: str | None, properties: Mapping[str, str]
+    ) -> None:
+        self._source = source
         self._catalog = catalog
         self._template = template
         self._properties = dict(properties)
@@ -102,7 +107,7 @@ class IcebergLake:
         snapshot = table.current
         current = None if snapshot is None else snapshot.id
         summary = {} if snapshot is None else snapshot.summary
-        found = find_contents(current, partial(_find_link, table), properties)
+        found = find_contents(current, partial(_find_link, table), properties, source=self._source)
         contents, unknown = read_contents(found)
         return TargetState(
             columns=table.columns,
@@ -182,9 +187,8 @@ class IcebergLake:
         return _check_commit(session, target, state)
 
     def _set_applied(self, session: SparkSession, applied: Applied) -> None:
-        prefix = f"{_SNAPSHOT_PROPERTY}.binlog"
-        session.conf.set(f"{prefix}.source", applied.source)
-        session.conf.set(f"{prefix}.stop", applied.stop)
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{WRITER}", applied.source)
+        session.conf.set(f"{_SNAPSHOT_PROPERTY}.binlog.stop", applied.stop)
         session.conf.set(f"{_SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
         session.conf.set(f"{_SNAPSHOT_PROPERTY}.{CONTAINS_TABLE}", applied.table or "")
         session.conf.set(f"{_SNAPSHOT_PROPERTY}.{LOADED}", applied.snapshot)
@@ -223,6 +227,7 @@ def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
         summary.get(APPLIED),
         summary.get(CONTAINS_TABLE, ""),
         summary.get(LOADED, ""),
+        summary.get(WRITER, ""),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MALFORMED
-from airflow_provider_binlog.spark.lake.table_format import TABLE_ID
+from airflow_provider_binlog.spark.lake.table_format import TABLE_ID, rows_of_another
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ LOADED = "binlog.loaded"
 """Property of a snapshot: the id of the staged snapshot that the table was last loaded from; empty
 if from none."""
 
+WRITER = "binlog.source"
+"""Property of a snapshot: the name of the source whose merge made it."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -39,18 +42,22 @@ class Link:
         applied: The mark that it has, as text; None if it has none.
         table: The table whose rows it has; empty if it does not say.
         loaded: The staged snapshot that it was last loaded from; empty if from none.
+        source: Name of the source whose merge made it; empty if none did.
     """
 
     parent: int | None
     applied: str | None
     table: str = ""
     loaded: str = ""
+    source: str = ""
 
 
 def find_contents(
     current: int | None,
     find_link: Callable[[int], Link | None],
     properties: Mapping[str, str],
+    *,
+    source: str,
 ) -> Contents | str:
     """Return what a snapshot contains, or why that cannot be determined.
 
@@ -58,6 +65,7 @@ def find_contents(
         current: The snapshot; None for a table without any.
         find_link: Finds a snapshot; None if it expired, and no metadata file has it.
         properties: The table's.
+        source: Name of the source.
     """
     by_hand = _read_by_hand(properties)
     at, written = current, False
@@ -71,6 +79,8 @@ def find_contents(
                 f"the table property {APPLIED} to "
                 f'{{"applied": "MANIFEST", "snapshot": {current}}} if you know it'
             )
+        if link.applied is not None and link.source != source:
+            return rows_of_another(link.source)
         if link.applied is not None:
             return Contents(Mark.parse(link.applied), link.table or None, link.loaded)
         at, written = link.parent, True

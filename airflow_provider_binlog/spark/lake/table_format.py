@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import MergeError
@@ -16,18 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-
-SOURCE = "binlog.source"
-"""Table property: the name of the source."""
-
-IDENTITY = "binlog.identity"
-"""Table property: the server whose log the table follows."""
-
-TABLE = "binlog.table"
-"""Table property: database and table at the source."""
 
 KEY = "binlog.key"
 """Table property: the key columns rows are merged by, as a JSON list; empty for a changelog."""
@@ -69,6 +59,7 @@ class TargetState:
         is_empty: Whether it certainly has no rows.
         snapshot: The format's number of this state; None for a table never written to.
         fence: The number by which the format orders the merges of a source, if it does.
+        blanks: What the properties of another source are set to, before any are believed.
     """
 
     columns: dict[str, str]
@@ -81,6 +72,7 @@ class TargetState:
     snapshot: int | None
     unknown: str | None = None
     fence: int | None = None
+    blanks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def applied(self) -> Mark:
@@ -261,59 +253,14 @@ def read_contents(found: Contents | str) -> tuple[Contents, str | None]:
     return (found, None) if isinstance(found, Contents) else (Contents(NOTHING), found)
 
 
-def owner_properties(source: str, identity: SourceIdentity, name: TableName) -> dict[str, str]:
-    """Return the properties that say which table of which log a target follows."""
-    return {
-        SOURCE: source,
-        IDENTITY: json.dumps(identity.to_json(), sort_keys=True),
-        TABLE: json.dumps(name, ensure_ascii=False),
-    }
+def rows_of_another(source: str) -> str:
+    """Return why it is unknown what a table contains whose rows are those of another source."""
+    return f"its rows are those of source {source!r}: reload it"
 
 
 def key_property(key: Sequence[str]) -> dict[str, str]:
     """Return the property that says what rows are merged by."""
     return {KEY: json.dumps(key, ensure_ascii=False)}
-
-
-def check_properties(target: str, state: TargetState, wanted: Mapping[str, str]) -> None:
-    """Refuse a target that follows something else: it says nothing about our changes.
-
-    Raises:
-        MergeError: A property is missing or differs.
-    """
-    for name, value in wanted.items():
-        found = state.properties.get(name)
-        if found != value:
-            raise MergeError(
-                "the target table does not follow this table of this source: drop it, choose "
-                "another target, take a snapshot and merge with adopt=True (--adopt), which "
-                "replaces its rows, or keep them with airflow binlog adopt",
-                target=target,
-                property=name,
-                found=found,
-                wanted=value,
-            )
-
-
-def check_owner(
-    target: str,
-    state: TargetState,
-    *,
-    source: str,
-    servers: Sequence[SourceIdentity],
-    name: TableName,
-) -> None:
-    """Refuse a target that does not follow this table of this source.
-
-    `servers` are those whose logs the source has followed, the newest first: which of them the
-    target names depends on when it changed last.
-
-    Raises:
-        MergeError: A property is missing or differs.
-    """
-    allowed = [owner_properties(source, server, name) for server in servers]
-    found = (each for each in allowed if each[IDENTITY] == state.properties.get(IDENTITY))
-    check_properties(target, state, next(found, allowed[0]))
 
 
 def table_property(table: TableId) -> dict[str, str]:

@@ -53,3 +53,4 @@ def test_a_purged_position(source: BinlogSource, again: str) -> None:
         raise PositionPurgedError("purged")
 
     assert again in str(raised.value)
+    assert "into the same lake with adopt=True" in str(raised.value)

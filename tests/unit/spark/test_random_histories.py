@@ -27,6 +27,7 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.spark import merge_run, merge_start, table_merge
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
+from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import (
     ENDED,
     KEY,
@@ -38,7 +39,6 @@ from airflow_provider_binlog.spark.lake.table_format import (
     announce_fills,
     fields_property,
     key_property,
-    owner_properties,
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark

@@ -94,7 +94,7 @@ class Workplace:
     @property
     def lake(self) -> Lake:
         if self.format == "iceberg":
-            return IcebergLake(self.catalog, None, {})
+            return IcebergLake(self.source, self.catalog, None, {})
         return DeltaLake(self.source, f"{self.root}/lake", None, {})
 
     def target(self, table: Table) -> str:

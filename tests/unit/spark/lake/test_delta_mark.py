@@ -61,7 +61,7 @@ TWO = merged(Mark(2), 1)
     [
         ((CREATE, ONE), Mark(1)),
         ((CREATE, ONE, OPTIMIZE, OPTIMIZE), Mark(1)),
-        ((CREATE, ONE, TWO, merged(Mark(7), 2, "other"), {"userMetadata": "mine"}), Mark(2)),
+        ((CREATE, ONE, TWO, {"userMetadata": "mine"}), Mark(2)),
         ((CREATE, ONE, merged(Mark(1, 3), 1)), Mark(1, 3)),
         ((CREATE, ONE, TWO, restored(version=1, timestamp=None)), Mark(1)),
         ((CREATE, ONE, TWO, restored(version="1")), Mark(1)),
@@ -88,6 +88,7 @@ def test_the_last_note_counts_that_led_to_the_version(
         ((CREATE, ONE, REPLACE, OPTIMIZE), "was replaced by commit 2"),
         ((CREATE, ONE, {"operation": "CLONE"}), "was replaced by commit 2"),
         ((CREATE, ONE, restored(version=0), merged(Mark(2), 1)), "while a merge ran"),
+        ((CREATE, ONE, merged(Mark(7), 1, "other"), OPTIMIZE), "are those of source 'other'"),
     ],
 )
 def test_what_cannot_be_determined_is_said(
