@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
@@ -35,7 +36,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     These are, of the captured tables that are on the server now:
 
     - those that no merge has seen and whose creation is not staged: they had rows before;
-    - those that are ``loading`` or ``stale`` in the lake.
+    - those that are ``loading`` or ``stale`` in the lake;
+    - those whose newest snapshot is unreadable.
 
     A table that has a snapshot which is still to be loaded is not among them, unless a merge has
     refused that snapshot.
@@ -149,13 +151,26 @@ def find_tables_to_read(
         schemas: What is known of the source's tables.
 
     Raises:
-        ManifestError: A staged file is unreadable.
+        ManifestError: What is known of a table is unreadable.
     """
     return [
         name
         for name in sorted(on_server)
-        if _lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots)
+        if _is_unreadable(name, progress, snapshots)
+        or (_lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots))
     ]
+
+
+def _is_unreadable(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
+    """Whether the newest snapshot of a table was not dealt with, and cannot be."""
+    newest = snapshots.newest_id(name)
+    if newest is None or (progress is not None and newest in progress.snapshots):
+        return False
+    try:
+        snapshots.read(newest)
+    except ManifestError:
+        return True
+    return False
 
 
 def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles) -> bool:
@@ -168,11 +183,15 @@ def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles
 
 def _is_waiting(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
     """Whether the newest snapshot of a table is still to be loaded."""
-    from airflow_provider_binlog.spark.plan.window import is_reached
+    from airflow_provider_binlog.spark.plan.window import is_comparable, is_reached
 
     newest = snapshots.newest_id(name)
     if newest is None:
         return False
     if progress is None or progress.end is None:
         return True
-    return newest not in progress.snapshots and not is_reached(snapshots.read(newest), progress.end)
+    if newest in progress.snapshots:
+        return False
+    snapshot = snapshots.read(newest)
+    # What cannot be compared is refused.
+    return is_comparable(snapshot, progress.end) and not is_reached(snapshot, progress.end)

@@ -136,7 +136,8 @@ def merge_all(
         files.delete(note.path)
     _delete_ended(run, merged)
     seconds = time.monotonic() - started
-    return Report(options.source, through, [table.report for table in merged], seconds)
+    reports = [table.report for table in merged] + start.report_unnamed(progress.tables)
+    return Report(options.source, through, reports, seconds)
 
 
 def _delete_ended(run: _Run, tables: Iterable[LakeTable]) -> None:

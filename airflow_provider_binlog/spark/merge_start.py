@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.snapshot_manifest import digest_in, table_digest
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.plan.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.spark.plan.running import read_running
@@ -27,7 +29,7 @@ from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_choice import TableChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.merge_options import MergeOptions
@@ -49,6 +51,7 @@ class MergeStart:
         present: The manifests that there are.
         snapshots: The snapshots that there are.
         unloaded: The tables that have one which was not dealt with yet.
+        unnamed: Why a snapshot is unreadable, by its id, where no merge has seen its table.
     """
 
     options: MergeOptions
@@ -61,11 +64,12 @@ class MergeStart:
     present: Collection[int]
     snapshots: Snapshots
     unloaded: frozenset[TableName]
+    unnamed: Mapping[str, ManifestError]
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do; see the module."""
-        waits = self.noted or self.unloaded
+        waits = self.noted or self.unloaded or self.unnamed
         return self.before.is_merged(self.through, self.chosen) and not waits
 
     @property
@@ -79,6 +83,15 @@ class MergeStart:
         return Report(
             self.options.source, self.through, [self._report_held(each) for each in held], seconds
         )
+
+    def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
+        """Report snapshots that are unreadable, but for those of tables that were seen since."""
+        digests = {table_digest(name) for name in seen}
+        return [
+            TableReport(f"snapshot {id_}", "", status="failed", error=str(error))
+            for id_, error in self.unnamed.items()
+            if digest_in(id_) not in digests
+        ]
 
     def _report_held(self, name: TableName) -> TableReport:
         """Report a table that waits for a reload, as far as the progress knows."""
@@ -113,8 +126,7 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
     chosen = TableChoice(options.tables, options.exclude)
     running = read_running(files, folder)
     snapshots = Snapshots(files)
-    new = (snapshots.read(each) for each in snapshots.ids() if each not in before.snapshots)
-    unloaded = frozenset(each.name for each in new if chosen(each.name))
+    unloaded, unnamed = _find_unloaded(snapshots, before)
     return MergeStart(
         options,
         folder,
@@ -125,5 +137,30 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
         running,
         set(present),
         snapshots,
-        unloaded,
+        frozenset(filter(chosen, unloaded)),
+        unnamed,
     )
+
+
+def _find_unloaded(
+    snapshots: Snapshots, before: Progress
+) -> tuple[set[TableName], dict[str, ManifestError]]:
+    """Return the tables with a snapshot that was not dealt with yet, and what is unreadable.
+
+    An unreadable one is that of the table whose digest its id has, and fails that table alone.
+    """
+    known = {table_digest(name): name for name in before.tables}
+    unloaded: set[TableName] = set()
+    unnamed: dict[str, ManifestError] = {}
+    for id_ in snapshots.ids():
+        if id_ in before.snapshots:
+            continue
+        try:
+            unloaded.add(snapshots.read(id_).name)
+        except ManifestError as error:
+            name = known.get(str(digest_in(id_)))
+            if name is None:
+                unnamed[id_] = error
+            else:
+                unloaded.add(name)
+    return unloaded, unnamed

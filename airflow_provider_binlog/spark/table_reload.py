@@ -7,6 +7,7 @@ that is killed before it begins again, one that is killed after it is done.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
@@ -15,7 +16,7 @@ from airflow_provider_binlog.spark.lake.owner import is_of_merges
 from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
-from airflow_provider_binlog.spark.plan.window import find_first, is_reached
+from airflow_provider_binlog.spark.plan.window import find_first, is_comparable, is_reached
 from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
@@ -64,12 +65,18 @@ def find_reload(
     if id_ is None or id_ <= table.loaded or _is_settled(table, id_, before):
         return
     snapshot = snapshots.read(id_)
-    manifests = _newest_first(files, newest, now.through, present)
-    last = next(manifests, None)
+    manifests = partial(_newest_first, files, newest, now.through, present)
+    last = next(manifests(), None)
+    if last is not None and not is_comparable(snapshot, last):
+        own = (each for each in manifests() if each.identity == snapshot.identity)
+        last = next(own, None)
+        if last is None or not is_reached(snapshot, last):
+            table.refuse(snapshot.id, _unreachable(snapshot))
+            return
     if last is None or not is_reached(snapshot, last):
         table.wait(snapshot.id, f"the staged log has not reached {snapshot.high} yet")
         return
-    first = find_first(snapshot, _chain(last, manifests))
+    first = find_first(snapshot, manifests())
     if first is None and snapshot.low.gtid is not None and last.stop.gtid is None:
         reason = (
             "the positions of the staged log have no GTIDs yet: take the snapshot again with "
@@ -90,6 +97,13 @@ def find_reload(
         # The lake table was dropped or restored, and what was staged by then is not there any more.
         return
     table.refuse(snapshot.id, reason)
+
+
+def _unreachable(snapshot: SnapshotManifest) -> str:
+    return (
+        f"the staged log left its server before {snapshot.high}, and continues on another one, "
+        "whose positions cannot be compared without GTIDs: take the snapshot again"
+    )
 
 
 def _is_settled(table: LakeTable, id_: str, before: Progress) -> bool:
@@ -215,8 +229,3 @@ def _newest_first(
     while number in present:
         yield from read_manifests(files, [number])
         number -= 1
-
-
-def _chain(first: Manifest, rest: Iterator[Manifest]) -> Iterator[Manifest]:
-    yield first
-    yield from rest

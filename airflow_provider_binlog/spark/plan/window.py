@@ -53,6 +53,15 @@ def is_reached(snapshot: SnapshotManifest, last: Manifest | End) -> bool:
     return _covers(snapshot, high, stop)
 
 
+def is_comparable(snapshot: SnapshotManifest, last: Manifest | End) -> bool:
+    """Whether positions of the last manifest can be compared with those of a snapshot.
+
+    They cannot where another server was promoted, and one of them has no GTIDs.
+    """
+    both = snapshot.high.gtid is not None and last.stop.gtid is not None
+    return last.identity == snapshot.identity or both
+
+
 def find_order(snapshot: SnapshotManifest, manifest: Manifest, statement: Statement) -> Order:
     """Return where a statement of a manifest is that the snapshot may not contain.
 

@@ -54,6 +54,7 @@ class Snapshots:
             manifest = SnapshotManifest.decode(data)
         except ManifestError as error:
             error.context["snapshot"] = self._files.locate(path)
+            error.context["repair"] = "take the snapshot of the table again, or delete this file"
             raise
         if manifest.id != snapshot_id:
             raise ManifestError(

@@ -10,8 +10,11 @@ import pytest
 
 from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
 from airflow_provider_binlog.operators.merge import merge_arguments
+from airflow_provider_binlog.snapshot_manifest import snapshot_path, table_digest
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.merge_options import parse_arguments
+from airflow_provider_binlog.spark.merge_start import read_start
 from airflow_provider_binlog.spark.plan.progress import (
     Progress,
     TableProgress,
@@ -67,14 +70,17 @@ def _save(files: _Files, progress: Progress) -> None:
 
 
 def _find(files: _Files, *more: str, through: int | None = None) -> dict[str, Any] | None:
-    arguments = merge_arguments(
+    return find_idle_report(files, [*_arguments(through), *more])
+
+
+def _arguments(through: int | None = None) -> list[str]:
+    return merge_arguments(
         source="shop",
         staging_path="file:///staging",
         through=through,
         format="delta",
         lake="file:///lake",
     )
-    return find_idle_report(files, [*arguments, *more])
 
 
 def test_what_is_merged_is_not_merged_again(files: _Files, orders: Table) -> None:
@@ -126,3 +132,29 @@ def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
     assert (table["table"], table["status"]) == ("shop.orders", "stale")
     assert table["target"] == "delta.`file:///lake/shop/orders`"
     assert table["reason"] == "its key changed"
+
+
+def test_an_unreadable_snapshot_is_left_to_the_merge_of_its_table(
+    files: _Files, orders: Table
+) -> None:
+    """Its id has the table's digest: merges that are not for the table find nothing to do."""
+    files.write(snapshot_path(f"20261122T000000.000000Z-{table_digest(orders.name)}"), b"cut")
+
+    assert _find(files) is None
+    assert _find(files, "--exclude", "shop.*") is not None
+
+
+def test_an_unreadable_snapshot_of_a_table_that_no_merge_has_seen_is_reported(
+    files: _Files, orders: Table
+) -> None:
+    name = ("shop", "new")
+    id_ = f"20261122T000000.000000Z-{table_digest(name)}"
+    files.write(snapshot_path(id_), b"cut")
+    options, _ = parse_arguments(_arguments())
+    start = read_start(files, options)
+
+    assert not start.is_idle
+    (report,) = start.report_unnamed([orders.name])
+    assert (report.table, report.status) == (f"snapshot {id_}", "failed")
+    assert "take the snapshot of the table again, or delete this file" in str(report.error)
+    assert start.report_unnamed([orders.name, name]) == []

@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
 from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
@@ -103,6 +104,16 @@ def test_a_table_whose_snapshot_was_refused_is_read_again(shop: _Shop) -> None:
     assert shop.plan() == []
 
     shop.merge(_STALE)
+    assert shop.plan() == [shop.orders.name]
+
+
+def test_a_table_whose_snapshot_is_unreadable_is_read_again(shop: _Shop) -> None:
+    shop.merge()
+    shop.orders.insert(id=1000)
+    id_ = take_snapshot(shop.orders).id
+    assert shop.plan() == []
+
+    shop.source.store.write(f"shop/{snapshot_path(id_)}", b"{")
     assert shop.plan() == [shop.orders.name]
 
 

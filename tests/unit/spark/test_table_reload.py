@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,11 +17,16 @@ from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.report import TableReport
 from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_reload import find_reload, hold_waiting
-from tests.unit.spark.history import LOG
+from tests.unit.spark.history import IDENTITY, LOG
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
 from tests.unit.spark.plan.test_progress import Files
 from tests.unit.spark.plan.test_table_plan import ID_N, lake
 from tests.unit.spark.plans import NAME, manifest, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.manifest import Manifest
 
 OLDER = ID.replace("20261122", "20261121")
 
@@ -35,10 +40,15 @@ def a_table(loaded: str | None = None) -> LakeTable:
 
 
 def find(
-    target: LakeTable, *stored: Any, old: int = 2, before: Progress | None = None, **other: Any
+    target: LakeTable,
+    *stored: Any,
+    old: int = 2,
+    before: Progress | None = None,
+    manifests: Sequence[Manifest] = (),
+    **other: Any,
 ) -> LakeTable:
     """Look for a reload: of four manifests the first two are old, unless `old` says otherwise."""
-    manifests = [manifest(number, **other) for number in (1, 2, 3, 4)]
+    manifests = manifests or [manifest(number, **other) for number in (1, 2, 3, 4)]
     files = Files()
     for each in manifests:
         files.write(f"manifests/{each.sequence:016d}.json", each.encode())
@@ -95,6 +105,22 @@ def test_the_log_has_to_reach_the_snapshot() -> None:
     complete = find(a_table(), snapshot(high=Position(LOG, 5001)))
     hold_waiting(complete, TableLog([manifest(4, table([(4010, 4020)], created=4))]))
     assert complete.held is None
+
+
+def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
+    """On MariaDB, where a snapshot of the same server has no GTIDs; manifests have them."""
+    promoted = replace(IDENTITY, server="promoted")
+    servers = {1: IDENTITY, 2: IDENTITY, 3: IDENTITY, 4: promoted}
+
+    def found(high: int) -> LakeTable:
+        log = [replace(manifest(number), identity=servers[number]) for number in (1, 2, 3, 4)]
+        return find(a_table(), snapshot(high=Position(LOG, high)), manifests=log)
+
+    never = found(4500)
+    assert (never.reload, "take the snapshot again" in never.unloaded) == (None, True)
+    reached = found(2500)
+    assert reached.reload is not None
+    assert reached.reload.first == 2
 
 
 def test_what_is_missing_after_low_is_named() -> None:
