@@ -144,6 +144,15 @@ def new_snapshot_id(at: datetime, name: TableName) -> str:
     return f"{at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{table_digest(name)}"
 
 
+def planned_at(snapshot_id: str) -> datetime:
+    """Return when a snapshot was planned, by its id.
+
+    Raises:
+        ValueError: It is no id of a snapshot.
+    """
+    return datetime.strptime(snapshot_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+
+
 def table_digest(name: TableName) -> str:
     """Return what the ids of all snapshots of a table end in."""
     return hashlib.sha256("\0".join(name).encode()).hexdigest()[:_TABLE_DIGITS]

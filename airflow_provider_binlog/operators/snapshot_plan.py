@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -16,6 +17,7 @@ from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.extract import read_globs
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot import server_settings
+from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
@@ -40,7 +42,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     - those whose newest snapshot is unreadable.
 
     A table that has a snapshot which is still to be loaded is not among them, unless a merge has
-    refused that snapshot.
+    refused that snapshot. A table that stays ``loading`` or ``stale`` whatever is read of it is
+    read again after ever longer times: each time twice as long after the first such snapshot.
 
     Returns their names, ``["shop.orders", ...]``, to be mapped: ``BinlogSnapshotOperator.partial(
     ...).expand(table=plan.output)``. At most as many as Airflow maps a task over,
@@ -54,6 +57,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     :param format: As the merge operator has it, as all arguments that follow. (templated)
     :param lake: See there. (templated)
     :param table_name: See there. (templated)
+    :param merge_tables: What it has as ``tables``. (templated)
+    :param merge_exclude: What it has as ``exclude``. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -64,8 +69,12 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         "format",
         "lake",
         "table_name",
+        "merge_tables",
+        "merge_exclude",
     )
-    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude"), "json")
+    template_fields_renderers = dict.fromkeys(
+        ("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"
+    )
     ui_color = "#d8ecf3"
 
     def __init__(
@@ -78,6 +87,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         lake: str,
         exclude: Sequence[str] = (),
         table_name: str | None = None,
+        merge_tables: Sequence[str] = (),
+        merge_exclude: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -88,6 +99,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         self.format = format
         self.lake = lake
         self.table_name = table_name
+        self.merge_tables = merge_tables
+        self.merge_exclude = merge_exclude
 
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002  Airflow's signature
         """Return the tables; see the class.
@@ -109,17 +122,22 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.capture import TableFilter
         from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
         from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+        from airflow_provider_binlog.spark.table_choice import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
         check_choice(LakeFormat, self.format, "format")
         captured = TableFilter(
             read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
         )
+        merged = TableChoice(
+            read_globs(self.merge_tables, "merge_tables"),
+            read_globs(self.merge_exclude, "merge_exclude"),
+        )
         with closing(server_settings(source).connect()) as connection:
             on_server = [
                 name
                 for name, kind in list_tables(connection).items()
-                if kind == "BASE TABLE" and captured.matches(*name)
+                if kind == "BASE TABLE" and captured.matches(*name) and merged(name)
             ]
         store = open_store(self.staging_path)
         files = StoredFiles(store, source.name)
@@ -128,12 +146,20 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             lake=lake_location(self.format, self.lake),
             table_name=self.table_name or None,
         )
-        return find_tables_to_read(
-            on_server,
-            load_progress(files, folder),
-            Snapshots(files),
-            SchemaFiles(store, source.name),
-        )
+        progress, snapshots = load_progress(files, folder), Snapshots(files)
+        found = find_tables_to_read(on_server, progress, snapshots, SchemaFiles(store, source.name))
+        times = {name: next_time(name, progress, snapshots) for name in found}
+        now = datetime.now(UTC)
+        for name, at in times.items():
+            if at > now:
+                self.log.warning(
+                    "%s: %s is not read again before %s, because its snapshots did not help: the "
+                    "merge reports why",
+                    source.name,
+                    ".".join(name),
+                    f"{at:%Y-%m-%d %H:%M:%S} UTC",
+                )
+        return [name for name in found if times[name] <= now]
 
 
 def find_tables_to_read(
@@ -159,6 +185,19 @@ def find_tables_to_read(
         if _is_unreadable(name, progress, snapshots)
         or (_lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots))
     ]
+
+
+def next_time(name: TableName, progress: Progress | None, snapshots: Snapshots) -> datetime:
+    """Return when a table is read again: the more snapshots did not help, the later.
+
+    As long after its newest snapshot as that was taken after the first one that did not help.
+    """
+    known = progress.tables.get(name) if progress is not None else None
+    tried = snapshots.since(name, "" if known is None else known.state.snapshot)
+    if not tried:
+        return datetime.min.replace(tzinfo=UTC)
+    newest = planned_at(tried[-1])
+    return newest + (newest - planned_at(tried[0]))
 
 
 def _is_unreadable(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:

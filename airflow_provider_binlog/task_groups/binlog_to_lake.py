@@ -75,10 +75,17 @@ def binlog_to_lake(
     staging: dict[str, Any] = {"source": source, "staging_path": staging_path}
     captured: dict[str, Any] = {**staging, "tables": tables, "exclude": exclude}
     target: dict[str, Any] = {"format": format, "lake": lake}
-    names = (merge or {}).get("table_name")
+    chosen = merge or {}
     with TaskGroup(group_id, prefix_group_id=prefix_group_id) as group:
         changes = BinlogPositionSensor(task_id="changes", source=source, when_nothing_new="skip")
-        plan = BinlogSnapshotPlanOperator(task_id="plan", **captured, **target, table_name=names)
+        plan = BinlogSnapshotPlanOperator(
+            task_id="plan",
+            **captured,
+            **target,
+            table_name=chosen.get("table_name"),
+            merge_tables=chosen.get("tables", ()),
+            merge_exclude=chosen.get("exclude", ()),
+        )
         snapshots = BinlogSnapshotOperator.partial(
             task_id="snapshot", **staging, **(snapshot or {})
         ).expand(table=plan.output)

@@ -40,6 +40,10 @@ class Snapshots:
         ids = self._ids.get(table_digest(name))
         return ids[-1] if ids else None
 
+    def since(self, name: TableName, loaded: str) -> list[str]:
+        """Return the ids of a table's snapshots that are newer than one, in order."""
+        return [each for each in self._ids.get(table_digest(name), ()) if each > loaded]
+
     def read(self, snapshot_id: str) -> SnapshotManifest:
         """Return the manifest of a snapshot.
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from airflow.sdk import DAG
 
+from airflow_provider_binlog import BinlogSource, binlog_to_lake
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
-from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
+from airflow_provider_binlog.operators.snapshot_plan import (
+    BinlogSnapshotPlanOperator,
+    find_tables_to_read,
+    next_time,
+)
 from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.snapshot_manifest import snapshot_path
+from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
@@ -115,6 +122,43 @@ def test_a_table_whose_snapshot_is_unreadable_is_read_again(shop: _Shop) -> None
 
     shop.source.store.write(f"shop/{snapshot_path(id_)}", b"{")
     assert shop.plan() == [shop.orders.name]
+
+
+def test_a_table_that_no_snapshot_helps_is_read_again_ever_later(shop: _Shop) -> None:
+    start = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+    def take(minutes: int) -> str:
+        maker = SnapshotMaker(shop.orders)
+        maker.id = new_snapshot_id(start + timedelta(minutes=minutes), shop.orders.name)
+        return maker.read().commit().id
+
+    def minutes() -> float:
+        snapshots = Snapshots(StoredFiles(shop.source.store, "shop"))
+        at = next_time(shop.orders.name, shop.progress, snapshots)
+        return (at - start) / timedelta(minutes=1)
+
+    shop.merge(replace(_STALE, snapshot=take(0)))
+    assert minutes() < 0
+    for at, again in ((60, 60), (65, 70), (75, 90)):
+        take(at)
+        assert minutes() == again
+
+
+def test_tables_that_are_not_merged_are_not_read() -> None:
+    with DAG("shop", schedule=None) as dag:
+        binlog_to_lake(
+            BinlogSource("shop", start="now"),
+            tables=["shop.*"],
+            staging_path="/s",
+            format="delta",
+            lake="/l",
+            merge={"tables": ["!shop._*"], "exclude": ["shop.log"]},
+            prefix_group_id=False,
+        )
+
+    plan = dag.get_task("plan")
+    assert isinstance(plan, BinlogSnapshotPlanOperator)
+    assert (plan.merge_tables, plan.merge_exclude) == (["!shop._*"], ["shop.log"])
 
 
 def test_the_first_snapshot_is_waited_for(shop: _Shop) -> None:
