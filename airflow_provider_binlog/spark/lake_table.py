@@ -131,7 +131,7 @@ class LakeTable:
     def refuse(self, snapshot: str, reason: str) -> None:
         """Note why a snapshot cannot be loaded: a table fails that would be merged without it."""
         self.report.snapshot = self.unloaded = f"snapshot {snapshot} is not loaded: {reason}"
-        if self.state is not None and (self.is_foreign or self.state.lake_state.is_merged):
+        if self.state is not None and self.state.lake_state.is_merged and not self.is_foreign:
             self.fail(MergeError("a snapshot cannot be loaded", snapshot=snapshot, reason=reason))
 
     def progress(self, known: TableProgress) -> TableProgress:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 
 
+_TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
+
+
 def find_reload(
     table: LakeTable,
     snapshots: Snapshots,
@@ -134,7 +137,7 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
         table.refuse(reload.snapshot.id, plan.reason)
         if table.is_merged:
             loading = LakeState("loading", table.unloaded)
-            table.hold(loading if state is None else state.lake_state)
+            table.hold(loading if state is None or table.is_foreign else state.lake_state)
     else:
         # The next merge continues as if it were not there.
         table.wait(reload.snapshot.id, "its table was dropped or renamed after it")
@@ -197,14 +200,8 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
 
 def hold_foreign(table: LakeTable) -> None:
     """Leave a table alone whose lake table is to be adopted, until its snapshot is loaded."""
-    if not table.is_foreign or table.reload is not None or not table.is_merged:
-        return
-    if table.unloaded:
-        table.hold(LakeState("loading", table.unloaded))
-        return
-    table.fail(
-        MergeError("a snapshot has to replace the rows of the lake table: take one of its table")
-    )
+    if table.is_foreign and table.is_followed:
+        table.hold(LakeState("loading", table.unloaded or _TO_ADOPT))
 
 
 def hold_waiting(table: LakeTable, newest: TableLog) -> None:

@@ -6,6 +6,7 @@ import random
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -52,11 +53,11 @@ def test_a_purged_checkpoint_is_repaired_by_snapshots(
     first.source = tasks.source.name
     target = first.lake.target(tasks.database.name, "orders")
 
-    def in_the_lake() -> list[tuple[int, str]]:
+    def in_the_lake() -> list[Any]:
         rows = reading_session(first.spark).table(target).orderBy("id").collect()
         return [(row["id"], row["note"]) for row in rows]
 
-    def on_the_server() -> list[tuple[int, str]]:
+    def on_the_server() -> list[Any]:
         return tasks.database.query("SELECT id, note FROM orders ORDER BY id")
 
     tasks.run()
