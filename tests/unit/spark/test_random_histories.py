@@ -534,7 +534,7 @@ def run_history(seed: int, monkeypatch: pytest.MonkeyPatch, *, quiet: bool = Fal
     monkeypatch.setattr(merge_run, "_lake", lambda _: lake)
     monkeypatch.setattr(merge_run, "copy_rows", lake.copy_rows)
     monkeypatch.setattr(table_merge, "_merge_segment", lake.merge_segment)
-    monkeypatch.setattr(table_merge, "_configure", lambda *_: None)
+    monkeypatch.setattr(table_merge, "prepare_collapse", lambda *_: None)
     monkeypatch.setattr(merge_run, "check_sizes", lambda *_: None)
     monkeypatch.setattr(merge_run, "_note_held", lake.note_held)
     monkeypatch.setattr(merge_start, "list_manifests", lambda _: [*range(1, source.sequence + 1)])
