@@ -23,7 +23,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
-from airflow_provider_binlog.spark.lake.table_format import IDENTITY as IDENTITY_PROPERTY
+from airflow_provider_binlog.spark.lake.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.fixtures.mysql import Database, execute, prepare, query
 from tests.integration.test_xa import Ranges, purge
