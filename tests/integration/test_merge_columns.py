@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake import iceberg
+from airflow_provider_binlog.spark.lake import column_copy, iceberg
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.column_copy import copy_column
+from airflow_provider_binlog.spark.lake.iceberg_table import load_table
 from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import key_property
 from airflow_provider_binlog.spark.mark import Mark
@@ -282,6 +283,40 @@ def test_a_copy_of_a_column_is_finished_after_a_kill(
     quick_workplace.merge()
 
     quick_workplace.check(table, in_order=False)
+
+
+@pytest.mark.parametrize("workplace", ["iceberg"], indirect=True)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rows_that_come_while_a_column_is_copied_are_not_lost(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, *, swapped: bool
+) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+    table.insert(id=1, a=1)
+    source.commit()
+    workplace.merge()
+    table.alter("...", {"id": INT, "a": decimal(20, 2)})
+    table.insert(id=2, a=Decimal("2.5"))
+    source.commit()
+    loads = []
+
+    def load(session: Any, target: str) -> Any:
+        loads.append(target)
+        # Before the copy, after it, and after the swap.
+        if len(loads) == 2 + swapped:
+            session.sql(f"INSERT INTO {target} (id) VALUES (9)")
+        return load_table(session, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(column_copy, "load_table", load)
+        report = workplace.try_merge()
+    assert "while a column was copied" in str(report.tables[0].error)
+    assert report.tables[0].retryable
+
+    report = workplace.try_merge()
+
+    assert [each.status for each in report.tables] == ["stale" if swapped else "merged"]
+    assert len(workplace.found(table)) == 2 + (not swapped)
 
 
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)

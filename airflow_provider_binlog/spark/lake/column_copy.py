@@ -2,13 +2,14 @@
 
 The column is copied into one of the new type, which takes its name in the commit that drops it:
 whoever reads the table finds the values at every moment, and a merge that is killed leaves a copy
-which the next one drops.
+which the next one drops. Rows that someone else commits in between are not in the copy.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.iceberg_table import load_table
 from airflow_provider_binlog.spark.lake.table_format import claim_again
@@ -26,14 +27,35 @@ def copy_column(session: SparkSession, target: str, name: str, type_: str) -> No
         target: Quoted name of the table.
         name: The column's name.
         type_: The new type.
+
+    Raises:
+        TargetConflictError: Another merge committed meanwhile. If it did so in the last moment, the
+            property says that the column was lost, and the next merge makes the table `stale`.
     """
+    before = load_table(session, target).current
     session.sql(merge_sql.add_columns(target, {COPY: type_}))
     session.sql(merge_sql.set_column(target, COPY, name)).collect()
     table = load_table(session, target)
-    ids = table.column_ids
+    copied, ids = table.current, table.column_ids
+    since = [*table.snapshots(until=None if before is None else before.id)]
+    if len(since) > 1:
+        raise _conflict(target, name)
     transaction = table.java.newTransaction()
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
     found = claim_again(table.properties, {ids[name]: ids[COPY]})
     for property_, claims in found.items():
         transaction.updateProperties().set(property_, claims).commit()
     transaction.commitTransaction()
+    swapped = load_table(session, target)
+    if swapped.current != copied:
+        lost = claim_again(swapped.properties, {ids[COPY]: ids[name]})
+        session.sql(merge_sql.set_properties(target, lost))
+        raise _conflict(target, name)
+
+
+def _conflict(target: str, column: str) -> TargetConflictError:
+    return TargetConflictError(
+        "another merge committed to the target while a column was copied",
+        target=target,
+        column=column,
+    )
