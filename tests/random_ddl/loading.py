@@ -53,7 +53,7 @@ class Loader:
     Attributes:
         rows: How many rows the snapshots have.
         snapshots: How many there are.
-        again: Tables whose last snapshot was refused.
+        again: Tables whose last snapshot was refused, or that a merge failed.
         refused: Tables that cannot be read, with the reason.
     """
 
@@ -212,7 +212,8 @@ def _check(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome)
         if why := each.error or (each.reason if each.status != "merged" else ""):
             held[table] = why
             outcome.refused["not merged yet" if each.error is None else "failed"] += 1
-        if "not loaded" in each.snapshot or "is not loaded" in (each.error or ""):
+        if "not loaded" in each.snapshot or each.error is not None:
+            # What fails in every merge a reload ends, too; nothing takes its snapshot unasked.
             loader.again.add(table)
     tables = set(writer.tables())
     wrong = list(find_differences(pipeline, but=held.keys() | loader.needed(tables)))
