@@ -27,6 +27,7 @@ BinlogError
 |   +-- CheckpointMissingError  no checkpoint is saved, and no start was chosen
 |   +-- CheckpointMovedError    another run moved the checkpoint meanwhile
 +-- MergeError                the target tables
+    +-- ReloadNeededError     the changes do not say what the rows are; the table is stale
     +-- TargetConflictError   another writer committed to the target first; retryable
     +-- UnknownMergeError     Spark failed for a reason that is not known here; retryable
 """
@@ -178,6 +179,10 @@ class CheckpointMovedError(CheckpointError):
 
 class MergeError(BinlogError):
     """The staged changes cannot be applied to a target table."""
+
+
+class ReloadNeededError(MergeError):
+    """The staged changes do not say what the rows of a table are: it is stale until a reload."""
 
 
 class UnknownMergeError(MergeError):

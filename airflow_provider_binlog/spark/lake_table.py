@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import ManifestError, MergeError
+from airflow_provider_binlog.errors import ManifestError, MergeError, ReloadNeededError
 from airflow_provider_binlog.schema import CreateTable, RenameTable
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.lake.lake_state import LIVE, WITHOUT_BEGINNING, LakeState
@@ -155,6 +155,11 @@ class LakeTable:
 def stale(stop: Stop) -> LakeState:
     """Return the state of a lake table that cannot follow."""
     return LakeState("stale", stop.explanation, stop.cut.position)
+
+
+def stale_for(error: ReloadNeededError) -> LakeState:
+    """Return the state of a lake table whose rows the staged changes do not say."""
+    return LakeState("stale", str(error), str(error.context.get("position", "")))
 
 
 def check_coverage(

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
@@ -30,6 +31,7 @@ from airflow_provider_binlog.spark.lake_table import (
     LakeTable,
     check_coverage,
     stale,
+    stale_for,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.merge_start import read_start
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.lake.lake_state import LakeState
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.merge_options import MergeOptions
     from airflow_provider_binlog.spark.merge_start import MergeStart
@@ -182,6 +185,8 @@ def _merge_tables(
         try:
             note.check()
             _merge(run, table, own, sizes)
+        except ReloadNeededError as error:
+            _hold_stale(run, table, stale_for(error))
         except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
             table.fail(error)
         table.report.seconds = round(time.monotonic() - begun, 3)
@@ -331,6 +336,9 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
         plan = plan_table(
             table.name, log, first=table.first_needed, state=table.state, keys=options.keys
         )
+    except ReloadNeededError as error:
+        table.hold(stale_for(error))
+        return
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
         return
@@ -360,6 +368,19 @@ def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
         table.fail(error)
 
 
+def _hold_stale(run: _Run, table: LakeTable, state: LakeState) -> None:
+    """Leave a table at what was committed of it, until a reload."""
+    try:
+        session = run.spark.newSession()
+        configure(session)
+        table.state = run.lake.find_state(session, table.target)
+        table.report.applied_after = table.applied
+        table.hold(state)
+        _note_held(run, session, table)
+    except Exception as failed:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(failed)
+
+
 def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int | None]) -> None:
     check_sizes(run.files, work.plan.parts, sizes)
     if run.options.verify_parts:
@@ -376,11 +397,7 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
     table.report.missing_rows = merged.commit.missing
     if merged.stop is not None:
-        session = run.spark.newSession()
-        configure(session)
-        table.state = run.lake.find_state(session, table.target)
-        table.hold(stale(merged.stop))
-        _note_held(run, session, table)
+        _hold_stale(run, table, stale(merged.stop))
 
 
 def _advance(run: _Run, newest: TableLog, now: Progress, tables: Iterable[LakeTable]) -> Progress:

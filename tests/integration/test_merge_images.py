@@ -21,6 +21,7 @@ from tests.unit.spark.history import (
     Source,
     Table,
 )
+from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_a_patch_changes_only_its_columns(quick_workplace: Workplace) -> None:
 
 
 @in_either_format
-def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -> None:
+def test_a_patch_of_a_row_that_the_lake_lacks_needs_a_reload(workplace: Workplace) -> None:
     source, table = minimal(workplace, note=TEXT)
     session = workplace.spark.newSession()
     session.sql(f"DELETE FROM {workplace.target(table)} WHERE id = 2")
@@ -129,12 +130,18 @@ def test_a_patch_of_a_row_that_the_lake_lacks_is_refused(workplace: Workplace) -
     table.update(2, note="changed")
     source.commit()
 
-    failed = workplace.failure()
+    held = workplace.held()
 
-    assert "rows that the lake table does not have" in str(failed.error)
-    assert "rows=1, key=2, columns=n" in str(failed.error)
-    assert failed.applied_after == Mark(1)
+    assert held.status == "stale"
+    assert "rows that the lake table does not have" in held.reason
+    assert "rows=1, key=2, columns=n" in held.reason
+    assert held.applied_after == Mark(1)
     assert [row["note"] for row in workplace.found(table)] == ["old"]
+    assert workplace.state(table).lake_state.name == "stale"
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
 
 
 def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
@@ -146,12 +153,17 @@ def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
     table.update(2, id=5)
     source.commit()
 
-    failed = quick_workplace.failure()
+    held = quick_workplace.held()
 
-    assert "reload the table" in str(failed.error)
-    assert "rows=1, key=5, columns=n" in str(failed.error)
+    assert "reload the table" in held.reason
+    assert "rows=1, key=5, columns=n" in held.reason
     lake, session = quick_workplace.lake, quick_workplace.spark.newSession()
     assert lake.find_state(session, quick_workplace.target(table)) is None
+    assert quick_workplace.held().reason == held.reason
+    take_snapshot(table)
+    source.commit()
+    quick_workplace.merge()
+    quick_workplace.check(table)
 
 
 def test_an_insert_takes_the_defaults_of_its_time(quick_workplace: Workplace) -> None:
@@ -173,7 +185,7 @@ def test_an_insert_takes_the_defaults_of_its_time(quick_workplace: Workplace) ->
     assert [table.rows[id_][2] for id_ in (1, 2, 3, 33, 4, 5)] == [1, None, None, None, 7, None]
 
 
-def test_an_insert_without_known_defaults_is_refused(quick_workplace: Workplace) -> None:
+def test_an_insert_without_known_defaults_needs_a_reload(quick_workplace: Workplace) -> None:
     source, table = minimal(quick_workplace)
     types = table.types | {"a": TEXT, "u": UNKNOWN}
     table.alter("ADD COLUMN ...", types)
@@ -185,12 +197,11 @@ def test_an_insert_without_known_defaults_is_refused(quick_workplace: Workplace)
     table.update(5, id=50, u=6)
     source.commit()
 
-    failed = quick_workplace.failure()
+    held = quick_workplace.held()
 
-    assert "what the others took is not known: set binlog_row_image=FULL" in str(failed.error)
-    assert "rows=1, key=6, columns=u" in str(failed.error)
-
-    table.update(6, u=2)
+    assert "what the others took is not known: set binlog_row_image=FULL" in held.reason
+    assert "rows=1, key=6, columns=u" in held.reason
+    take_snapshot(table)
     source.commit()
     quick_workplace.merge()
     quick_workplace.check(table)

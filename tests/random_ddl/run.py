@@ -23,8 +23,8 @@ DOCUMENTED = {
     "key value": "values in the key column .* are zero dates or invalid",
     "key image": "a row image lacks columns of the key",
     "another table": "the name stands for another table|was called .* before it was renamed",
-    "defaults": "does not know what .* leave|defaults of columns",
-    "orphan": "the lake table does not have the row",
+    "defaults": "what the others took is not known",
+    "orphan": "rows that the lake table does not have",
     "case": "two columns differ only in case",
 }
 """What a merge may refuse, by what docs/limits.md says of it."""

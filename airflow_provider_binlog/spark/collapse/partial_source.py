@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.key_changes import follow_key_changes
 from airflow_provider_binlog.spark.collapse.partial_rows import (
@@ -64,7 +64,7 @@ def collapse_partial(
         keep: How rows are kept.
 
     Raises:
-        MergeError: Values are neither in the range nor in the target.
+        ReloadNeededError: Values are neither in the range nor in the target.
     """
     width, key, groups = _numbers(segment)
     if segment.has_before_images:
@@ -92,7 +92,7 @@ def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, tar
         target: Quoted name of the lake table, which has all columns of the segment.
 
     Raises:
-        MergeError: There are any.
+        ReloadNeededError: There are any.
     """
     _, key, _ = _numbers(segment)
     held = _read_target(session, segment, target, {name: name for name in segment.columns})
@@ -128,11 +128,11 @@ def _read_target(
     return session.sql(f"SELECT {columns} FROM {target}")  # noqa: S608  Every name in it is quoted.
 
 
-def _refused(rows: DataFrame, segment: Segment, what: str) -> MergeError:
+def _refused(rows: DataFrame, segment: Segment, what: str) -> ReloadNeededError:
     _, key, groups = _numbers(segment)
     found = count_lacking(rows, key=key, groups=groups)
     names = list(segment.columns)
-    return MergeError(
+    return ReloadNeededError(
         _MESSAGES[what],
         table=segment.table,
         position=segment.position,

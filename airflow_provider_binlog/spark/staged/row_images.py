@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import ReloadNeededError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,13 +70,14 @@ def refuse_missing_key(
     """Refuse row images that do not identify their row.
 
     Raises:
-        MergeError: One lacks a column of the key, and it is not known what an insert leaves there.
+        ReloadNeededError: One lacks a column of the key, and it is not known what an insert leaves
+            there.
     """
     lost = [name for name in key if not all(images.holds(name)) and name not in defaults]
     if lost:
-        raise MergeError(
+        raise ReloadNeededError(
             "a row image lacks columns of the key: merge the table by its primary key, or set "
-            "binlog_row_image=FULL at the source",
+            "binlog_row_image=FULL at the source; then reload the table",
             table=table,
             columns=",".join(lost),
         )
