@@ -53,8 +53,11 @@ class Contents:
         table: Id of the table whose rows it has; None if the commit does not say.
         snapshot: Id of the snapshot that it was last loaded from; empty if from none, None if the
             commit that says so is not there any more.
+        copied: The format's own ids of columns that were copied from others of another type, as far
+            as it has the copies; None if no commit says so.
     """
 
     mark: Mark
     table: str | None = None
     snapshot: str | None = ""
+    copied: frozenset[str] | None = None

@@ -17,6 +17,7 @@ from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import key_property
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType
+from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(
@@ -267,9 +268,9 @@ def test_a_copy_of_a_column_is_finished_after_a_kill(
     table.insert(id=2, a=Decimal("2.5"))
     source.commit()
 
-    def die(*arguments: Any) -> None:
+    def die(*arguments: Any, **options: Any) -> None:
         if swapped:
-            copy_column(*arguments)
+            copy_column(*arguments, **options)
         raise RuntimeError("killed")
 
     where = (iceberg, "copy_column") if swapped else (merge_sql, "set_column")
@@ -317,6 +318,41 @@ def test_rows_that_come_while_a_column_is_copied_are_not_lost(
 
     assert [each.status for each in report.tables] == ["stale" if swapped else "merged"]
     assert len(workplace.found(table)) == 2 + (not swapped)
+
+
+@pytest.mark.parametrize("workplace", ["iceberg"], indirect=True)
+def test_a_table_that_is_restored_to_before_a_column_was_copied_is_stale(
+    workplace: Workplace,
+) -> None:
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+    table.insert(id=1, a=1)
+    source.commit()
+    workplace.merge()
+    before, target = workplace.state(table).snapshot, ".".join(table.name)
+    table.alter("...", {"id": INT, "a": decimal(20, 2)})
+    table.insert(id=2, a=Decimal("2.5"))
+    source.commit()
+    workplace.merge()
+    table.update(1, a=Decimal("1.5"))
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
+
+    # Iceberg keeps the present columns, of which this version has no values.
+    for call in (f"rollback_to_snapshot('{target}', {before})", f"expire_snapshots('{target}')"):
+        workplace.spark.sql(f"CALL lake.system.{call}")
+    table.update(2, a=Decimal("3.5"))
+    source.commit()
+
+    assert "restored to before its type changed" in workplace.held().reason
+    take_snapshot(table)
+    source.commit()
+    workplace.merge()
+    table.insert(id=3, a=Decimal("4.5"))
+    source.commit()
+    workplace.merge()
+    workplace.check(table)
 
 
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)

@@ -12,14 +12,26 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.iceberg_table import load_table
-from airflow_provider_binlog.spark.lake.table_format import claim_again
+from airflow_provider_binlog.spark.lake.table_format import COPIED, claim_again, read_copied
 from airflow_provider_binlog.spark.plan.evolution import COPY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
+SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
+"""Setting of a session: before the name of a property that its commits have."""
 
-def copy_column(session: SparkSession, target: str, name: str, type_: str) -> None:
+
+def note_copied(session: SparkSession, copied: Iterable[str]) -> None:
+    """Let the session's commits say that they have the values of copied columns, by their ids."""
+    session.conf.set(f"{SNAPSHOT_PROPERTY}.{COPIED}", ",".join(sorted(copied)))
+
+
+def copy_column(
+    session: SparkSession, target: str, name: str, type_: str, *, copied: frozenset[str]
+) -> frozenset[str]:
     """Give a column of an Iceberg table a type that holds all of its values.
 
     Args:
@@ -27,30 +39,39 @@ def copy_column(session: SparkSession, target: str, name: str, type_: str) -> No
         target: Quoted name of the table.
         name: The column's name.
         type_: The new type.
+        copied: Columns that were copied before, and have their values.
+
+    Returns those columns, and the new one.
 
     Raises:
         TargetConflictError: Another merge committed meanwhile. If it did so in the last moment, the
             property says that the column was lost, and the next merge makes the table `stale`.
     """
-    before = load_table(session, target).current
     session.sql(merge_sql.add_columns(target, {COPY: type_}))
+    table = load_table(session, target)
+    before, ids = table.current, table.column_ids
+    copied |= {ids[COPY]}
+    note_copied(session, copied)
     session.sql(merge_sql.set_column(target, COPY, name)).collect()
     table = load_table(session, target)
-    copied, ids = table.current, table.column_ids
+    written = table.current
     since = [*table.snapshots(until=None if before is None else before.id)]
     if len(since) > 1:
         raise _conflict(target, name)
     transaction = table.java.newTransaction()
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
     found = claim_again(table.properties, {ids[name]: ids[COPY]})
+    if since:
+        found[COPIED] = ",".join(sorted(read_copied(table.properties) | {ids[COPY]}))
     for property_, claims in found.items():
         transaction.updateProperties().set(property_, claims).commit()
     transaction.commitTransaction()
     swapped = load_table(session, target)
-    if swapped.current != copied:
+    if swapped.current != written:
         lost = claim_again(swapped.properties, {ids[COPY]: ids[name]})
         session.sql(merge_sql.set_properties(target, lost))
         raise _conflict(target, name)
+    return copied
 
 
 def _conflict(target: str, column: str) -> TargetConflictError:

@@ -17,7 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.column_copy import copy_column
+from airflow_provider_binlog.spark.lake.column_copy import (
+    SNAPSHOT_PROPERTY,
+    copy_column,
+    note_copied,
+)
 from airflow_provider_binlog.spark.lake.iceberg_mark import (
     APPLIED,
     CONTAINS_TABLE,
@@ -33,6 +37,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     Commit,
     TargetState,
     read_contents,
+    read_copied,
 )
 from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.types import widens
@@ -44,7 +49,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
 
-_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
 _ISOLATION = "write.merge.isolation-level"
 _COUNTED = "spark.merge-into.num-target-rows"
 
@@ -156,8 +160,9 @@ class IcebergLake:
         statements = replace(evolution, widened=in_place, added=added)
         for statement in alter_statements(target, state.columns, statements):
             session.sql(statement)
+        copied = state.copied
         for name in (name for name in wider if name not in in_place):
-            copy_column(session, target, name, wider[name])
+            copied = copy_column(session, target, name, wider[name], copied=copied)
         if with_default:
             add_columns(session, load_table(session, target), with_default, evolution.filled)
         return filled
@@ -171,7 +176,7 @@ class IcebergLake:
         applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        self._set_applied(session, applied)
+        self._set_applied(session, applied, state.copied)
         session.sql(statement).collect()
         return _check_commit(session, target, state)
 
@@ -179,19 +184,20 @@ class IcebergLake:
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        self._set_applied(session, applied)
+        self._set_applied(session, applied, state.column_ids.values())
         writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
         writer.overwrite(F.expr("true"))
         return _check_commit(session, target, state)
 
-    def _set_applied(self, session: SparkSession, applied: Applied) -> None:
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{WRITER}", applied.source)
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.binlog.stop", applied.stop)
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{CONTAINS_TABLE}", applied.table or "")
-        session.conf.set(f"{_SNAPSHOT_PROPERTY}.{LOADED}", applied.snapshot)
+    def _set_applied(self, session: SparkSession, applied: Applied, copied: Iterable[str]) -> None:
+        session.conf.set(f"{SNAPSHOT_PROPERTY}.{WRITER}", applied.source)
+        session.conf.set(f"{SNAPSHOT_PROPERTY}.binlog.stop", applied.stop)
+        session.conf.set(f"{SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
+        session.conf.set(f"{SNAPSHOT_PROPERTY}.{CONTAINS_TABLE}", applied.table or "")
+        session.conf.set(f"{SNAPSHOT_PROPERTY}.{LOADED}", applied.snapshot)
+        note_copied(session, copied)
 
 
 def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
@@ -228,6 +234,7 @@ def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
         summary.get(CONTAINS_TABLE, ""),
         summary.get(LOADED, ""),
         summary.get(WRITER, ""),
+        read_copied(summary),
     )
 
 

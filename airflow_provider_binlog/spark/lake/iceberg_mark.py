@@ -43,6 +43,7 @@ class Link:
         table: The table whose rows it has; empty if it does not say.
         loaded: The staged snapshot that it was last loaded from; empty if from none.
         source: Name of the source whose merge made it; empty if none did.
+        copied: What it says of copied columns, as `Contents.copied`.
     """
 
     parent: int | None
@@ -50,6 +51,7 @@ class Link:
     table: str = ""
     loaded: str = ""
     source: str = ""
+    copied: frozenset[str] = frozenset()
 
 
 def find_contents(
@@ -68,7 +70,7 @@ def find_contents(
         source: Name of the source.
     """
     by_hand = _read_by_hand(properties)
-    at, written = current, False
+    at, written, copied = current, False, frozenset[str]()
     while at is not None:
         if at in by_hand:
             return Contents(by_hand[at], snapshot=None)
@@ -79,10 +81,12 @@ def find_contents(
                 f"the table property {APPLIED} to "
                 f'{{"applied": "MANIFEST", "snapshot": {current}}} if you know it'
             )
+        # Also of the copy itself, whose merge may have been killed.
+        copied |= link.copied
         if link.applied is not None and link.source != source:
             return rows_of_another(link.source)
         if link.applied is not None:
-            return Contents(Mark.parse(link.applied), link.table or None, link.loaded)
+            return Contents(Mark.parse(link.applied), link.table or None, link.loaded, copied)
         at, written = link.parent, True
     # Whoever loads a table by hand sets no table id; the first merge does.
     replaced = written and TABLE_ID in properties

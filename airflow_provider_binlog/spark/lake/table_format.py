@@ -39,6 +39,10 @@ SNAPSHOT = "binlog.snapshot"
 """Table property: the id of the snapshot that the table was last loaded from. The commit of the
 rows says it too, and counts while it is there."""
 
+COPIED = "binlog.copied"
+"""Table property: ids of Iceberg's, with commas between them, of columns that were copied from
+others of another type. A commit that has their values says so, too: a restored one may not."""
+
 ENDED = "binlog.ended"
 """Table property: the applied mark with which the name ceased to stand for a table, by DROP or
 RENAME. It holds only while the applied mark is still that one."""
@@ -132,10 +136,17 @@ class TargetState:
         return frozenset(field for field, (_, since) in pairs if since > self.applied)
 
     @property
+    def copied(self) -> frozenset[str]:
+        """Columns that were copied from others of another type, by their ids, and have values."""
+        known = read_copied(self.properties)
+        return known if self.contents.copied is None else known & self.contents.copied
+
+    @property
     def lost(self) -> frozenset[int]:
-        """Fields whose columns somebody dropped."""
+        """Fields whose columns somebody dropped, or restored to before they had values."""
+        restored = read_copied(self.properties) - self.copied
         # By their names, if they got ids a moment ago.
-        present = {*self.column_ids.values(), *self.columns, None}
+        present = {*self.column_ids.values(), *self.columns, None} - restored
         return frozenset(
             field for field, (column, _) in self.claims.items() if column not in present
         )
@@ -246,6 +257,11 @@ class Lake(Protocol):
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row by the result of a query, and commit `applied` with it."""
+
+
+def read_copied(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the ids that the property `COPIED` lists, of a table or of a commit."""
+    return frozenset(filter(None, properties.get(COPIED, "").split(",")))
 
 
 def read_contents(found: Contents | str) -> tuple[Contents, str | None]:

@@ -230,13 +230,16 @@ class Followable:
                 held = both
 
     def _lost_columns(self) -> Iterator[Stop]:
-        """Somebody dropped a column of the lake table: its values are lost, even if it is back."""
+        """Somebody dropped a column of the lake table, or restored it: its values are lost."""
         state = self.state
         if state is None or not self.in_lake:
             return
         for wanted in self.newest.wanted if self.newest is not None else ():
             if wanted.field.id in state.lost:
-                reason = f"the column {wanted.name} of the lake table was dropped there"
+                reason = (
+                    f"the lake table lost the values of column {wanted.name}: it was dropped "
+                    "there, or the table was restored to before its type changed"
+                )
                 manifest = self.log.manifest(state.applied.sequence + 1)
                 yield Stop(Cut.at_manifest(manifest, state.applied), reason)
                 return

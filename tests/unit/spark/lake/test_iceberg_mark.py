@@ -51,7 +51,21 @@ LINKS = {
     ],
 )
 def test_the_last_ancestor_counts_that_has_one(current: int | None, mark: Mark) -> None:
-    assert find(current, LINKS, {}) == Contents(mark)
+    none = None if current is None else frozenset[str]()
+    assert find(current, LINKS, {}) == Contents(mark, copied=none)
+
+
+def test_copied_columns_are_those_since_the_last_merge_and_what_it_says() -> None:
+    links = {
+        1: Link(None, "1", copied=frozenset({"3"})),
+        2: Link(1, "2", copied=frozenset({"4"})),
+        # A copy whose merge was killed, and a compaction.
+        3: Link(2, None, copied=frozenset({"4", "5"})),
+        4: Link(3, None),
+    }
+    copied = [getattr(find(at, links, {}), "copied", None) for at in (1, 2, 3, 4)]
+
+    assert copied == [{"3"}, {"4"}, {"4", "5"}, {"4", "5"}]
 
 
 @pytest.mark.parametrize(("current", "says"), [(45, "snapshot 40 expired"), (99, "replaced")])
@@ -69,15 +83,15 @@ def test_a_mark_that_is_set_by_hand_counts_for_its_snapshot() -> None:
     by_hand = {APPLIED: json.dumps({"applied": "7", "snapshot": 45})}
 
     assert find(45, LINKS, by_hand) == Contents(Mark(7), snapshot=None)
-    assert find(30, LINKS, by_hand) == Contents(Mark(3))
+    assert find(30, LINKS, by_hand) == Contents(Mark(3), copied=frozenset())
 
 
 def test_a_snapshot_says_whose_rows_it_has_and_from_which_staged_one() -> None:
     links = {10: Link(None, "1"), 20: Link(10, "2", "9f86d081884c7d65", "20261122")}
 
     found = find(20, links, {})
-    assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122")
-    assert find(10, links, {}) == Contents(Mark(1))
+    assert found == Contents(Mark(2), "9f86d081884c7d65", "20261122", frozenset())
+    assert find(10, links, {}) == Contents(Mark(1), copied=frozenset())
 
 
 def test_the_rows_of_another_source_are_not_taken_for_those_of_this_one() -> None:
