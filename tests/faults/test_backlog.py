@@ -22,6 +22,7 @@ from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperato
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 from tests.demo.worker import Worker
 from tests.faults.tasks import Tasks
+from tests.fixtures.mysql import flush_log
 from tests.support.extract_worker import Extract
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
@@ -32,7 +33,7 @@ SMALL = Limits(part_bytes_max=400, pending_bytes_max=1000)
 @pytest.fixture(scope="module")
 def worker(run_folder: Path) -> Iterator[Worker]:
     folder = run_folder / "backlogs"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
     yield worker
     worker.stop()
@@ -46,7 +47,7 @@ def test_each_task_of_a_backlog_killed_anywhere(
     kind: str, tasks: Tasks, worker: Worker, tmp_path: Path
 ) -> None:
     for number in (2, 3, 4):
-        tasks.database.execute("FLUSH BINARY LOGS")
+        flush_log(tasks.database.server)
         tasks.change(number)
     source = {"name": tasks.source.name, "start": tasks.source.start}
     variables = tmp_path / "variables"

@@ -31,7 +31,7 @@ CHUNK_BYTES = 4096
 @pytest.fixture(scope="module")
 def worker(run_folder: Path) -> Iterator[Worker]:
     folder = run_folder / "snapshots"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
     yield worker
     worker.stop()

@@ -148,9 +148,11 @@ def workplace(spark_environment: SparkEnvironment, gate: Gate, tmp_path: Path) -
     }
     del conf["spark.sql.extensions"]
     for name, value in conf.items():
-        # Each merge has a session of its own, with the settings of the application.
+        # Each merge has a session of its own, with the settings of the application; these two may
+        # have been in use before.
         spark.sparkContext._jsc.sc().conf().set(name, value)
-        reading_session(spark).conf.set(name, value)
+        for session in (spark, reading_session(spark)):
+            session.conf.set(name, value)
     _load(spark)
     made = local_workplace(spark, "iceberg", tmp_path)
     made.catalog = CATALOG

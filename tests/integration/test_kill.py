@@ -114,7 +114,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def worker(run_folder: Path) -> Iterator[Worker]:
     folder = run_folder / "extracts"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
     yield worker
     worker.stop()
