@@ -101,6 +101,10 @@ class InvalidText(StrEnum):
     BINARY = "binary"
 
 
+DECIMAL_DIGITS_MAX = 38
+"""Digits of a decimal128, the widest decimal that lakes know: wider ones are staged as text."""
+
+
 @dataclass(frozen=True)
 class Policies:
     """How a range is staged where there is more than one right way.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.sql.column_types import ENUMS, TEMPORALS
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.sql.column_types import SqlType
 
 _TEXT, _BYTES = "string", "binary"
-_DECIMAL_DIGITS_MAX = 38
 _SHOWN = "its values are staged as text, which shows more digits or fewer"
 
 # Character sets whose bytes mean the same in the second one.
@@ -36,7 +36,7 @@ def changes_form(arrow_type: str | None, before: SqlType | None, after: SqlType)
         return None
     if before.name == after.name == "decimal" and before.scale != after.scale:
         digits = min(before.length or 0, after.length or 0)
-        return _SHOWN if digits > _DECIMAL_DIGITS_MAX else None
+        return _SHOWN if digits > DECIMAL_DIGITS_MAX else None
     if before.name == after.name and before.name in TEMPORALS and before.fsp != after.fsp:
         return _SHOWN if arrow_type == _TEXT else None
     is_text = before.is_text or before.name in ENUMS

@@ -99,6 +99,12 @@ class _Run:
     finished: Callable[[TableReport], object]
     began: str
 
+    def new_session(self) -> SparkSession:
+        """Return a session with the settings of a merge."""
+        session = self.spark.newSession()
+        configure(session)
+        return session
+
 
 def merge_all(
     spark: SparkSession,
@@ -169,8 +175,7 @@ def _merge_tables(
     log = read_needed_log(run.files, run.start, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
-    session = run.spark.newSession()
-    configure(session)
+    session = run.new_session()
     for table in tables:
         _note_held(run, session, table)
     work = _work(run, log, tables)
@@ -265,8 +270,7 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
     """Read how much of the log every table contains that may need something."""
     start = run.start
     names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
-    session = run.spark.newSession()
-    configure(session)
+    session = run.new_session()
 
     def survey(name: TableName) -> LakeTable:
         target = run.lake.target(*name)
@@ -315,8 +319,7 @@ def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> dict[Tabl
 
 
 def _copy_rows(run: _Run, table: LakeTable, log: TableLog) -> None:
-    session, source = run.spark.newSession(), run.options.source
-    configure(session)
+    session, source = run.new_session(), run.options.source
     old = find_old_table(session, run.lake, table.name, table.state, log)
     if old is None or run.start.before.first_needed(old.name, old.state.applied) != log.first:
         return
@@ -371,8 +374,7 @@ def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
 def _hold_stale(run: _Run, table: LakeTable, state: LakeState) -> None:
     """Leave a table at what was committed of it, until a reload."""
     try:
-        session = run.spark.newSession()
-        configure(session)
+        session = run.new_session()
         table.state = run.lake.find_state(session, table.target)
         table.report.applied_after = table.applied
         table.hold(state)

@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, array_of, to_offsets
 
 PRECISION_MAX = 65
 SCALE_MAX = 30
-ARROW_PRECISION_MAX = 38
-"""Digits of a decimal128, the widest decimal that lakes know; wider ones are staged as text."""
 
 _INT64_DIGITS = 18
 _GROUP_DIGITS = 9
@@ -70,7 +69,7 @@ def plan(precision: int, scale: int) -> Plan:
         raise FormatError("not a DECIMAL", precision=precision, scale=scale)
     parts = groups(precision, scale)
     size = sum(part.size for part in parts)
-    if precision > ARROW_PRECISION_MAX:
+    if precision > DECIMAL_DIGITS_MAX:
         return Plan(pa.string(), partial(_text, parts=parts, scale=scale), size=size)
     data_type = pa.decimal128(precision, scale)
     read = _short if precision <= _INT64_DIGITS else _long

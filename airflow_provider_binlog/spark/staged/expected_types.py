@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import InvalidText, ZeroDates
+from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX, InvalidText, ZeroDates
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -30,7 +30,6 @@ _UNSIGNED = {"int": "int64", "bigint": "decimal128(20, 0)"}
 _DATES = {"date": "date32[day]", "datetime": "timestamp[us]", "timestamp": "timestamp[us, tz=UTC]"}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _DECIMAL = re.compile(r"(\d+),(\d+)", re.ASCII)
-_PRECISION_MAX = 38
 
 
 def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
@@ -59,4 +58,4 @@ def _decimal(parameters: str) -> str | None:
     if digits is None:
         return None
     precision, scale = map(int, digits.groups())
-    return f"decimal128({precision}, {scale})" if precision <= _PRECISION_MAX else "string"
+    return f"decimal128({precision}, {scale})" if precision <= DECIMAL_DIGITS_MAX else "string"
