@@ -17,6 +17,7 @@ pytest.register_assert_rewrite("tests.contract")
 
 pytest_plugins = [
     "tests.fixtures.airflow",
+    "tests.fixtures.extract_worker",
     "tests.fixtures.mysql",
     "tests.fixtures.proxy",
     "tests.fixtures.spark",

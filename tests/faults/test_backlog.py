@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,15 +26,6 @@ from tests.support.extract_worker import Extract
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
 
 SMALL = Limits(part_bytes_max=400, pending_bytes_max=1000)
-
-
-@pytest.fixture(scope="module")
-def worker(run_folder: Path) -> Iterator[Worker]:
-    folder = run_folder / "backlogs"
-    folder.mkdir(exist_ok=True)
-    worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
-    yield worker
-    worker.stop()
 
 
 @pytest.mark.slow

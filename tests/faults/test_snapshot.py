@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +24,6 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
 
 ROWS = 300
 CHUNK_BYTES = 4096
-
-
-@pytest.fixture(scope="module")
-def worker(run_folder: Path) -> Iterator[Worker]:
-    folder = run_folder / "snapshots"
-    folder.mkdir(exist_ok=True)
-    worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
-    yield worker
-    worker.stop()
 
 
 def fill(tasks: Tasks) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from tests.support.staged import apply_all
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -109,15 +108,6 @@ class Stage:
             assert [tuple(row.values()) for _, row in sorted(staged.items())] == selected
         assert set(tables) == {"orders", "log"}
         return manifests
-
-
-@pytest.fixture(scope="module")
-def worker(run_folder: Path) -> Iterator[Worker]:
-    folder = run_folder / "extracts"
-    folder.mkdir(exist_ok=True)
-    worker = Worker("tests.support.extract_worker", folder=folder, name="worker", env=os.environ)
-    yield worker
-    worker.stop()
 
 
 @pytest.fixture(params=[("mysql97", "file"), ("mariadb1011", "s3")], ids="-".join)

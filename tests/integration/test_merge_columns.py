@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.lake.iceberg_table import load_table
 from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import key_property
 from airflow_provider_binlog.spark.mark import Mark
-from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType
+from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.workplace import Workplace, in_either_format
 
@@ -255,18 +255,25 @@ def test_a_column_gets_a_type_that_holds_the_values_of_both(workplace: Workplace
     workplace.check(table, in_order=False)
 
 
+def a_table_to_copy_a_column_of(workplace: Workplace) -> Table:
+    """Return a merged table, and stage a change of type that Iceberg makes by a copy."""
+    source = workplace.new_source()
+    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
+    table.insert(id=1, a=1)
+    source.commit()
+    workplace.merge()
+    table.alter("...", {"id": INT, "a": decimal(20, 2)})
+    table.insert(id=2, a=Decimal("2.5"))
+    source.commit()
+    return table
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_copy_of_a_column_is_finished_after_a_kill(
     quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch, swapped: bool
 ) -> None:
-    source = quick_workplace.new_source()
-    table = source.create(quick_workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
-    table.insert(id=1, a=1)
-    source.commit()
-    quick_workplace.merge()
-    table.alter("...", {"id": INT, "a": decimal(20, 2)})
-    table.insert(id=2, a=Decimal("2.5"))
-    source.commit()
+    table = a_table_to_copy_a_column_of(quick_workplace)
+    source = table.source
 
     def die(*arguments: Any, **options: Any) -> None:
         if swapped:
@@ -291,14 +298,7 @@ def test_a_copy_of_a_column_is_finished_after_a_kill(
 def test_rows_that_come_while_a_column_is_copied_are_not_lost(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, *, swapped: bool
 ) -> None:
-    source = workplace.new_source()
-    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
-    table.insert(id=1, a=1)
-    source.commit()
-    workplace.merge()
-    table.alter("...", {"id": INT, "a": decimal(20, 2)})
-    table.insert(id=2, a=Decimal("2.5"))
-    source.commit()
+    table = a_table_to_copy_a_column_of(workplace)
     loads = []
 
     def load(session: Any, target: str) -> Any:
@@ -324,15 +324,9 @@ def test_rows_that_come_while_a_column_is_copied_are_not_lost(
 def test_a_table_that_is_restored_to_before_a_column_was_copied_is_stale(
     workplace: Workplace,
 ) -> None:
-    source = workplace.new_source()
-    table = source.create(workplace.database, "t", {"id": INT, "a": BIGINT}, ("id",))
-    table.insert(id=1, a=1)
-    source.commit()
-    workplace.merge()
-    before, target = workplace.state(table).snapshot, ".".join(table.name)
-    table.alter("...", {"id": INT, "a": decimal(20, 2)})
-    table.insert(id=2, a=Decimal("2.5"))
-    source.commit()
+    table = a_table_to_copy_a_column_of(workplace)
+    source, target = table.source, ".".join(table.name)
+    before = workplace.state(table).snapshot
     workplace.merge()
     table.update(1, a=Decimal("1.5"))
     source.commit()
