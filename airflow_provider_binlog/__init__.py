@@ -21,8 +21,6 @@ __all__ = [
     "BinlogPlanOperator",
     "BinlogPositionSensor",
     "BinlogPositionTrigger",
-    "BinlogSnapshotChunksOperator",
-    "BinlogSnapshotCommitOperator",
     "BinlogSnapshotOperator",
     "BinlogSnapshotPlanOperator",
     "BinlogSource",
@@ -48,10 +46,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.operators.extract import BinlogExtractOperator
     from airflow_provider_binlog.operators.merge import BinlogMergeOperator, merge_arguments
     from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
-    from airflow_provider_binlog.operators.snapshot_chunks import (
-        BinlogSnapshotChunksOperator,
-        BinlogSnapshotCommitOperator,
-    )
     from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
@@ -72,8 +66,6 @@ _MODULES = {
     "BinlogPlanOperator": "operators.backlog",
     "BinlogPositionSensor": "sensors.binlog",
     "BinlogPositionTrigger": "triggers.binlog",
-    "BinlogSnapshotChunksOperator": "operators.snapshot_chunks",
-    "BinlogSnapshotCommitOperator": "operators.snapshot_chunks",
     "BinlogSnapshotOperator": "operators.snapshot",
     "BinlogSnapshotPlanOperator": "operators.snapshot_plan",
     "BinlogSource": "sources.binlog_source",

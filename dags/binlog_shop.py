@@ -20,6 +20,8 @@ FORMAT: Any = os.environ.get("BINLOG_SHOP_FORMAT", "delta")
 LAKE = os.environ.get("BINLOG_SHOP_LAKE", "file:///tmp/binlog_shop/lake")
 SPARK = json.loads(os.environ.get("BINLOG_SHOP_SPARK", "{}"))
 """More arguments of the SparkSubmitOperator: conf, packages, jars, driver_memory, ..."""
+SNAPSHOT = json.loads(os.environ.get("BINLOG_SHOP_SNAPSHOT", "{}"))
+"""More arguments of the BinlogSnapshotOperator: chunk_bytes, pool, ..."""
 
 dag = binlog_to_lake_dag(
     "binlog_shop",
@@ -29,5 +31,6 @@ dag = binlog_to_lake_dag(
     staging_path=STAGING_PATH,
     format=FORMAT,
     lake=LAKE,
+    snapshot=SNAPSHOT,
     merge=SPARK,
 )

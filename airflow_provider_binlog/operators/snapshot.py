@@ -49,16 +49,16 @@ class BinlogSnapshotOperator(EngineOperator):
     it is complete; the merge then replays the log over it. A retry reads the chunks that the first
     try has not read. Map the operator over ``table`` for several tables.
 
-    The chunks of one table are shared by several tasks between a
-    :class:`~airflow_provider_binlog.BinlogSnapshotChunksOperator`, whose output is ``chunks``, and
-    a :class:`~airflow_provider_binlog.BinlogSnapshotCommitOperator`. With ``engine="spark"`` they
-    are shared by Spark's executors: the task plans the snapshot, submits an application that reads
-    each chunk in a Spark task of its own, and makes it visible.
+    The chunks of a large table are shared by several tasks that a
+    :class:`~airflow_provider_binlog.BinlogSnapshotPlanOperator` maps the operator over: the one
+    that finds all of them read makes the snapshot visible. With ``engine="spark"`` they are shared
+    by Spark's executors: the task plans the snapshot, submits an application that reads each chunk
+    in a Spark task of its own, and makes it visible.
 
     Returns ``{"source", "staging_path", "table", "snapshot", "manifest", "rows", "chunks", "low",
     "high", "is_exact"}``: names, positions and counts, never data. The asset event of every outlet
-    carries the same. With ``chunks`` it returns ``{"source", "table", "snapshot", "rows",
-    "chunks"}``.
+    carries the same. A task that leaves chunks to others returns ``{"source", "table", "snapshot",
+    "rows", "chunks"}`` of those that it read.
 
     .. seealso:: ``docs/snapshots.md``: what is read when, and the account's privileges.
 
@@ -142,9 +142,11 @@ class BinlogSnapshotOperator(EngineOperator):
                         'engine="spark" shares all chunks of a table among executors: give it a '
                         "table, without chunks"
                     )
-                return self._read_chunks(self.chunks)
-            taken = self._take(name_run(context))
-        pass_to_outlets(self, context, taken)
+                taken = self._read_chunks(self.chunks)
+            else:
+                taken = self._take(name_run(context))
+        if "manifest" in taken:
+            pass_to_outlets(self, context, taken)
         return taken
 
     def _take(self, run: str) -> dict[str, Any]:
@@ -155,7 +157,7 @@ class BinlogSnapshotOperator(EngineOperator):
         request = read_request(
             source,
             run=run,
-            table=self.table,
+            name=read_table_name(self.table),
             where=self.where,
             lock=self.lock,
             chunk_bytes=self.chunk_bytes,
@@ -171,9 +173,23 @@ class BinlogSnapshotOperator(EngineOperator):
             on_progress=lambda progress: self._log_progress(source.name, progress),
             on_wait=lambda reason: self._log_wait(source.name, reason),
         )
-        described = describe_taken(taken, source.name, self.staging_path)
-        self.log.info("%s: %s: %d rows", source.name, self.table, described["rows"])
-        return described
+        return self._describe(taken, source.name)
+
+    def _describe(self, taken: TakenSnapshot, source: str) -> dict[str, Any]:
+        manifest = taken.manifest
+        self.log.info("%s: %s: %d rows", source, self.table, manifest.rows)
+        return {
+            "source": source,
+            "staging_path": self.staging_path,
+            "table": ".".join(manifest.name),
+            "snapshot": manifest.id,
+            "manifest": f"{self.staging_path.rstrip('/')}/{source_folder(source)}/{taken.path}",
+            "rows": manifest.rows,
+            "chunks": len(manifest.chunks),
+            "low": manifest.low.to_json(),
+            "high": manifest.high.to_json(),
+            "is_exact": manifest.is_exact,
+        }
 
     def _read_on_spark(
         self, source: BinlogSource, settings: ConnectionSettings, plan: SnapshotPlan
@@ -208,7 +224,12 @@ class BinlogSnapshotOperator(EngineOperator):
         )
 
     def _read_chunks(self, chunks: Mapping[str, Any]) -> dict[str, Any]:
-        from airflow_provider_binlog.snapshot import ChunkReader, SnapshotFiles, read_chunks
+        from airflow_provider_binlog.snapshot import (
+            ChunkReader,
+            SnapshotFiles,
+            complete_snapshot,
+            read_chunks,
+        )
 
         source = read_source(self.source)
         files = SnapshotFiles(open_store(self.staging_path), source.name)
@@ -221,12 +242,16 @@ class BinlogSnapshotOperator(EngineOperator):
             lambda reason: self._log_wait(source.name, reason),
         )
         with _naming_shared_plan():
+            plan = files.read_plan(id_, read_table_name(self.table))
             progress = read_chunks(
-                files.read_plan(id_, read_table_name(self.table)),
+                plan,
                 range(first, stop),
                 reader,
                 on_progress=lambda progress: self._log_progress(source.name, progress),
             )
+        # Whoever reads the last chunk finds all of them: a record is there once it is written.
+        if files.is_read(plan):
+            return self._describe(complete_snapshot(plan, files), source.name)
         return {
             "source": source.name,
             "table": self.table,
@@ -283,7 +308,7 @@ def read_request(
     source: BinlogSource,
     *,
     run: str,
-    table: object,
+    name: TableName,
     where: str | None,
     lock: object,
     chunk_bytes: object,
@@ -298,7 +323,7 @@ def read_request(
     check_choice(SnapshotLock, lock, "lock")
     return SnapshotRequest(
         source_name=source.name,
-        name=read_table_name(table),
+        name=name,
         created_by=run,
         where=where or None,
         exact=None if lock == "auto" else lock == "brief",
@@ -307,34 +332,17 @@ def read_request(
     )
 
 
-def describe_taken(taken: TakenSnapshot, source: str, staging_path: str) -> dict[str, Any]:
-    """Return what a task returns of a snapshot."""
-    manifest = taken.manifest
-    return {
-        "source": source,
-        "staging_path": staging_path,
-        "table": ".".join(manifest.name),
-        "snapshot": manifest.id,
-        "manifest": f"{staging_path.rstrip('/')}/{source_folder(source)}/{taken.path}",
-        "rows": manifest.rows,
-        "chunks": len(manifest.chunks),
-        "low": manifest.low.to_json(),
-        "high": manifest.high.to_json(),
-        "is_exact": manifest.is_exact,
-    }
-
-
 def read_chunk_range(value: object) -> tuple[str, int, int]:
     """Return which chunks of which snapshot to read: its id, the first number, and the stop.
 
     Raises:
-        ConfigurationError: It is not what `BinlogSnapshotChunksOperator` returns.
+        ConfigurationError: It is not what `BinlogSnapshotPlanOperator` returns.
     """
     match value:
         case {"snapshot": str(id_), "first": int(first), "stop": int(stop)}:
             return id_, first, stop
     raise ConfigurationError(
-        "chunks are those that a BinlogSnapshotChunksOperator returned", given=value
+        "chunks are those that a BinlogSnapshotPlanOperator returned", given=value
     )
 
 

@@ -1,4 +1,4 @@
-"""Which tables of a source need a snapshot, as far as the staged files and the server show."""
+"""Which tables of a source need a snapshot, and which tasks read them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.errors import ConfigurationError, ManifestError
 from airflow_provider_binlog.hooks.mapping import max_map_length
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
+from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.names import join_table_name
+from airflow_provider_binlog.operators.chunk_shares import share_tables
 from airflow_provider_binlog.operators.extract import read_globs
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
-from airflow_provider_binlog.operators.snapshot import server_settings
+from airflow_provider_binlog.operators.snapshot import read_request, server_settings
 from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import LakeFormat, check_choice
+from airflow_provider_binlog.sources.choices import Engine, LakeFormat, SnapshotLock, check_choice
+from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 
 if TYPE_CHECKING:
@@ -28,12 +31,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.snapshot import SnapshotRequest
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 
 
 class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     """Find the tables whose rows a lake lacks and the staged log does not have.
+
+    .. code-block:: python
+
+        BinlogSnapshotOperator.partial(task_id="snapshot", ...).expand_kwargs(plan.output)
 
     These are, of the captured tables that are on the server now:
 
@@ -45,20 +53,27 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     refused that snapshot. A table that stays ``loading`` or ``stale`` whatever is read of it is
     read again after ever longer times: each time twice as long after the first such snapshot.
 
-    Returns their names, ``["shop.orders", ...]``, to be mapped: ``BinlogSnapshotOperator.partial(
-    ...).expand(table=plan.output)``. At most as many as Airflow maps a task over,
-    ``[core] max_map_length``; the next run returns the others. Nothing is changed, on the server
-    or in the staged files.
+    Without a lake, these are all tables that match.
+
+    Returns what each of the mapped tasks reads: a whole table, ``{"table": "shop.orders"}``, or
+    some chunks of a larger one, whose snapshot is begun here: ``{"table", "chunks": {"snapshot",
+    "first", "stop"}}``. A retry returns the same, unless a table was altered. At most as many as
+    Airflow maps a task over, ``[core] max_map_length``: tasks then read more chunks each, and if
+    there are more tables, the next run returns the others.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource`. (templated)
     :param staging_path: As the extract operator has it. (templated)
-    :param tables: Globs of ``database.table`` that are captured. (templated)
+    :param tables: Globs of ``database.table``: those that are captured. (templated)
     :param exclude: Globs of tables among them that are left out. (templated)
-    :param format: As the merge operator has it, as all arguments that follow. (templated)
-    :param lake: See there. (templated)
+    :param format: As the merge operator has it. (templated)
+    :param lake: See there; by default no lake is looked at. (templated)
     :param table_name: See there. (templated)
     :param merge_tables: What it has as ``tables``. (templated)
     :param merge_exclude: What it has as ``exclude``. (templated)
+    :param where: As the snapshot operator has it. (templated)
+    :param lock: See there.
+    :param chunk_bytes: See there. A task reads eight chunks at least, or a whole table.
+    :param engine: See there. With ``"spark"``, each table is one task.
     """
 
     template_fields: Sequence[str] = (
@@ -71,10 +86,12 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         "table_name",
         "merge_tables",
         "merge_exclude",
+        "where",
     )
-    template_fields_renderers = dict.fromkeys(
-        ("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"
-    )
+    template_fields_renderers = {  # noqa: RUF012
+        **dict.fromkeys(("source", "tables", "exclude", "merge_tables", "merge_exclude"), "json"),
+        "where": "sql",
+    }
     ui_color = "#d8ecf3"
 
     def __init__(
@@ -83,12 +100,16 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         source: BinlogSource | Mapping[str, Any],
         staging_path: str,
         tables: Sequence[str],
-        format: LakeFormat,  # noqa: A002
-        lake: str,
+        format: LakeFormat = "delta",  # noqa: A002
+        lake: str | None = None,
         exclude: Sequence[str] = (),
         table_name: str | None = None,
         merge_tables: Sequence[str] = (),
         merge_exclude: Sequence[str] = (),
+        where: str | None = None,
+        lock: SnapshotLock = "auto",
+        chunk_bytes: int | str = "64 MiB",
+        engine: Engine = "worker",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -101,31 +122,74 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         self.table_name = table_name
         self.merge_tables = merge_tables
         self.merge_exclude = merge_exclude
+        self.where = where
+        self.lock = lock
+        self.chunk_bytes = chunk_bytes
+        self.engine = engine
 
-    def execute(self, context: Context) -> list[str]:  # noqa: ARG002  Airflow's signature
-        """Return the tables; see the class.
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Return what each task reads; see the class.
 
         Raises:
             AirflowFailException: A retry would fail for the same reason.
         """
         with fail_unless_retryable():
             source = read_source(self.source)
-            found = [join_table_name(name) for name in self._find(source)]
-        most = max_map_length()
-        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), found[:most])
+            check_choice(Engine, self.engine, "engine")
+            names = self._choose(source, max_map_length())
+            if self.engine == "spark":
+                return [{"table": join_table_name(name)} for name in names]
+            run = name_run(context)
+            return share_tables(
+                [self._request(source, run, name) for name in names],
+                Connections(server_settings(source)).open,
+                open_store(self.staging_path),
+                tasks_max=max_map_length(),
+                logger=self.log,
+            )
+
+    def _request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
+        return read_request(
+            source,
+            run=run,
+            name=name,
+            where=self.where,
+            lock=self.lock,
+            chunk_bytes=self.chunk_bytes,
+        )
+
+    def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
+        """Return the tables to read, not more than that.
+
+        Raises:
+            ConfigurationError: There are more, and no next run.
+        """
+        on_server = self._list(source)
+        found = sorted(on_server) if self.lake is None else self._find(source, on_server, self.lake)
+        shown = [join_table_name(name) for name in found[:most]]
+        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), shown)
         if len(found) > most:
+            if self.lake is None:
+                raise ConfigurationError(
+                    "there are more tables than tasks to read them: name fewer, or increase "
+                    "[core] max_map_length",
+                    tables=len(found),
+                    tasks=most,
+                )
             self.log.warning("%s: %d of them wait for the next run", source.name, len(found) - most)
         return found[:most]
 
-    def _find(self, source: BinlogSource) -> list[TableName]:
+    def _list(self, source: BinlogSource) -> list[TableName]:
+        """Return the tables of the server that are captured and merged.
+
+        Raises:
+            ConfigurationError: There is no lake, and a glob matches nothing.
+        """
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.capture import TableFilter
-        from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
-        from airflow_provider_binlog.spark.staged.snapshots import Snapshots
         from airflow_provider_binlog.spark.table_choice import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
-        check_choice(LakeFormat, self.format, "format")
         captured = TableFilter(
             read_globs(self.tables, "tables"), read_globs(self.exclude, "exclude")
         )
@@ -134,16 +198,30 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             read_globs(self.merge_exclude, "merge_exclude"),
         )
         with closing(server_settings(source).connect()) as connection:
-            on_server = [
-                name
-                for name, kind in list_tables(connection).items()
-                if kind == "BASE TABLE" and captured.matches(*name) and merged(name)
+            base_tables = [
+                name for name, kind in list_tables(connection).items() if kind == "BASE TABLE"
             ]
+        if self.lake is None and (left := captured.unmatched(base_tables)):
+            raise ConfigurationError(
+                "globs match no table of the server, in letters and case: correct them, or GRANT "
+                "SELECT on the tables to the account, which sees no others",
+                globs=", ".join(left),
+            )
+        return [name for name in base_tables if captured.matches(*name) and merged(name)]
+
+    def _find(
+        self, source: BinlogSource, on_server: Collection[TableName], lake: str
+    ) -> list[TableName]:
+        """Return the tables whose rows a lake lacks, but for those to be read later."""
+        from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
+        from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+
+        check_choice(LakeFormat, self.format, "format")
         store = open_store(self.staging_path)
         files = StoredFiles(store, source.name)
         folder = progress_folder(
             format=self.format,
-            lake=lake_location(self.format, self.lake),
+            lake=lake_location(self.format, lake),
             table_name=self.table_name or None,
         )
         progress, snapshots = load_progress(files, folder), Snapshots(files)

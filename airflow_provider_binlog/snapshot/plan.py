@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _PLAN = StoredFormat("airflow-provider-binlog/snapshot-plan", 1, "the plan of a snapshot")
 _CHUNK = StoredFormat("airflow-provider-binlog/snapshot-chunk", 1, "the record of a chunk")
 
+_RECORD = "chunk-"
+
 _Value = TypeVar("_Value")
 
 
@@ -183,6 +185,11 @@ class SnapshotFiles:
         """Return the record of a chunk; None if it is not read yet."""
         return self._read(ChunkRecord, _CHUNK, _record_path(snapshot_id, number))
 
+    def is_read(self, plan: SnapshotPlan) -> bool:
+        """Whether every chunk of a plan has its record."""
+        names = self.store.list(self.key(snapshot_folder(plan.id)))
+        return sum(name.startswith(_RECORD) for name in names) == plan.chunk_count
+
     def write_record(self, snapshot_id: str, record: ChunkRecord) -> None:
         """Store the record of a chunk, after its parts."""
         self._write(record, _CHUNK, _record_path(snapshot_id, record.chunk.number))
@@ -211,4 +218,4 @@ def _plan_path(snapshot_id: str) -> str:
 
 
 def _record_path(snapshot_id: str, number: int) -> str:
-    return f"{snapshot_folder(snapshot_id)}/chunk-{number:06}.json"
+    return f"{snapshot_folder(snapshot_id)}/{_RECORD}{number:06}.json"

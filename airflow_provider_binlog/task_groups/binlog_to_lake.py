@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.sources.choices import LakeFormat
 
+_SHARED = {"where", "lock", "chunk_bytes", "engine"}
+"""What the plan needs to know of how the snapshots are read."""
+
 
 def binlog_to_lake(
     source: BinlogSource,
@@ -43,7 +46,8 @@ def binlog_to_lake(
         Which tables have rows that neither the lake nor the staged log has? All that existed
         before the first run; later those that were added, and those that could not be followed.
     ``snapshot``
-        Read them, one mapped task for each. One that fails stops nothing: the next run reads it.
+        Read them in mapped tasks, a large table in several. A table that fails stops nothing: the
+        next run reads it.
     ``stage``
         Stage what was logged, up to now: it contains what the snapshots may have seen.
     ``merge``
@@ -75,7 +79,7 @@ def binlog_to_lake(
     staging: dict[str, Any] = {"source": source, "staging_path": staging_path}
     captured: dict[str, Any] = {**staging, "tables": tables, "exclude": exclude}
     target: dict[str, Any] = {"format": format, "lake": lake}
-    chosen = merge or {}
+    chosen, reading = merge or {}, snapshot or {}
     with TaskGroup(group_id, prefix_group_id=prefix_group_id) as group:
         changes = BinlogPositionSensor(task_id="changes", source=source, when_nothing_new="skip")
         plan = BinlogSnapshotPlanOperator(
@@ -85,10 +89,11 @@ def binlog_to_lake(
             table_name=chosen.get("table_name"),
             merge_tables=chosen.get("tables", ()),
             merge_exclude=chosen.get("exclude", ()),
+            **{name: reading[name] for name in _SHARED & reading.keys()},
         )
         snapshots = BinlogSnapshotOperator.partial(
-            task_id="snapshot", **staging, **(snapshot or {})
-        ).expand(table=plan.output)
+            task_id="snapshot", **staging, **reading
+        ).expand_kwargs(plan.output)
         read = EmptyOperator(task_id="read", trigger_rule="all_done")
         stage = BinlogExtractOperator(
             task_id="stage", start=changes.output, **captured, **(extract or {})

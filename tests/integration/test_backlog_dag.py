@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,7 +46,7 @@ with DAG("backlog", schedule=None):
 def test_a_backlog_is_staged_by_mapped_tasks_and_then_there_is_none(
     mysql97: Server,
     create_database: Callable[[Server], Database],
-    create_airflow: Callable[..., Airflow],
+    create_dag: Callable[..., Airflow],
     tmp_path: Path,
 ) -> None:
     database = create_database(mysql97)
@@ -58,22 +57,8 @@ def test_a_backlog_is_staged_by_mapped_tasks_and_then_there_is_none(
         *("INSERT INTO t VALUES (1, 1), (2, 2)", "FLUSH BINARY LOGS"),
         *("UPDATE t SET a = a + 1", "FLUSH BINARY LOGS", "DELETE FROM t WHERE id = 1"),
     )
-    (tmp_path / "dags").mkdir()
     text = DAG.format(start=f"{file}:4", folder=tmp_path, database=database.name)
-    (tmp_path / "dags" / "backlog.py").write_text(text)
-    account = mysql97.account
-    connection = {
-        "conn_type": "binlog",
-        "host": account.host,
-        "port": account.port,
-        "login": account.user,
-        "password": account.password,
-        "extra": {"server_id": 4_000_000_000, "ssl_mode": "disabled"},
-    }
-    airflow = create_airflow(
-        AIRFLOW__CORE__DAGS_FOLDER=str(tmp_path / "dags"),
-        AIRFLOW_CONN_BINLOG_DEFAULT=json.dumps(connection),
-    )
+    airflow = create_dag(text, mysql97)
 
     states = airflow.run_dag("backlog")
 

@@ -7,18 +7,24 @@ from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog import (
-    BinlogSnapshotChunksOperator,
-    BinlogSnapshotCommitOperator,
     BinlogSnapshotOperator,
+    BinlogSnapshotPlanOperator,
     BinlogSource,
 )
 from airflow_provider_binlog.cli.run import main
-from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError, StagingError
-from airflow_provider_binlog.operators import snapshot, snapshot_chunks
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ServerChangedError,
+    StagingError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.operators import snapshot, snapshot_plan
 from airflow_provider_binlog.snapshot import (
     ChunkReader,
     SnapshotFiles,
@@ -134,9 +140,9 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = create_database(mysql97)
-    fill(database)
+    fill(database, rows=1000)
     database.execute("CREATE TABLE nothing (id INT PRIMARY KEY)")
-    for module in (snapshot, snapshot_chunks):
+    for module in (snapshot, snapshot_plan):
         monkeypatch.setattr(module, "server_settings", lambda _: settings_of(database))
     staging: dict[str, Any] = {
         "source": BinlogSource(SOURCE, start="now"),
@@ -144,25 +150,44 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     }
     instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="task")
     context: Any = {"ti": instance, "outlet_events": {}}
-    names = [f"{database.name}.{name}" for name in ("numbers", "nothing")]
+    nothing, numbers = (f"{database.name}.{name}" for name in ("nothing", "numbers"))
+    monkeypatch.setattr(snapshot_plan, "max_map_length", lambda: 3)
 
-    share = BinlogSnapshotChunksOperator(
-        task_id="share", tables=names, chunk_bytes=_CHUNK_BYTES, max_tasks=3, **staging
+    plan = BinlogSnapshotPlanOperator(
+        task_id="plan", tables=[f"{database.name}.n*"], chunk_bytes=_CHUNK_BYTES, **staging
     )
-    shares = share.execute(context)
-    assert [each["table"] for each in shares] == [names[0], names[0], names[1]]
-    assert share.execute(context) == shares
+    shares = plan.execute(context)
+    # An empty table is one task, and so are eight chunks.
+    assert shares[0] == {"table": nothing}
+    chunks = [each["chunks"] for each in shares[1:]]
+    assert [each["table"] for each in shares[1:]] == [numbers, numbers]
+    assert (chunks[0]["first"], chunks[0]["stop"]) == (0, chunks[1]["first"])
+    assert plan.execute(context) == shares
     done = [
         BinlogSnapshotOperator(task_id="read", **staging, **each).execute(context)
-        for each in shares
+        for each in (*shares, shares[1])
     ]
-    commit = BinlogSnapshotCommitOperator(task_id="commit", chunks=shares, **staging)
-    taken = commit.execute(context)
 
-    assert sum(each["rows"] for each in done) == _ROWS
-    assert [(each["table"], each["rows"]) for each in taken] == [(names[0], _ROWS), (names[1], 0)]
-    assert commit.execute(context) == taken
-    assert [Path(each["manifest"].removeprefix("file://")).exists() for each in taken] == [True] * 2
+    # The last one to read makes the snapshot visible, and a retry finds it.
+    assert ["manifest" in each for each in done] == [True, False, True, True]
+    assert [each["rows"] for each in done[:1] + done[2:]] == [0, 1000, 1000]
+    assert done[3] == done[2]
+    assert Path(done[2]["manifest"].removeprefix("file://")).exists()
+
+    whole = [{"table": nothing}, {"table": numbers}]
+    refuse = Mock(side_effect=UnsupportedError("a column has a type that is not decoded"))
+    with monkeypatch.context() as patched:
+        patched.setattr("airflow_provider_binlog.snapshot.begin_snapshot", refuse)
+        # Its own task says why.
+        assert plan.execute(context) == whole
+    plan.engine = "spark"
+    assert plan.execute(context) == whole
+    monkeypatch.setattr(snapshot_plan, "max_map_length", lambda: 1)
+    with pytest.raises(AirflowFailException, match="more tables than tasks"):
+        plan.execute(context)
+    plan.tables = [f"{database.name}.m*"]
+    with pytest.raises(AirflowFailException, match="globs match no table of the server"):
+        plan.execute(context)
 
 
 def test_a_limit_of_lag_takes_a_replica(database: Database) -> None:

@@ -58,6 +58,14 @@ FIRST_CHANGES = (
         (3, 7, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)""",
     "INSERT INTO items VALUES (1, 1, 'a'), (1, 2, 'b'), (2, 1, 'a')",
 )
+LARGE_TABLE = (
+    "CREATE TABLE numbers (id INT PRIMARY KEY, text VARCHAR(40))",
+    """INSERT INTO numbers
+        WITH RECURSIVE s AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM s WHERE n < 1000)
+        SELECT n, CONCAT('this is row ', n) FROM s""",
+    "ANALYZE TABLE numbers",
+)
+CHUNK_BYTES = 4096
 MORE_CHANGES = (
     "UPDATE orders SET note = 'changed', changed = '2026-11-21 00:00:00.5' WHERE id = 2",
     "DELETE FROM orders WHERE id = 3",
@@ -151,6 +159,7 @@ def create_shop_airflow(
         BINLOG_SHOP_STAGING=lake.staging,
         BINLOG_SHOP_FORMAT=lake.format,
         BINLOG_SHOP_LAKE=lake.location,
+        BINLOG_SHOP_SNAPSHOT=json.dumps({"chunk_bytes": CHUNK_BYTES}),
         BINLOG_SHOP_SPARK=json.dumps({"conf": lake.spark_conf(environment)}),
     )
 
@@ -165,18 +174,26 @@ def test_an_old_database_and_another_run_without_changes(
     spark_environment: SparkEnvironment,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    unlogged = ("SET SESSION sql_log_bin = 0", *FIRST_CHANGES, "SET SESSION sql_log_bin = 1")
-    database.execute(*unlogged, *MORE_CHANGES)
+    unlogged = (*FIRST_CHANGES, *LARGE_TABLE)
+    database.execute("SET SESSION sql_log_bin = 0", *unlogged)
+    database.execute(*MORE_CHANGES)
 
     with watched_processes(*secrets_of(lake)) as shown:
         states = airflow.run_dag("binlog_shop")
 
     assert set(states.values()) == {"success"}, states
     assert lake.differences(spark_environment, database) == []
+    planned = [each["table"] for each in airflow.returned("plan")]
+    # As many tasks as eight chunks of the server's estimate.
+    assert planned.count(f"{database.name}.numbers") > 1
+    snapshots = "SELECT state FROM task_instance WHERE task_id = 'snapshot'"
+    assert airflow.query(snapshots) == [("success",)] * len(planned)
     staged, before = airflow.returned("stage"), airflow.checkpoint()
     assert before["position"]["offset"] == staged["stop"]["offset"]
     merged = {each["table"]: each["status"] for each in airflow.returned("merge")["tables"]}
-    assert merged == {f"{database.name}.{each}": "merged" for each in ("items", "orders", "visits")}
+    names = ("items", "numbers", "orders", "visits")
+    assert merged == {f"{database.name}.{each}": "merged" for each in names}
+    assert merged.keys() == set(planned)
 
     files = lake.staged_files()
     states = airflow.run_dag("binlog_shop")

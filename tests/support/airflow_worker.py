@@ -6,7 +6,8 @@ import os
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from tests.demo.worker import serve
@@ -24,6 +25,29 @@ def run_dag(dag_id: str, year: int | None = None) -> str:
         raise ImportError(f"{file}: {error}")
     logical_date = None if year is None else datetime(year, 1, 1, tzinfo=UTC)
     return str(bag.dags[dag_id].test(logical_date=logical_date).state)
+
+
+def supervise_tasks() -> None:
+    """Run every task as a worker does: in a process of its own, which parses the DAG again."""
+    from airflow.executors.workloads import BundleInfo
+    from airflow.models import TaskInstance
+    from airflow.sdk.execution_time import supervisor
+    from airflow.utils.session import create_session
+
+    def run(ti: Any, task: Any) -> SimpleNamespace:
+        supervisor.supervise_task(
+            ti=ti,
+            bundle_info=BundleInfo(name="dags-folder"),
+            dag_rel_path=Path(task.dag.fileloc).name,
+            token="",
+            client=supervisor.InProcessTestSupervisor._api_client(task.dag),
+            subprocess_logs_to_stdout=True,
+        )
+        with create_session() as session:
+            state = session.get(TaskInstance, ti.id).state
+        return SimpleNamespace(msg=None, ti=SimpleNamespace(state=state, task=task))
+
+    patch.object(supervisor, "run_task_in_process", run).start()
 
 
 def die_after_manifest() -> None:
@@ -47,4 +71,5 @@ def merge_by(application: str) -> None:
 
 
 if __name__ == "__main__":
-    serve({each.__name__: each for each in (run_dag, die_after_manifest, merge_by)})
+    served = run_dag, supervise_tasks, die_after_manifest, merge_by
+    serve({each.__name__: each for each in served})

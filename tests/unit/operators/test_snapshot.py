@@ -76,5 +76,5 @@ def test_an_argument_that_cannot_be_used_is_refused(
 
 @pytest.mark.parametrize("chunks", [{}, {"snapshot": "id", "first": "0", "stop": 1}, 5, None])
 def test_chunks_are_those_that_were_shared(chunks: object) -> None:
-    with pytest.raises(ConfigurationError, match="that a BinlogSnapshotChunksOperator returned"):
+    with pytest.raises(ConfigurationError, match="that a BinlogSnapshotPlanOperator returned"):
         read_chunk_range(chunks)
