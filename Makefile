@@ -59,8 +59,9 @@ docs: $(STAMP) ## Build the pages into docs/_build.
 	@$(BIN)/sphinx-build -q -W -b html docs docs/_build
 	@echo 'docs/_build/index.html'
 
-bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), and merging beside bare MERGEs.
+bench: $(STAMP) ## Measure reading beside other readers (COMPARE=results.json), snapshots, and merging beside bare MERGEs.
 	@$(BIN)/python -m tests.bench readers $(if $(COMPARE),--compare $(COMPARE))
+	@$(BIN)/python -m tests.bench snapshots --rows $(or $(ROWS),10000000)
 	@$(BIN)/python -m tests.bench merge
 
 soak: $(STAMP) ## Run for a long time under load.

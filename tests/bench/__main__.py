@@ -1,4 +1,4 @@
-"""`python -m tests.bench [readers | merge | chart …]`: all without an argument, as `make bench`."""
+"""`python -m tests.bench [readers | merge | snapshots | chart …]`; all without an argument."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def main(arguments: list[str]) -> int:
         from tests.bench.chart import main as draw_chart
 
         code = draw_chart(rest)
+        if arguments or code:
+            return code
+    if part == "snapshots" or not arguments:
+        from tests.bench.snapshots import main as measure_snapshots
+
+        code = measure_snapshots(rest)
         if arguments or code:
             return code
     from tests.bench.merge import main as measure_merge

@@ -50,7 +50,7 @@ DUMP_FACTOR_MAX = 1.5
 PEAK_BYTES_MAX = 512 << 20
 """Resident memory of a process that takes a snapshot."""
 
-_NAME = ("shop", "orders")
+NAME = ("shop", "orders")
 _ROUNDS = 3
 _SEED_ROWS = 1000
 
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     server = Server.create("mysql97", folder)
     server.start({"innodb_buffer_pool_size": 512 << 20})
     try:
-        _fill(server, rows)
+        fill_orders(server, rows)
         ways: dict[str, Callable[[Server], int]] = {"snapshot": _read, "SSCursor": _read_by_cursor}
         best = dict.fromkeys(ways, 0.0)
         for _ in range(_ROUNDS):
@@ -107,7 +107,7 @@ def _dump(server: Server) -> None:
     options = ["--single-transaction", "--no-create-info", "--no-tablespaces", "--skip-triggers"]
     account = [f"--host={server.host}", f"--port={server.port}", f"--user={server.account.user}"]
     subprocess.run(
-        [*server.program("mysqldump"), *account, "--set-gtid-purged=OFF", *options, *_NAME],
+        [*server.program("mysqldump"), *account, "--set-gtid-purged=OFF", *options, *NAME],
         stdout=subprocess.DEVNULL,
         check=True,
     )
@@ -117,7 +117,7 @@ def _take(dsn: str) -> tuple[float, int]:
     """Take a snapshot of the table; return the seconds, and the peak of this process's memory."""
     folder = RUN_FOLDER / "bench-select-staged"
     shutil.rmtree(folder, ignore_errors=True)
-    request = SnapshotRequest(source_name="shop", name=_NAME, created_by="bench")
+    request = SnapshotRequest(source_name="shop", name=NAME, created_by="bench")
     settings = ConnectionSettings.from_dsn(f"{dsn}/?ssl_mode=disabled")
     store = open_store(folder.as_uri())
     seconds = _seconds(lambda: take_snapshot(request, settings.connect, store))
@@ -151,7 +151,7 @@ class _Transactions:
                 self.longest = max(self.longest, int(row[0]))
 
 
-def _fill(server: Server, rows: int) -> None:
+def fill_orders(server: Server, rows: int) -> None:
     numbers = ", ".join(f"({number})" for number in range(_SEED_ROWS))
     execute(
         server,
@@ -178,8 +178,8 @@ def _fill(server: Server, rows: int) -> None:
 
 def _read(server: Server) -> int:
     count = 0
-    with open_read(lambda: connect(server, ssl_disabled=True), _NAME, exact=False) as read:
-        layout = compile_results(describe_table(read, _NAME, Policies()).layout)
+    with open_read(lambda: connect(server, ssl_disabled=True), NAME, exact=False) as read:
+        layout = compile_results(describe_table(read, NAME, Policies()).layout)
         statement = f"SELECT {', '.join(layout.expressions)} FROM shop.orders"
         with select_rows(read.connection, statement) as rows:
             layout = layout.of_types([column.type for column in rows.columns])

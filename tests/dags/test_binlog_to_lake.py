@@ -44,7 +44,7 @@ def test_more_arguments_reach_their_tasks() -> None:
             SHOP,
             group_id="lake",
             exclude=["shop.tmp_*"],
-            snapshot={"chunk_bytes": "8 MiB", "max_active_tis_per_dagrun": 2},
+            snapshot={"chunk_bytes": "8 MiB", "engine": "spark", "max_active_tis_per_dagrun": 2},
             extract={"stop": "{{ params.stop }}"},
             merge={
                 "conn_id": "spark_large",
@@ -60,6 +60,7 @@ def test_more_arguments_reach_their_tasks() -> None:
 
     assert (stage.exclude, stage.stop) == (["shop.tmp_*"], "{{ params.stop }}")
     assert (merge._conn_id, merge.format, merge.lake) == ("spark_large", "iceberg", "lake")
-    assert snapshot.partial_kwargs["chunk_bytes"] == "8 MiB"
+    assert snapshot.partial_kwargs["chunk_bytes"] == plan.chunk_bytes == "8 MiB"
+    assert snapshot.partial_kwargs["engine"] == plan.engine == "spark"
     assert (plan.exclude, plan.table_name, plan.lake) == (["shop.tmp_*"], "{table}", "lake")
     assert merge.keys == {"shop.visits": ["id"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,14 @@ def test_executors_read_for_supervised_tasks(
         *("FLUSH BINARY LOGS", "UPDATE t SET a = a + 1"),
         *("FLUSH BINARY LOGS", "DELETE FROM t WHERE id = 1"),
     )
-    conf = {name: spark_environment.conf[name] for name in ("spark.local.dir", "spark.ui.enabled")}
+    python = tmp_path / "executors-python"
+    python.write_text(f'#!/bin/sh\necho run >> {tmp_path}/run\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    conf = {
+        **{name: spark_environment.conf[name] for name in ("spark.local.dir", "spark.ui.enabled")},
+        "spark.pyspark.python": str(python),
+        "spark.pyspark.driver.python": sys.executable,
+    }
     text = DAG.format(
         start=f"{file}:4", folder=tmp_path, database=database.name, conf=json.dumps(conf)
     )
@@ -89,6 +97,7 @@ def test_executors_read_for_supervised_tasks(
     states = airflow.run_dag("on_spark")
 
     assert set(states.values()) == {"success"}, states
+    assert (tmp_path / "run").exists()
     assert airflow.returned("commit")["changes"]["delete"] == 1
     assert airflow.checkpoint()["sequence"] == 1
     store = open_store(f"file://{tmp_path}/staging")

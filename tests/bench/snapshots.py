@@ -1,0 +1,194 @@
+"""A table loaded in three ways: `python -m tests.bench snapshots [--rows N]`.
+
+A table of 11 columns, ten million rows (about 1 GB) if nothing is said, on a MySQL server of its
+own, staged as Parquet in a folder of this machine: by one process; by two that share the chunks, as
+mapped tasks do; and by the two executor threads of a Spark that runs already. Processes are started
+and have imported what they need before the clock is.
+
+What the server saw is from its performance_schema: the longest transaction, and the rows that its
+statements examined.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.executors.job import ChunkWork, Job
+from airflow_provider_binlog.executors.location import Location
+from airflow_provider_binlog.limits import Limits, limits_in_bytes
+from airflow_provider_binlog.snapshot import (
+    ChunkReader,
+    SnapshotFiles,
+    SnapshotRequest,
+    begin_snapshot,
+    complete_snapshot,
+    read_chunks,
+)
+from airflow_provider_binlog.sources.settings import ConnectionSettings
+from tests.bench.measure import peak_bytes
+from tests.bench.select_rows import NAME, fill_orders
+from tests.fixtures.mysql import execute, query
+from tests.fixtures.spark import find_environment
+from tests.services.processes import RUN_FOLDER
+from tests.services.servers import Server
+from tests.support.stores import open_store
+from tests.unit.spark.session import shared_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.pool import Pool
+
+    from pyspark import SparkContext
+
+    from airflow_provider_binlog.snapshot import SnapshotPlan
+
+ROWS = 10_000_000
+WORKERS = 2
+
+_SOURCE = "shop"
+_FOLDER = RUN_FOLDER / "bench-snapshots"
+_STAGED = _FOLDER / "staged"
+_SUMMARIES = (
+    "performance_schema.events_transactions_summary_global_by_event_name",
+    "performance_schema.events_statements_summary_global_by_event_name",
+)
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What a process used: seconds of the processor, and its peak of resident memory."""
+
+    process: int
+    seconds: float
+    peak: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; there is no target."""
+    parser = argparse.ArgumentParser("python -m tests.bench snapshots")
+    parser.add_argument("--rows", type=int, default=ROWS, help="a multiple of a million")
+    rows = parser.parse_args(arguments).rows
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    server = Server.create("mysql97", _FOLDER / "server")
+    server.start({"innodb_buffer_pool_size": 512 << 20})
+    try:
+        fill_orders(server, rows)
+        size = "SELECT DATA_LENGTH FROM information_schema.TABLES WHERE TABLE_NAME = 'orders'"
+        print(f"{rows:,} rows, {query(server, size)[0][0] / 1e6:.0f} MB", flush=True)
+        settings = ConnectionSettings.from_dsn(f"{server.dsn}/?ssl_mode=disabled")
+        for workers in (1, WORKERS):
+            with multiprocessing.get_context("spawn").Pool(workers) as pool:
+                pool.map(_load, range(workers), chunksize=1)
+                read = partial(_read_with, pool, workers, settings)
+                _measure(server, settings, f"{workers} processes", read)
+        context = shared_session(find_environment(_FOLDER)).sparkContext
+        _load_executors(context)
+        read = partial(_read_on_spark, context, settings)
+        _measure(server, settings, f"{WORKERS} executors of Spark", read)
+    finally:
+        server.stop()
+        shutil.rmtree(_FOLDER, ignore_errors=True)
+    return 0
+
+
+def _measure(
+    server: Server,
+    settings: ConnectionSettings,
+    name: str,
+    read: Callable[[SnapshotPlan], Sequence[_Used]],
+) -> None:
+    """Print what a snapshot takes whose chunks are read in a way."""
+    shutil.rmtree(_STAGED, ignore_errors=True)
+    store = open_store(_STAGED.as_uri())
+    execute(server, *(f"TRUNCATE {each}" for each in _SUMMARIES))
+    request = SnapshotRequest(source_name=_SOURCE, name=NAME, created_by="bench")
+    began = time.monotonic()
+    plan = begin_snapshot(request, settings.connect, store)
+    planned = time.monotonic() - began
+    used = read(plan)
+    rows = complete_snapshot(plan, SnapshotFiles(store, _SOURCE)).manifest.rows
+    seconds = time.monotonic() - began
+    transactions, statements = _SUMMARIES
+    ((longest,),) = query(server, f"SELECT MAX(MAX_TIMER_WAIT) / 1e12 FROM {transactions}")
+    ((examined,),) = query(server, f"SELECT SUM(SUM_ROWS_EXAMINED) FROM {statements}")
+    print(
+        f"{name}: {rows:,} rows in {plan.chunk_count} chunks, {seconds:.1f} s (the plan"
+        f" {planned:.1f} s), {rows / seconds:,.0f} rows/s\n"
+        f"  processor {sum(each.seconds for each in used):.1f} s, peak memory of a process"
+        f" {max(each.peak for each in used) >> 20} MiB\n"
+        f"  on the server: longest transaction {longest:.2f} s, rows examined {examined:,.0f};"
+        f" load {os.getloadavg()[0]:.1f}",
+        flush=True,
+    )
+
+
+def _read_with(
+    pool: Pool, workers: int, settings: ConnectionSettings, plan: SnapshotPlan
+) -> Sequence[_Used]:
+    """Let each process read its part of the chunks, as a mapped task does."""
+    size = -(-plan.chunk_count // workers)
+    numbers = range(plan.chunk_count)
+    shares = [numbers[first : first + size] for first in numbers[::size]]
+    return pool.map(partial(_read, settings, plan.id), shares, chunksize=1)
+
+
+def _read(settings: ConnectionSettings, snapshot: str, numbers: range) -> _Used:
+    began = time.process_time()
+    files = SnapshotFiles(open_store(_STAGED.as_uri()), _SOURCE)
+    reader = ChunkReader(settings.connect, files)
+    read_chunks(files.read_plan(snapshot, NAME), numbers, reader)
+    return _Used(os.getpid(), time.process_time() - began, int(peak_bytes()))
+
+
+def _read_on_spark(
+    context: SparkContext, settings: ConnectionSettings, plan: SnapshotPlan
+) -> Sequence[_Used]:
+    work = ChunkWork(
+        server=settings,
+        snapshot=plan.id,
+        database=plan.database,
+        table=plan.table,
+        numbers=tuple(range(plan.chunk_count)),
+        limits=limits_in_bytes(Limits()),
+        rows_per_second_max=None,
+        threads_running_max=None,
+        replica_lag_max=None,
+        replicas=(),
+    )
+    staging = Location("file", str(_STAGED))
+    before = {each.process: each.seconds for each in _load_executors(context)}
+    from airflow_provider_binlog.executors.application import read_all
+
+    report = read_all(context, Job(source=_SOURCE, staging=staging, parallelism=WORKERS, work=work))
+    if (error := report.find_error()) is not None:
+        raise error
+    return [
+        replace(each, seconds=each.seconds - before.get(each.process, 0))
+        for each in _load_executors(context)
+    ]
+
+
+def _load_executors(context: SparkContext) -> list[_Used]:
+    """Return what the Python processes of the executors have used since they started."""
+    used: list[_Used] = context.parallelize(range(WORKERS), WORKERS).map(_load).collect()
+    return used
+
+
+def _load(_: int) -> _Used:
+    """Import what a task needs, long enough that each process does."""
+    import airflow_provider_binlog.sources.connections  # noqa: F401
+
+    time.sleep(1)
+    return _Used(os.getpid(), time.process_time(), int(peak_bytes()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
