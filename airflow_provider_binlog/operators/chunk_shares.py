@@ -69,7 +69,8 @@ def share_tables(
             try:
                 plan = begin_snapshot(request, connect, store)
             except BinlogError as error:
-                logger.warning("%s: not shared: %s", ".".join(request.name), error)
+                text = "%s is left to one task, because its snapshot cannot be begun: %s"
+                logger.warning(text, ".".join(request.name), error)
             else:
                 logger.info("%s: %d chunks", ".".join(request.name), plan.chunk_count)
         plans.append(plan)
