@@ -30,13 +30,13 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.executors.job import Job, SubRangeWork
 from airflow_provider_binlog.executors.location import Location
 from airflow_provider_binlog.executors.tasks import run_task
+from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from tests.fixtures.mysql import connect, execute
 from tests.fixtures.spark import find_environment
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
-from tests.support.ranges import live
 from tests.support.stores import open_store
 from tests.unit.spark.session import shared_session
 
@@ -71,15 +71,12 @@ class _Backlog:
     """A log that is there.
 
     Attributes:
-        server: Whose it is.
+        settings: How to reach its server.
         request: For all of it.
     """
 
-    server: Server
+    settings: ConnectionSettings
     request: ExtractRequest
-
-    def settings(self) -> ConnectionSettings:
-        return ConnectionSettings.from_dsn(f"{self.server.dsn}/?ssl_mode=disabled")
 
 
 def main(arguments: list[str]) -> int:
@@ -135,7 +132,7 @@ def _fill(server: Server, rows: int) -> _Backlog:
     size = sum(each.stat().st_size for each in server.data.glob("binlog.0*"))
     print(f"{rows * FILES:,} rows, {size / 1e6:.0f} MB of log")
     return _Backlog(
-        server,
+        ConnectionSettings.from_dsn(f"{server.dsn}/?ssl_mode=disabled"),
         ExtractRequest(
             start,
             stop,
@@ -152,7 +149,7 @@ def _fill(server: Server, rows: int) -> _Backlog:
 def _extract(backlog: _Backlog) -> _Used:
     """Stage all of it in this process, which has other threads that write."""
     with _measured() as used:
-        extract(backlog.request, live(backlog.server), _new_store(f"one-{os.getpid()}"))
+        extract(backlog.request, ServerLog(backlog.settings), _new_store(f"one-{os.getpid()}"))
     return used
 
 
@@ -167,7 +164,7 @@ def _measure(backlog: _Backlog, name: str, read: Callable[[Job], Sequence[Outcom
         work=SubRangeWork(
             plan=plan.id,
             run="bench",
-            server=backlog.settings(),
+            server=backlog.settings,
             files=(),
             found_at=(),
             numbers=tuple(range(FILES)),
@@ -183,7 +180,7 @@ def _measure(backlog: _Backlog, name: str, read: Callable[[Job], Sequence[Outcom
 
 
 def _plan(backlog: _Backlog, store: ObjectStore) -> BacklogPlan:
-    source = live(backlog.server)
+    source = ServerLog(backlog.settings)
     _, log_range = find_next(backlog.request, source, store)
     if log_range is None:
         raise RuntimeError("nothing was logged")
