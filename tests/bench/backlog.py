@@ -90,8 +90,10 @@ def main(arguments: list[str]) -> int:
         print(f"load {os.getloadavg()[0]:.1f} before")
         for workers in (1, WORKERS):
             with multiprocessing.get_context("spawn").Pool(workers) as pool:
-                pool.map(_load, [backlog] * workers, chunksize=1)
+                first = pool.map(_load, [backlog] * workers, chunksize=1)
                 if workers == 1:
+                    print("one extract, the first of its process:")
+                    _print_processor(first)
                     used = _timed("one extract", lambda: pool.apply(_extract, (backlog,)))
                     _print_processor([used])
                 _measure(backlog, f"{workers} processes", lambda job: _read_with(pool, job))
@@ -233,10 +235,10 @@ def _new_store(name: str) -> ObjectStore:
     return open_store(f"file://{_FOLDER / name}")
 
 
-def _load(backlog: _Backlog) -> None:
+def _load(backlog: _Backlog) -> _Used:
     """Stage the log once, so that what a process does for the first time is done."""
     time.sleep(1)  # So that each process takes one.
-    _extract(backlog)
+    return _extract(backlog)
 
 
 def _timed(name: str, act: Callable[[], _Value]) -> _Value:
