@@ -17,6 +17,7 @@ from airflow_provider_binlog.schema import (
     Field,
     RenameField,
     RewriteRows,
+    UnknownDefault,
 )
 from airflow_provider_binlog.schema_history.staged_forms import changes_form
 from airflow_provider_binlog.sql.alterations import (
@@ -36,7 +37,7 @@ from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_provider_binlog.schema import Action, TableState, UnknownDefault
+    from airflow_provider_binlog.schema import Action, TableState
     from airflow_provider_binlog.sql.alterations import Alteration
     from airflow_provider_binlog.sql.definitions import Definition
     from airflow_provider_binlog.sql.partial_schema import PartialSchema
@@ -71,7 +72,7 @@ def fields_after(
         known = old.get(column.field)
         if known is None:
             last_field_id += 1
-            field = _added(last_field_id, added[column.name.casefold()], session)
+            field = _added(last_field_id, added[column.name.casefold()], alterations, session)
         else:
             field = _altered(known, column.name, alterations, session)
         if column.name.casefold() in keyed:
@@ -80,8 +81,15 @@ def fields_after(
     return tuple(fields)
 
 
-def _added(number: int, column: AddColumn, session: Session) -> Field:
+def _added(
+    number: int, column: AddColumn, alterations: Sequence[Alteration], session: Session
+) -> Field:
     of, initial = _written(column.definition, session), column.initial_default
+    name = column.name.casefold()
+    for each in alterations:
+        # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
+        if isinstance(each, SetDefault) and not each.optional and each.name.casefold() == name:
+            initial = _read_set_default(of, each, session)
     return Field(
         id=number,
         name=column.name,
@@ -116,8 +124,8 @@ def _altered(field: Field, name: str, alterations: Sequence[Alteration], session
             field = _converted(field, each.charset)
         elif isinstance(each, SetDefault) and each.name.casefold() in names:
             # Of two columns that exchange their names, it may be either.
-            default = _set_default(field, each, session) if len(names) == 1 else None
-            field = replace(field, write_default=default)
+            default = _read_set_default(sql_type(field), each, session)
+            field = replace(field, write_default=_known(default) if len(names) == 1 else None)
     return replace(field, name=name)
 
 
@@ -152,11 +160,12 @@ def _converted(field: Field, charset: str | None) -> Field:
     )
 
 
-def _set_default(field: Field, change: SetDefault, session: Session) -> Default | None:
-    of = sql_type(field)
+def _read_set_default(
+    of: SqlType | None, change: SetDefault, session: Session
+) -> Default | UnknownDefault:
     if change.default is None or of is None:
-        return None
-    return _known(read_default(of, change.default, session))
+        return UnknownDefault("ALTER COLUMN changed its default in the same statement")
+    return read_default(of, change.default, session)
 
 
 def _known(default: Default | UnknownDefault) -> Default | None:

@@ -10,6 +10,7 @@ from pymysql.constants import ER
 
 from airflow_provider_binlog.changes import Policies
 from airflow_provider_binlog.errors import (
+    FormatError,
     ServerChangedError,
     SourceError,
     TableAlteredError,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     Connect = Callable[[], pymysql.Connection[Any]]
 
 _SCHEMA_ID = 1
+_ALTERED = "the table was altered while its snapshot was read"
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,9 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
                 before=plan.identity,
                 now=here,
             )
-        table = describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
-        if (table.schema, table.key.order) != (plan.schema, plan.order):
-            raise TableAlteredError("the table was altered while its snapshot was read")
+        table = _describe(read, plan)
+        if not _is_planned(table, plan):
+            raise TableAlteredError(_ALTERED)
         parts = ChunkParts(
             reader.files,
             plan.id,
@@ -133,7 +135,13 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         )
         results = compile_results(table.layout)
         pace = RowPace(reader.throttle.rows_per_second_max)
-        _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
+        try:
+            _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
+        except FormatError as error:
+            # A server describes the columns before it says that the table is another one now.
+            if _is_altered(plan, reader):
+                raise TableAlteredError(_ALTERED) from error
+            raise
         read.connection.rollback()
         high = read_high(read, gtids=plan.low.gtid is not None)
     record = ChunkRecord(
@@ -141,6 +149,19 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
     )
     reader.files.write_record(plan.id, record)
     return record
+
+
+def _describe(read: ConsistentRead, plan: SnapshotPlan) -> ReadTable:
+    return describe_table(read, plan.name, Policies(plan.zero_dates, plan.invalid_text))
+
+
+def _is_planned(table: ReadTable, plan: SnapshotPlan) -> bool:
+    return (table.schema, table.key.order) == (plan.schema, plan.order)
+
+
+def _is_altered(plan: SnapshotPlan, reader: ChunkReader) -> bool:
+    with open_read(reader.connect, plan.name, exact=False) as read:
+        return not _is_planned(_describe(read, plan), plan)
 
 
 def _statement(plan: SnapshotPlan, number: int, key: ChunkKey, results: ResultLayout) -> str:
@@ -167,6 +188,6 @@ def _read_rows(
                 pace.count(len(block))
     except SourceError as error:
         if error.context.get("code") == ER.TABLE_DEF_CHANGED:
-            raise TableAlteredError("the table was altered while its snapshot was read") from error
+            raise TableAlteredError(_ALTERED) from error
         raise
     parts.flush()

@@ -292,6 +292,17 @@ def test_a_table_without_a_key_becomes_a_changelog(workplace: Workplace) -> None
     ]
     assert all(row["_binlog_file"] == "binlog.000001" for row in rows)
 
+    empty = source.create(workplace.database, "empty", {"text": TEXT, "n": BIGINT})
+    source.rename((log, "old"), (empty, "log"))
+    empty.insert(text="in the next log", n=4)
+    log.insert(text="late", n=5)
+    source.commit()
+    (held,) = workplace.merge().held
+    assert (held.table, held.status) == (".".join(log.name), "stale")
+    assert "were not logged under its name" in held.reason
+    found = [(row["_sequence"], row["_change_type"], row["text"]) for row in workplace.found(empty)]
+    assert sorted(found)[-2:] == [(4, "insert", "in the next log"), (4, "rename", None)]
+
 
 @in_either_format
 def test_a_key_can_be_chosen(workplace: Workplace) -> None:

@@ -551,6 +551,18 @@ def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workpla
     workplace.merge()
     assert rows() == names_of(table)
 
+    table.alter("...", {"id": INT, "note": BIGINT, "new": TEXT}, again={"note"})
+    table.insert(id=10, note=10, new="ten")
+    source.commit()
+    held = workplace.held()
+    assert (held.status, "note was string" in held.reason) == ("stale", True)
+    maker = SnapshotMaker(table, is_exact=True).read()
+    maker.commit()
+    table.insert(id=11, note=11)
+    source.commit()
+    assert workplace.merge().held == []
+    assert rows() == names_of(table)
+
 
 @in_either_format
 def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Workplace) -> None:

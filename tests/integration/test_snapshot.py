@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_bo
 from airflow_provider_binlog.snapshot.chunk import describe_table
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.information_schema import hold_table
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Connection, Database, connect, execute
 from tests.services.servers import Account, Server
@@ -261,6 +262,28 @@ def test_an_altered_table_begins_again(database: Database) -> None:
     assert len(rows) == _ROWS
     assert {row["added"] for row in rows.values()} == {7}
     assert taken.manifest.schema.fields[-1].name == "added"
+
+
+def test_a_column_that_gets_another_type_as_its_read_begins_begins_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(database)
+    # MySQL's information_schema is read as of the transaction's beginning, columns are as of now.
+    module = "airflow_provider_binlog.transport.server.consistent_read"
+    statements = iter(
+        ["DO 0", "ALTER TABLE numbers DROP COLUMN n, ADD COLUMN n VARCHAR(9) DEFAULT 'x'"]
+    )
+
+    def hold(connection: Any, name: TableName) -> bool:
+        for each in islice(statements, 1):
+            database.execute(each)
+        return hold_table(connection, name)
+
+    monkeypatch.setattr(f"{module}.hold_table", hold)
+
+    taken = take(database, "numbers")
+
+    assert {row["n"] for row in read(taken)} == {"x"}
 
 
 def test_a_table_that_is_altered_again_and_again_is_refused(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
@@ -141,15 +141,24 @@ def evolve_by_name(
     wanted: Iterable[Wanted],
     *,
     columns: Mapping[str, str],
+    empty: bool,
     context: Mapping[str, str],
 ) -> Evolution:
     """Compare a changelog's columns with those that new rows have: it keeps those that they lack.
 
+    One that has no rows from before, because all are replaced, keeps only the columns that fit.
+
     Raises:
         MergeError: A column has another type now.
     """
-    made = Evolution(columns={name: name for name in columns})
-    held = {name.lower(): name for name in columns}
+    wanted = list(wanted)
+    types = {each.name.lower(): each.type or "" for each in wanted}
+    held = {
+        name.lower(): name
+        for name, found in columns.items()
+        if not empty or _can_become(found, types.get(name.lower(), ""))
+    }
+    made = Evolution(columns={name: name for name in held.values()})
     for each in wanted:
         name = held.get(each.name.lower())
         if name is None:
@@ -157,7 +166,8 @@ def evolve_by_name(
         elif each.type is not None:
             _widen(made, name, columns[name], each.type, context)
         made.fields[each.field.id] = name or each.name
-    return made
+    dropped = tuple(name for name in columns if name not in made.columns)
+    return replace(made, dropped=dropped)
 
 
 def initial_value(wanted: Field, context: Mapping[str, str]) -> str | None:

@@ -102,16 +102,31 @@ def find_lifecycle(
     return Lifecycle(kept, first, stop=stop)
 
 
-def find_changelog_lifecycle(name: TableName, log: TableLog, *, first: int) -> Lifecycle | None:
+def find_changelog_lifecycle(
+    name: TableName, log: TableLog, *, first: int, in_lake: bool
+) -> Lifecycle | None:
     """Return what a name stands for whose lake table is a changelog: that is one of the name.
 
-    None if the manifests from `first` on do not mention it.
+    None if the manifests from `first` on do not mention it. Rows that a table had before it got the
+    name are in no row that was logged under it: only a reload brings them.
     """
     holdings = log.holdings(name, since=first)
     if not holdings:
         return None
-    last = holdings[-1]
-    return Lifecycle(last.table, first, ended=last.step if last.table is None else None)
+    table = holdings[-1].table
+    if table is None:
+        return Lifecycle(None, first, ended=holdings[-1].step)
+    renamed = _find_rename(name, log, table, first)
+    if renamed is None or _is_empty_at(log, table, renamed):
+        return Lifecycle(table, first)
+    stop = Stop.at_step(
+        renamed,
+        "the table has no key, and the rows that it had when it was renamed were not logged under "
+        "its name",
+    )
+    if not in_lake and not _has_rows(log, table, renamed):
+        return Lifecycle(None, first, waits=stop)
+    return Lifecycle(table, first, stop=stop)
 
 
 def _continues(
@@ -159,6 +174,18 @@ def _has_rows(log: TableLog, table: TableId, renamed: Step) -> bool:
     return any(
         part.rows and (manifest.sequence, part.first_row) >= renamed.point
         for manifest, entry in log.entries(table, since=renamed.point[0])
+        for part in entry.parts
+    )
+
+
+def _is_empty_at(log: TableLog, table: TableId, renamed: Step) -> bool:
+    """Whether a table that was created in the staged log got no row before it was renamed."""
+    created = log.created(table)
+    if created is None or not _is_staged(log, table, created):
+        return False
+    return not any(
+        part.rows and (manifest.sequence, part.first_row) < renamed.point
+        for manifest, entry in log.entries(table, since=created)
         for part in entry.parts
     )
 

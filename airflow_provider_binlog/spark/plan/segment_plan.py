@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import BeforeImages
@@ -168,6 +168,7 @@ class _Fold:
         since = tables.since(lifecycle)
         if not keyed:
             rows = read_changelog_range(tables.name, log, since, cut)
+            rows = replace(rows, discards=tables.reloads)
             return cls(tables, lifecycle, rows, find_changelog_schema(rows), (), keyed)
         rows = read_range(log, lifecycle, since, cut)
         counts = not (tables.is_new or lifecycle.replaces)
@@ -185,8 +186,13 @@ class _Fold:
 
     @property
     def by_name(self) -> bool:
-        """Whether the lake table's columns are those of another table, or of none."""
+        """Whether names alone say which of its columns the lake table has already.
+
+        Its columns are those of another table, or of none, or of every table of a changelog's name.
+        """
         state = self.tables.state
+        if not self.keyed:
+            return True
         if self.tables.reloads and state is not None:
             return state.table != self.lifecycle.table
         return self.tables.is_new or self.lifecycle.replaces
@@ -311,7 +317,9 @@ class _Fold:
             return Evolution(columns={name: name for name in names}, fields=fields)
         if not key:
             columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
-            return evolve_by_name(newest.wanted, columns=columns, context=self.context)
+            return evolve_by_name(
+                newest.wanted, columns=columns, empty=self.rows.discards, context=self.context
+            )
         evolution = evolve_by_id(
             newest.wanted,
             columns=state.columns,

@@ -95,12 +95,12 @@ def plan_table(
     )
     keyed = lifecycle is None or _is_keyed(tables, lifecycle)
     if not keyed:
-        lifecycle = find_changelog_lifecycle(name, log, first=first)
+        lifecycle = find_changelog_lifecycle(name, log, first=first, in_lake=state is not None)
     if lifecycle is None:
         return None
     ended = lifecycle.ended is not None
     plan = TablePlan(name, lifecycle.table, stop=lifecycle.stop, ended=ended, waits=lifecycle.waits)
-    if lifecycle.table is None and (lifecycle.waits is not None or state is None) and keyed:
+    if lifecycle.waits is not None or (lifecycle.table is None and state is None and keyed):
         return plan
     try:
         found = plan_next(tables, lifecycle, keyed=keyed)

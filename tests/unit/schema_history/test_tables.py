@@ -145,6 +145,27 @@ def test_a_column_that_is_dropped_and_added_is_another_one() -> None:
     assert schema.fields[2].initial_default == Default("7")
 
 
+@pytest.mark.parametrize(
+    ("clauses", "initial"),
+    [
+        ("ADD c DOUBLE, ALTER COLUMN c SET DEFAULT 5", "5"),
+        ("ALTER C SET DEFAULT 5, ADD c INT NOT NULL DEFAULT 3", "5"),
+        ("ADD c INT DEFAULT 3, ALTER IF EXISTS c SET DEFAULT 5", "3"),
+        ("ADD c INT DEFAULT 3, ALTER c DROP DEFAULT", None),
+        ("DROP a, ADD a INT DEFAULT 3, ALTER a SET DEFAULT 5", "5"),
+    ],
+)
+def test_a_default_that_is_set_with_a_new_column_is_in_older_rows(
+    clauses: str, initial: str | None
+) -> None:
+    log = a_table()
+
+    log.run(f"ALTER TABLE t {clauses}")
+
+    found = log.fields()[-1].initial_default
+    assert found == Default(initial) if initial else isinstance(found, UnknownDefault)
+
+
 def test_exchanged_names_are_two_renames() -> None:
     log = a_table()
     table = log.state(T).id

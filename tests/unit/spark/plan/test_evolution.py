@@ -123,10 +123,24 @@ def test_a_changelog_keeps_its_columns() -> None:
     found = evolve_by_name(
         wanted([column(2, "B", "int64"), column(4, "c", initial=Default("7"))]),
         columns={"a": "int", "b": "int"},
+        empty=False,
         context={},
     )
 
     assert (found.widened, found.added, found.filled) == ({"b": "bigint"}, {"c": "int"}, {})
     assert found.columns == {"a": "a", "b": "b"}
     with pytest.raises(MergeError, match="column=a"):
-        evolve_by_name(wanted([column(1, "a", "string")]), columns={"a": "int"}, context={})
+        retype_changelog(empty=False)
+
+
+def test_a_changelog_whose_rows_are_replaced_gets_the_columns_of_the_new_ones() -> None:
+    found = retype_changelog(empty=True)
+
+    assert (found.dropped, found.added) == (("a", "old"), {"a": "string"})
+    assert found.columns == {"b": "b"}
+
+
+def retype_changelog(*, empty: bool) -> Evolution:
+    columns = {"a": "int", "old": "int", "b": "bigint"}
+    new = wanted([column(1, "a", "string"), column(2, "b", "int64")])
+    return evolve_by_name(new, columns=columns, empty=empty, context={})

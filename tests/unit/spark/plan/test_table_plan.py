@@ -413,23 +413,45 @@ def test_a_truncate_alone_is_a_segment() -> None:
     assert plan(quiet(ID_N, truncated)).segment is None
 
 
-def test_a_changelog_has_the_rows_that_were_logged_under_its_name() -> None:
+def exchanged(*rows: tuple[int, int], **entry: Any) -> Manifest:
+    """Return a manifest in which a name got another table without a key."""
     no_key, away = schema("n", key=()), ("shop", "away")
     renamed = [
         statement(25, RenameTable(ORDERS, NAME, away)),
         statement(35, RenameTable(NEW, ("shop", "new"), NAME)),
     ]
-    found = segment(
-        manifest(
-            4,
-            table([(10, 20), (30, 31)], no_key, name=away),
-            table([(5, 6), (40, 50)], no_key, id_=NEW),
-            statements=renamed,
-        )
+    return manifest(
+        4,
+        table([(10, 20), (30, 31)], no_key, name=away),
+        table(rows, no_key, id_=NEW, **entry),
+        statements=renamed,
     )
+
+
+def test_a_changelog_has_the_rows_that_were_logged_under_its_name() -> None:
+    found = segment(exchanged((40, 50), created=4))
 
     assert [each.first_row for each in found.parts] == [10, 40]
     assert [each.point for each in found.removals] == [(4, 25)]
+
+
+@pytest.mark.parametrize("entry", [{"created": 4}, {}], ids=["with rows", "older than the log"])
+def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
+    entry: dict[str, Any],
+) -> None:
+    rows = [(5, 6), (40, 50)] if entry else [(40, 50)]
+
+    before, found = stop(exchanged(*rows, **entry))
+
+    assert (before is not None, found.cut.point) == (True, (4, 35))
+    assert "were not logged under its name" in found.reason
+
+
+def test_a_renamed_table_without_a_key_and_without_new_rows_waits() -> None:
+    renamed = statement(35, RenameTable(ORDERS, ("shop", "new"), NAME))
+    found = plan(manifest(4, table([(5, 6)], schema("n", key=())), statements=[renamed]))
+
+    assert (found.table, found.segment, found.waits is not None) == (None, None, True)
 
 
 def test_a_changelog_keeps_columns_of_all_its_rows() -> None:
