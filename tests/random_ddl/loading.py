@@ -210,7 +210,8 @@ def _check(pipeline: Pipeline, writer: Writer, loader: Loader, outcome: Outcome)
         if each.missing_rows:
             raise WrongError(f"{table} lacked {each.missing_rows} rows")
         if why := each.error or (each.reason if each.status != "merged" else ""):
-            held[table] = why
+            # Why it is stale, and why its snapshot does not end that.
+            held[table] = f"{why}; {each.snapshot}"
             outcome.refused["not merged yet" if each.error is None else "failed"] += 1
         if "not loaded" in each.snapshot or each.error is not None:
             # What fails in every merge a reload ends, too; nothing takes its snapshot unasked.
