@@ -27,6 +27,12 @@ EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
 """No server writes a longer event: `max_allowed_packet` ends at 1 GiB."""
 
 _HEADER = struct.Struct("<IBIIIH")
+
+# To step to the next event costs as much as to search so many bytes for headers.
+_LONG_EVENT_BYTES = 1024
+# A statement begins with some short ones.
+_SHORT_EVENTS = 16
+
 _NEUTRAL_SIZE = len(NEUTRAL)
 
 
@@ -77,10 +83,10 @@ class Framer:
             offset: Offset of the first event in the file.
         """
         base = offset - begin
-        candidate, header = self._candidates(data, begin, end, base)
-        starts: list[npt.NDArray[np.int64]] = []
-        headers: list[npt.NDArray[np.void]] = []
-        at = begin
+        first, at = self._long_events(data, begin, end, base)
+        starts: list[npt.NDArray[np.int64]] = [first] if len(first) else []
+        headers = [scan.records(data, each, scan.HEADER) for each in starts]
+        candidate, header = self._candidates(data, at, end, base)
         while True:
             index = int(np.searchsorted(candidate, at))
             if index < len(candidate) and candidate[index] == at:
@@ -106,6 +112,27 @@ class Framer:
             starts.append(np.array([at]))
             headers.append(scan.records(data, starts[-1], scan.HEADER))
             at += event.size
+
+    def _long_events(
+        self, data: npt.NDArray[np.uint8], begin: int, end: int, base: int
+    ) -> tuple[npt.NDArray[np.int64], int]:
+        """Return the whole events up to where they are no longer long, and where that is.
+
+        To step from one to the next costs less than to search all their bytes.
+        """
+        starts, at, octets = [], begin, data.data
+        while end - at >= HEADER_SIZE:
+            if at - begin < _LONG_EVENT_BYTES * (len(starts) - _SHORT_EVENTS):
+                break
+            _, _, _, size, log_pos, _ = _HEADER.unpack_from(octets, at)
+            follows = at + size
+            if size < HEADER_SIZE or follows > end:
+                break
+            if self._own_log_pos and log_pos and log_pos != (follows + base) & 0xFFFFFFFF:
+                break
+            starts.append(at)
+            at = follows
+        return np.array(starts, dtype=np.int64), at
 
     def _candidates(
         self, data: npt.NDArray[np.uint8], begin: int, end: int, base: int

@@ -83,12 +83,12 @@ class TableMapReader:
         table = self._latest(
             mapped, mapped_id, mapped_table, rows, rows_id, transaction=transaction
         )
+        self._continue(
+            rows_id, table, np.flatnonzero((table == NO_TABLE) & (transaction[rows] == 0))
+        )
         for each in np.flatnonzero(table == NO_TABLE).tolist():
             event = int(rows[each])
-            known = self._open.get(int(rows_id[each])) if transaction[event] == 0 else None
-            if known is not None:
-                table[each] = known
-            elif not _is_dummy(block, event):
+            if not _is_dummy(block, event):
                 raise TableMapMissingError(
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
@@ -97,6 +97,18 @@ class TableMapReader:
                 )
         self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
         return rows, table
+
+    def _continue(
+        self,
+        rows_id: npt.NDArray[np.uint64],
+        table: npt.NDArray[np.int64],
+        which: npt.NDArray[np.int64],
+    ) -> None:
+        """Set the tables of rows events whose transaction and TABLE_MAPs began before the block."""
+        if not len(which):
+            return
+        ids, index = np.unique(rows_id[which], return_inverse=True)
+        table[which] = np.array([self._open.get(each, NO_TABLE) for each in ids.tolist()])[index]
 
     def _latest(
         self,
