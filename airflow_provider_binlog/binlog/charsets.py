@@ -112,8 +112,8 @@ def decode_text(data: bytes | memoryview, charset: str, errors: Errors = "strict
         if charset in UNICODE:
             return str(data, UNICODE[charset][0], errors)
         codec, _ = _of(MULTI_BYTE, charset)
-        misleading = _misleading(charset)
-        if misleading is None or misleading.search(data) is None:
+        data = bytes(data)
+        if not any(code in data for code in _misleading(charset)):
             return str(data, codec, "strict")
     except UnicodeDecodeError as error:
         if charset in UNICODE:
@@ -154,14 +154,13 @@ def _charmap(charset: str) -> str | None:
 
 
 @cache
-def _misleading(charset: str) -> re.Pattern[bytes] | None:
-    """Find the codes that Python's codec decodes, and the servers otherwise.
+def _misleading(charset: str) -> list[bytes]:
+    """Return the codes that Python's codec decodes, and the servers otherwise.
 
     Codes that Python's codec refuses need no search: it refuses the whole value.
     """
     codec = MULTI_BYTE[charset][0]
-    codes = [code for code in CHANGED.get(charset, {}) if _maybe(code, codec) is not None]
-    return re.compile(b"|".join(map(re.escape, codes))) if codes else None
+    return [code for code in CHANGED.get(charset, {}) if _maybe(code, codec) is not None]
 
 
 def _maybe(code: bytes, codec: str) -> str | None:

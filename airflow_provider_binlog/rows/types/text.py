@@ -1,7 +1,8 @@
 """CHAR, VARCHAR and TEXT in any character set, to UTF-8.
 
-UTF-8 is checked and kept; a single-byte character set is one look-up per byte; the
-others are decoded a column at a time, joined by a control character that no value holds.
+UTF-8 is checked and kept, ASCII too. The others are decoded a column at a time by Python's codec.
+Where characters have one size, that in UTF-8 follows from a look at each; values of the other sets
+are joined by a control character that none of them holds.
 Invalid byte sequences are an error, or replaced by U+FFFD: see `Policies.invalid_text`.
 
 Source: mysql-server strings/ctype-*.cc; sql/field.cc, Field_string, Field_varstring, Field_blob.
@@ -9,15 +10,18 @@ Source: mysql-server strings/ctype-*.cc; sql/field.cc, Field_string, Field_varst
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE
 from airflow_provider_binlog.binlog.charsets import decode_text, single_byte_table
+from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets
+from airflow_provider_binlog.blocks.spans import gather
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import (
     OFFSET_MAX,
@@ -35,8 +39,10 @@ STRING_OR_BINARY = pa.dense_union([pa.field("text", pa.string()), pa.field("byte
 """What a column holds of which the log does not say whether it is text: each value is a string if
 it is UTF-8, else bytes."""
 
-# What one character takes: of the others it is one byte, or a first byte and others above 0x20.
-_UNIT = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
+_UNITS = {"ucs2": ">u2", "utf16": ">u2", "utf16le": "<u2", "utf32": ">u4"}
+_SURROGATE_BYTES = 2
+
+# In a set of several bytes a character, no longer character has a byte below.
 _SEPARATORS = 0x20
 
 # Where some value is invalid, this many values are checked together before each by itself.
@@ -111,10 +117,11 @@ def to_utf8(text: Bytes, charset: str) -> Bytes:
     """
     if charset in UTF8:
         return checked_utf8(text)
-    table = _table(charset)
-    if table is not None:
-        return text if table.extends_ascii and text.is_ascii else table.to_utf8(text)
-    return _joined_to_utf8(text, charset)
+    if _extends_ascii(charset) and text.is_ascii:
+        return text
+    if charset in MULTI_BYTE:
+        return _joined_to_utf8(text, charset)
+    return _units_to_utf8(text, charset)
 
 
 def checked_utf8(text: Bytes) -> Bytes:
@@ -131,74 +138,72 @@ def checked_utf8(text: Bytes) -> Bytes:
     return text
 
 
-@dataclass(frozen=True)
-class SingleByteTable:
-    """A single-byte character set.
+@cache
+def _extends_ascii(charset: str) -> bool:
+    if charset in MULTI_BYTE:
+        return True
+    characters = single_byte_table(charset)
+    return characters is not None and characters[:128] == [chr(code) for code in range(128)]
 
-    Attributes:
-        units: uint8[256, 3]; each byte's character in UTF-8.
-        sizes: int64[256]; how many bytes of it count, 0 for a byte without a character.
-        extends_ascii: Whether the lower half is ASCII.
+
+def _units_to_utf8(text: Bytes, charset: str) -> Bytes:
+    """Decode all values in one call, and find each by the bytes that its units take in UTF-8."""
+    sizes, width = _sizes(text, charset)
+    bounds = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    if bounds[-1] > OFFSET_MAX:
+        raise pa.ArrowCapacityError("text is too large in UTF-8")
+    encoded = np.frombuffer(_decode(text.data.data, charset), dtype=np.uint8)
+    return Bytes(bounds.take(text.offsets // width).astype(np.int32), encoded)
+
+
+def _sizes(text: Bytes, charset: str) -> tuple[npt.NDArray[np.uint8], int]:
+    """Return how many bytes of UTF-8 each unit of text becomes, and the bytes of a unit.
+
+    Raises:
+        FormatError: A value ends inside a character.
     """
-
-    units: npt.NDArray[np.uint8]
-    sizes: npt.NDArray[np.int64]
-    extends_ascii: bool
-
-    def to_utf8(self, text: Bytes) -> Bytes:
-        """Return the values in UTF-8."""
-        sizes = self.sizes.take(text.data)
-        if not sizes.all():
-            raise FormatError("text has a byte without a character in its character set")
-        bounds = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        if bounds[-1] > OFFSET_MAX:
-            raise pa.ArrowCapacityError("text is too large in UTF-8")
-        data = np.empty(bounds[-1], dtype=np.uint8)
-        for number in range(3):
-            chosen = np.flatnonzero(sizes > number)
-            data[bounds[chosen] + number] = self.units[text.data[chosen], number]
-        return Bytes(bounds.take(text.offsets).astype(np.int32), data)
+    if charset not in _UNITS:
+        return _single_byte_sizes(charset).take(text.data), 1
+    unit = np.dtype(_UNITS[charset])
+    if (text.offsets % unit.itemsize).any():
+        raise FormatError("text ends inside a character", charset=charset)
+    units = text.data.view(unit).astype(unit.newbyteorder("="))
+    sizes = (units >= 0x80).astype(np.uint8)
+    sizes += units >= 0x800
+    sizes += 1
+    if unit.itemsize == _SURROGATE_BYTES:
+        # Two of them are one character of four bytes.
+        sizes -= units & 0xF800 == 0xD800
+        last = text.offsets[1:][text.offsets[1:] > text.offsets[:-1]] // unit.itemsize - 1
+        if (units[last] & 0xFC00 == 0xD800).any():
+            raise FormatError("text ends inside a character", charset=charset)
+    else:
+        sizes += units >= 0x10000
+    return sizes, unit.itemsize
 
 
 @cache
-def _table(charset: str) -> SingleByteTable | None:
-    characters = single_byte_table(charset)
-    if characters is None:
-        return None
-    encoded = [character.encode() for character in characters]
-    units = np.frombuffer(b"".join(each.ljust(3, b"\0") for each in encoded), dtype=np.uint8)
-    sizes = np.array([len(each) for each in encoded], dtype=np.int64)
-    extends_ascii = characters[:128] == [chr(code) for code in range(128)]
-    return SingleByteTable(units.reshape(256, 3), sizes, extends_ascii)
+def _single_byte_sizes(charset: str) -> npt.NDArray[np.uint8]:
+    characters = single_byte_table(charset) or ()
+    return np.array([len(each.encode()) for each in characters], dtype=np.uint8)
 
 
 def _joined_to_utf8(text: Bytes, charset: str) -> Bytes:
-    """Decode all values in one call, joined by a character that none of them holds."""
-    unit = np.dtype(_UNIT.get(charset, "u1"))
-    data, offsets = text.data, text.offsets
-    if (offsets % unit.itemsize).any():
-        raise FormatError("text ends inside a character", charset=charset)
-    units = data.view(unit)
-    used = np.bincount(units[units < _SEPARATORS].astype(np.int64), minlength=_SEPARATORS)
-    free = np.flatnonzero(used == 0)
-    if not len(free):
+    """Decode all values in one call, joined by a control character that none of them holds."""
+    free = next((code for code in range(_SEPARATORS) if not (text.data == code).any()), None)
+    if free is None:
         return _each_to_utf8(text, charset)
-    count = len(offsets) - 1
-    joined = np.full(len(units) + count, free[0], dtype=unit)
-    separators = offsets[1:] // unit.itemsize + np.arange(count)
-    kept = np.ones(len(joined), dtype=np.bool_)
-    kept[separators] = False
-    joined[kept] = units
-    encoded = np.frombuffer(_decode(joined.tobytes(), charset), dtype=np.uint8)
-    ends = np.flatnonzero(encoded == free[0])
+    count = len(text.offsets) - 1
+    separator: Any = of_octets([bytes([free])])[0]
+    whole: Any = of_numbers(np.array([0, count], dtype=np.int32))
+    values: Any = pa.ListArray.from_arrays(whole, text.array(pa.binary(), None))
+    joined = Bytes.of(pc.binary_join(values, separator))
+    encoded = np.frombuffer(_decode(joined.data.data, charset), dtype=np.uint8)
+    ends = np.append(np.flatnonzero(encoded == free), len(encoded))
     if len(ends) != count:
         raise FormatError("text ends inside a character", charset=charset)
-    bounds = np.zeros(count + 1, dtype=np.int64)
-    bounds[1:] = ends - np.arange(count)
-    if bounds[-1] > OFFSET_MAX:
-        raise pa.ArrowCapacityError("text is too large in UTF-8")
-    return Bytes(bounds.astype(np.int32), encoded[encoded != free[0]])
+    return Bytes.of(gather(encoded, np.append(0, ends[:-1] + 1), ends))
 
 
 def _each_to_utf8(text: Bytes, charset: str) -> Bytes:
@@ -207,7 +212,7 @@ def _each_to_utf8(text: Bytes, charset: str) -> Bytes:
     return Bytes.of_values([_decode(value, charset) for value in values])
 
 
-def _decode(value: bytes, charset: str) -> bytes:
+def _decode(value: bytes | memoryview, charset: str) -> bytes:
     try:
         return decode_text(value, charset).encode()
     except UnicodeError as error:
