@@ -411,12 +411,18 @@ def _number_images(
     waiting: _Waiting, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
 ) -> npt.NDArray[np.int32]:
     """Return each row's number of its set of columns; new sets are numbered as their rows come."""
+    known, fields = waiting.table.images, waiting.schema.fields
+
+    def number(image: int) -> int:
+        ids = tuple(fields[column].id for column in images[image])
+        return known.setdefault(ids, len(known))
+
+    if len(images) == 1:
+        return np.full_like(image, number(0)) if len(image) else image
     first = first_rows(image, len(images))
     numbers = np.zeros(len(first), dtype=np.int32)
-    known = waiting.table.images
     for each in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
-        fields = tuple(waiting.schema.fields[column].id for column in images[each])
-        numbers[each] = known.setdefault(fields, len(known))
+        numbers[each] = number(each)
     return numbers[image]
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
+    from airflow_provider_binlog.rows.memory import Int64Array
 
-    PendingPiece: TypeAlias = "tuple[RowsEvents, RowsColumns]"
+    PendingPiece: TypeAlias = "tuple[RowsEvents, Int64Array]"
 
 # Events of one table are not copied if a block has at most so many times their bytes.
 _DENSE = 1.5
@@ -80,11 +81,12 @@ class RowsColumns:
         """Return the columns of some of the events."""
         return RowsColumns(*(column[chosen] for column in vars(self).values()))
 
-    @classmethod
-    def concatenate(cls, pieces: Sequence[RowsColumns]) -> RowsColumns:
-        """Return the columns of all events, one piece after the other."""
-        columns = zip(*(vars(piece).values() for piece in pieces), strict=True)
-        return cls(*map(np.concatenate, columns))
+    def stacked(self) -> Int64Array:
+        """Return the columns as int64[columns, events]: `RowsColumns(*stacked)` has them again.
+
+        Many tables take a part of each block: of one array that costs a fraction of each column's.
+        """
+        return np.stack(list(vars(self).values()))
 
 
 class PendingEvents:
@@ -92,7 +94,7 @@ class PendingEvents:
 
     Attributes:
         bytes: Their size, without what stands between them.
-        pieces: They and their columns, as they came.
+        pieces: They and their columns, stacked, as they came.
     """
 
     def __init__(self) -> None:
@@ -103,10 +105,10 @@ class PendingEvents:
         self.bytes = 0
         self.pieces: list[PendingPiece] = []
 
-    def append(self, events: RowsEvents, columns: RowsColumns) -> None:
+    def append(self, events: RowsEvents, columns: Int64Array) -> None:
         """Keep these events, and with them the memory that they are in."""
         self.pieces.append((events, columns))
-        self.bytes += int(columns.size.sum())
+        self.bytes += int(events.end.sum() - events.start.sum())
 
     def take(self) -> tuple[RowsEvents, RowsColumns]:
         """Return the events, ready to be decoded, and forget them."""
@@ -125,10 +127,11 @@ def join(tables: Sequence[PendingEvents]) -> tuple[RowsEvents, RowsColumns, list
     return events, columns, list(accumulate(counts, initial=0))
 
 
-def _join(pieces: Sequence[PendingPiece]) -> PendingPiece:
+def _join(pieces: Sequence[PendingPiece]) -> tuple[RowsEvents, RowsColumns]:
     """Return the events of all pieces, copied if there are several."""
     if len(pieces) == 1:
-        return pieces[0]
+        [(events, columns)] = pieces
+        return events, RowsColumns(*columns)
     begin = [int(events.start[0]) for events, _ in pieces]
     stop = [int(events.end[-1]) for events, _ in pieces]
     at = np.cumsum([0, *(last - first for first, last in zip(begin, stop, strict=True))])
@@ -145,11 +148,11 @@ def _join(pieces: Sequence[PendingPiece]) -> PendingPiece:
         end=np.concatenate([each.end + by for (each, _), by in zip(pieces, moved, strict=True)]),
         type=np.concatenate([events.type for events, _ in pieces]),
     )
-    return joined, RowsColumns.concatenate([columns for _, columns in pieces])
+    return joined, RowsColumns(*np.concatenate([columns for _, columns in pieces], axis=1))
 
 
 def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, PendingPiece]]:
-    """Yield some events of a block table by table: the table, its events, and their columns.
+    """Yield some events of a block table by table: the table, its events, their stacked columns.
 
     Events of one table that are most of the block stay where they are. Others are copied, those of
     all tables at once: what waits then keeps no other bytes alive.
@@ -159,18 +162,16 @@ def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, Pen
     order = np.argsort(columns.table, kind="stable")
     bounds = np.flatnonzero(np.diff(columns.table[order])) + 1
     if not len(bounds) and int(columns.size.sum()) * _DENSE > len(block.data):
-        yield int(columns.table[0]), (RowsEvents(block.data, start, end, types), columns)
+        yield int(columns.table[0]), (RowsEvents(block.data, start, end, types), columns.stacked())
         return
     data = bytes_of(gather(block.data, start, end, order))
     now, types = columns.choose(order), types[order]
-    ends = np.cumsum(now.size)
+    stacked, ends = now.stacked(), np.cumsum(now.size)
+    begins = ends - now.size
     for first, last in pairwise([0, *bounds.tolist(), len(order)]):
-        part = slice(first, last)
-        own = now.choose(part)
-        base = int(ends[first] - now.size[first])
-        end = ends[part] - base
-        piece = data[base : int(ends[last - 1])]
-        events = RowsEvents(
-            piece.copy() if len(bounds) else piece, end - own.size, end, types[part]
-        )
-        yield int(own.table[0]), (events, own)
+        part, base = slice(first, last), begins[first]
+        piece, own = data[base : ends[last - 1]], stacked[:, part]
+        if len(bounds):
+            piece, own = piece.copy(), own.copy()
+        events = RowsEvents(piece, begins[part] - base, ends[part] - base, types[part])
+        yield int(now.table[first]), (events, own)
