@@ -184,8 +184,6 @@ def _named(reader: Reader) -> SqlType | None:
     data_type = _SYNONYMS.get(name, name.lower())
     if data_type == "char" and reader.take("VARYING", "VARCHAR", "VARCHARACTER"):
         data_type = "varchar"
-    elif data_type == "char" and reader.take("BYTE"):
-        data_type = "binary"
     elif name == "DOUBLE":
         reader.take("PRECISION")
     elif name == "LONG":

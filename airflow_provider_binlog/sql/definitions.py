@@ -158,10 +158,15 @@ _FLAGS: dict[str, tuple[str, bool | str]] = {
     "UNIQUE": ("unique", True),
     "ASCII": ("charset", "latin1"),
     "UNICODE": ("charset", "ucs2"),
+    "BYTE": ("charset", "binary"),
 }
 
 
 _WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
+
+
+# How collations begin that have no character set in their name.
+_OF_ANY_CHARSET = ("", "default", "uca1400")
 
 
 def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
@@ -171,9 +176,9 @@ def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
         return True
     if text != "COLLATE":
         return False
-    collation = _name(reader)
-    if collation and found.get("charset") is None:
-        found["charset"] = collation.partition("_")[0]
+    charset = (_name(reader) or "").partition("_")[0]
+    if charset not in _OF_ANY_CHARSET and found.get("charset") is None:
+        found["charset"] = charset
     return True
 
 

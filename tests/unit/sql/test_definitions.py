@@ -63,6 +63,10 @@ TYPES: list[tuple[str, SqlType | None]] = [
     # The character set decides whether it is a TEXT or a MEDIUMTEXT.
     ("text(20000)", None),
     ("text(70000)", SqlType("mediumtext")),
+    ("char(3) BYTE", SqlType("binary", 3)),
+    ("varchar(3) COLLATE uca1400_ai_ci", SqlType("varchar", 3)),
+    ("varchar(3) COLLATE latin1_bin", SqlType("varchar", 3, charset="latin1")),
+    ("varchar(3) COLLATE DEFAULT", SqlType("varchar", 3)),
     ("uuid NOT NULL", SqlType("uuid")),
     ("vector(3)", SqlType("vector", 3)),
     ("enum('a','b  ','c,d')", SqlType("enum", values=("a", "b", "c,d"))),
