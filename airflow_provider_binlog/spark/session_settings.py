@@ -22,6 +22,8 @@ _PINNED = {
     # What is collected on the driver, and sent back, is neither shifted nor rebased.
     "spark.sql.datetime.java8API.enabled": "true",
     "spark.sql.ansi.enabled": "true",
+    # Else a backslash in a key or a default would stand for two.
+    "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.caseSensitive": "false",
     # A missing or damaged file is an error, whatever the cluster's defaults are.
     "spark.sql.files.ignoreMissingFiles": "false",
