@@ -80,7 +80,7 @@ def _sql_type(column: TableMapColumn) -> SqlType:
 
 def _values(column: TableMapColumn) -> tuple[str, ...] | None:
     values = column.enum_values if column.real_type == ColumnType.ENUM else column.set_members
-    if values is None or column.collation is None:
+    if not values or column.collation is None:
         return None
     # The values of a binary ENUM are bytes, most often text all the same.
     binary = column.collation == BINARY_COLLATION

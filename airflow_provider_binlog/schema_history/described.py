@@ -8,6 +8,7 @@ sql/field.cc, Field::save_field_metadata of each type; mariadb, sql/field.cc.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
@@ -57,15 +58,19 @@ def describe(
     """
     columns = []
     for column in schema.columns:
-        described = _describe(column.facts, flavor)
+        facts = column.facts
+        if facts.data_type in ENUMS and facts.values is None:
+            # A SELECT returns the text, whatever the values are.
+            facts = replace(facts, values=())
+        described = _describe(facts, flavor)
         if described is not None:
-            described = complete(described, column.name, column.facts, flavor)
-        if described is None or missing(described, column.facts, flavor, version) is not None:
+            described = complete(described, column.name, facts, flavor)
+        if described is None or missing(described, facts, flavor, version) is not None:
             raise UnsupportedError(
                 "a column of this type cannot be read: leave the table out",
                 table=".".join(name),
                 column=column.name,
-                type=column.facts.data_type,
+                type=facts.data_type,
             )
         columns.append(described)
     offsets = {column.name: index for index, column in enumerate(schema.columns)}
@@ -98,7 +103,7 @@ def _metadata(code: int, name: str, facts: Facts) -> bytes:
     """Return what a TABLE_MAP says of a type by its code."""
     if name in ENUMS:
         kind = _T.ENUM if name == "enum" else _T.SET
-        return bytes((kind, pack_size(kind, len(facts.values or ()))))
+        return bytes((kind, pack_size(kind, len(facts.values or ("",)))))
     size = _PACKED_SIZES.get(name, facts.octets or 0)
     known: dict[int, tuple[int, ...]] = {
         _T.FLOAT: (4,),

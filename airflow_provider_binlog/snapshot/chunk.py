@@ -182,9 +182,9 @@ def _read_rows(
 ) -> None:
     try:
         with select_rows(read.connection, statement) as rows:
-            layout = results.of_types([column.type for column in rows.columns])
+            results.check_types([column.type for column in rows.columns])
             for block in rows.blocks:
-                parts.add(layout.decode(block.data, block.start, block.stop))
+                parts.add(results.decode(block.data, block.start, block.stop))
                 pace.count(len(block))
     except SourceError as error:
         if error.context.get("code") == ER.TABLE_DEF_CHANGED:

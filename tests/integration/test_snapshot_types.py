@@ -143,3 +143,22 @@ def _assert_replaced_values_are_counted(database: Database) -> None:
     }
     assert part.replaced == zero_dates
     assert new_store().size(f"{SOURCE}/{part.path}") == part.bytes
+
+
+def test_values_that_information_schema_cannot_print_are_those_of_select(
+    database: Database,
+) -> None:
+    database.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('\U0001f600', '?'), s SET('\U0001f600', 'b'))"
+        " CHARACTER SET utf8mb4",
+        "SET sql_mode = ''",
+        "INSERT INTO t VALUES (1, 1, 3), (2, 2, 0), (3, 'neither', NULL)",
+    )
+
+    rows = rows_of(read_parts(new_store(), take(database, "t").manifest.parts))
+
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "\U0001f600", "\U0001f600,b"),
+        (2, "?", ""),
+        (3, "", None),
+    ]

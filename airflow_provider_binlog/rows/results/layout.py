@@ -48,17 +48,19 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.values import Array, Convert, Plan, Values
 
 _T = ColumnType
-_NUMBERED = (_T.ENUM, _T.SET)
 _NUMBER_FORMS: dict[int, Form] = {
-    **{code: form_of(code) for code in (*INTEGER_SIZES, _T.FLOAT, _T.DOUBLE, _T.YEAR)},
-    # Selected as their numbers, which are the log's bytes.
-    **dict.fromkeys(_NUMBERED, form_of(_T.LONGLONG)),
+    code: form_of(code) for code in (*INTEGER_SIZES, _T.FLOAT, _T.DOUBLE, _T.YEAR)
 }
 _DATES = frozenset({_T.DATE, _T.NEWDATE})
 _DATETIMES = frozenset({_T.DATETIME, _T.DATETIME2})
 _TIMESTAMPS = frozenset({_T.TIMESTAMP, _T.TIMESTAMP2})
 _TIMES = frozenset({_T.TIME, _T.TIME2})
-_PLAIN: dict[int, int] = {_T.VARCHAR_COMPRESSED: _T.VARCHAR, _T.BLOB_COMPRESSED: _T.BLOB}
+# What is sent as if it were of another type. Of ENUM and SET that is the text itself: what
+# information_schema prints of their values may have lost characters.
+_SENT_AS: dict[int, int] = {
+    **dict.fromkeys((_T.VARCHAR_COMPRESSED, _T.ENUM, _T.SET), _T.VARCHAR),
+    _T.BLOB_COMPRESSED: _T.BLOB,
+}
 _UTF8 = "utf8mb4"
 
 
@@ -76,25 +78,21 @@ class ResultLayout:
     forms: tuple[Form, ...]
     expressions: tuple[str, ...]
 
-    def of_types(self, type_codes: Sequence[int]) -> ResultLayout:
-        """Return how to read a result set with columns of these types.
+    def check_types(self, type_codes: Sequence[int]) -> None:
+        """Refuse a result set whose columns are not of these types.
 
         Raises:
             FormatError: A column is not sent in a form in which it can be read.
         """
         if len(type_codes) != len(self.forms):
             raise FormatError("a result set has other columns than were selected")
-        sent = tuple(map(form_of, type_codes))
-        for column, form, found in zip(self.rows.columns, self.forms, sent, strict=True):
-            # MariaDB sends the number of an ENUM in as few bytes as it needs.
-            narrow = column.logged.real_type in _NUMBERED and found.size >= column.plan.size
-            if found != form and not (narrow and found.length is form.length):
+        for column, form, code in zip(self.rows.columns, self.forms, type_codes, strict=True):
+            if form_of(code) != form:
                 raise FormatError(
                     "the server sends a column as another type than it has",
                     column=column.name,
                     type=column.mysql_type,
                 )
-        return replace(self, forms=sent)
 
     def decode(self, data: npt.NDArray[np.uint8], start: Int64Array, stop: Int64Array) -> Converted:
         """Return the columns of some rows, of the types that the table's rows in the log have.
@@ -137,8 +135,6 @@ def compile_results(layout: RowLayout) -> ResultLayout:
 def _expression(column: ColumnLayout) -> str:
     """Return what is selected: of most columns, themselves."""
     name, kind = quote_identifier(column.name), column.logged.real_type
-    if kind in _NUMBERED:
-        return f"CAST({name} AS UNSIGNED)"
     if kind == _T.NEWDECIMAL:
         # Without the zeros in front that ZEROFILL prints.
         return f"CAST({name} AS DECIMAL({column.logged.precision},{column.logged.scale}))"
@@ -168,9 +164,9 @@ def _string_plan(logged: TableMapColumn, plan: Plan, policies: Policies) -> Plan
         return replace(plan, convert=_decimal(plan.arrow_type))
     if kind == _T.BIT:
         return replace(plan, convert=partial(_exact, size=plan.size, convert=plan.convert))
-    if kind in _PLAIN:
-        plain = replace(logged, type_code=_PLAIN[kind], real_type=_PLAIN[kind])
-        return plan_column(plain, policies, allow_missing_metadata=False)
+    if kind in _SENT_AS:
+        sent = replace(logged, type_code=_SENT_AS[kind], real_type=_SENT_AS[kind])
+        return plan_column(sent, policies, allow_missing_metadata=False)
     return plan
 
 

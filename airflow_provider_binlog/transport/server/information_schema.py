@@ -48,6 +48,10 @@ _ROUNDS_MAX = 10
 _LOCK_WAIT_SECONDS = 30
 
 _SYSTEM = ("information_schema", "performance_schema")
+# Character sets with characters that utf8mb3 does not hold, in which types are printed: as `?`.
+_BEYOND_UTF8MB3 = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+# Of MariaDB: logged as a year of four digits, and selected as one of two.
+_YEAR_OF_TWO_DIGITS = "year(2)"
 _VERSIONED = "SYSTEM VERSIONED"
 _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
 
@@ -247,12 +251,13 @@ def _column(row: Row, of: ServerVersion) -> PartialColumn:
     extra = str(row["extra"] or "")
     hints = extra.upper()
     printed = parse_type(column_type, escapes=True)
+    charset = _charset(data_type, row["charset"])
     facts = Facts(
-        data_type=data_type,
+        data_type=_YEAR_OF_TWO_DIGITS if column_type == _YEAR_OF_TWO_DIGITS else data_type,
         nullable=row["nullable"] == "YES",
         unsigned=printed is not None and printed.unsigned,
-        charset=_charset(data_type, row["charset"]),
-        values=None if printed is None else printed.values,
+        charset=charset,
+        values=None if printed is None else _values(printed.values, charset),
         octets=_number(row["octets"]),
         precision=_number(row["num_precision"]),
         scale=_number(row["num_scale"]),
@@ -272,6 +277,12 @@ def _charset(data_type: str, charset: str | None) -> str | None:
         holds_bytes = data_type in BYTES | OWN_FORM | ENUMS
         return "binary" if holds_bytes else None
     return "utf8mb3" if charset == "utf8" else str(charset)
+
+
+def _values(printed: tuple[str, ...] | None, charset: str | None) -> tuple[str, ...] | None:
+    """Return the values of an ENUM or SET; None if some may have lost characters."""
+    lost = charset in _BEYOND_UTF8MB3 and any("?" in value for value in printed or ())
+    return None if lost else printed
 
 
 def _number(value: object) -> int | None:

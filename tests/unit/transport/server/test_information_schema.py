@@ -48,6 +48,14 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
             row("enum", "enum('a')"),
             server_facts("enum", charset="binary", values=("a",)),
         ),
+        # It prints in utf8mb3, and `?` for characters that this does not hold.
+        (
+            row("enum", "enum('a','?')", charset="latin1"),
+            server_facts("enum", charset="latin1", values=("a", "?")),
+        ),
+        (row("set", "set('a','?')", charset="utf8mb4"), server_facts("set", charset="utf8mb4")),
+        (row("year", "year(2)"), server_facts("year(2)")),
+        (row("year", "year(4)"), server_facts("year")),
         (row("uuid", "uuid"), server_facts("uuid", charset="binary")),
         (
             row("binary", "binary(3)", octets=3, extra="INVISIBLE"),
