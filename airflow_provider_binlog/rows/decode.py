@@ -136,7 +136,7 @@ def _decode_group(
     # One byte more than the last event: a cursor held there is past the end of every event.
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
-    headers = parse_headers(memory, start, end, events.type, len(layout.columns))
+    headers = parse_headers(memory, start, end, events.type, layout.width)
     for begin, stop_event in _slices(layout, headers, end - start, rows_max):
         part = slice(begin, stop_event)
         piece = _Piece(
@@ -171,9 +171,9 @@ class _Piece:
 
 def _least_image(layout: RowLayout, headers: RowsHeaders) -> int:
     """Return the bytes of the shortest image that these events may hold."""
-    sizes = np.array(
-        [0 if each.nullable else each.plan.size or each.plan.prefix for each in layout.columns]
-    )
+    sizes = np.zeros(layout.width, dtype=np.int64)
+    for index, each in enumerate(layout.columns):
+        sizes[index] = 0 if each.nullable else each.plan.size or each.plan.prefix
     sets = headers.sets or ColumnSets.whole(len(sizes), 1)
     held = bits_of(sets.sets, len(sizes))
     least = (held.sum(axis=1) + 7) // 8 + held @ sizes

@@ -15,6 +15,7 @@ from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.rows.images.route import Route, compile_route
+from airflow_provider_binlog.rows.types import integers
 from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
 from airflow_provider_binlog.schema import Field
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
     from airflow_provider_binlog.rows.values import Plan
     from airflow_provider_binlog.schema import Default
+
+
+_HIDDEN_PLAN = integers.plan(8, unsigned=True)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class RowLayout:
         schema: The columns as decoded: all nullable, since unrepresentable values are NULL.
         fields: The columns, with ids that count from 1 in the table's order.
         policies: How values are staged that no lake type holds.
+        hidden: How many more columns row images have: see `TableMap`.
     """
 
     database: str
@@ -74,11 +79,17 @@ class RowLayout:
     schema: pa.Schema
     fields: tuple[Field, ...]
     policies: Policies = DEFAULT_POLICIES
+    hidden: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many columns row images have."""
+        return len(self.columns) + self.hidden
 
     @property
     def columns_and_key(self) -> tuple[object, ...]:
         """Equal for tables of the same columns and key, whose rows can be decoded together."""
-        return tuple(column.logged for column in self.columns), self.key
+        return tuple(column.logged for column in self.columns), self.hidden, self.key
 
 
 def compile_layout(
@@ -104,7 +115,10 @@ def compile_layout(
         raise FormatError("a table without columns", table=_full_name(table_map))
     try:
         compiled = _compile_columns(
-            table_map.columns, policies, allow_missing_metadata=allow_missing_metadata
+            table_map.columns,
+            table_map.hidden,
+            policies,
+            allow_missing_metadata=allow_missing_metadata,
         )
     except BinlogError as error:
         column = error.context.pop("column")
@@ -120,6 +134,7 @@ def compile_layout(
         schema=compiled.schema,
         fields=compiled.fields,
         policies=policies,
+        hidden=table_map.hidden,
     )
 
 
@@ -134,7 +149,11 @@ class _Compiled(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _compile_columns(
-    logged: tuple[TableMapColumn, ...], policies: Policies, *, allow_missing_metadata: bool
+    logged: tuple[TableMapColumn, ...],
+    hidden: int,
+    policies: Policies,
+    *,
+    allow_missing_metadata: bool,
 ) -> _Compiled:
     """Compile columns; kept, because many tables may have the same ones."""
     columns = tuple(
@@ -155,7 +174,8 @@ def _compile_columns(
         for number, column in enumerate(columns, start=1)
     )
     schema = pa.schema([pa.field(column.name, column.arrow_type) for column in columns])
-    return _Compiled(columns, compile_route([each.plan for each in columns]), schema, fields)
+    plans = [each.plan for each in columns] + hidden * [_HIDDEN_PLAN]
+    return _Compiled(columns, compile_route(plans), schema, fields)
 
 
 def _default(column: ColumnLayout) -> Default | None:

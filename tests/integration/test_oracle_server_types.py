@@ -6,6 +6,7 @@ import ipaddress
 import random
 import struct
 import uuid
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tests.fixtures.mysql import Database
 from tests.services.servers import Server
 from tests.support.decoded import decode
 from tests.support.logged import Logged, decoded, read_log
+from tests.support.ranges import apply, happen, live, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -372,6 +374,26 @@ def test_generated_and_invisible_columns(database: Database) -> None:
     assert sorted(rows.values()) == database.query(
         f"SELECT {', '.join(columns)} FROM odd ORDER BY id"
     )
+
+
+@pytest.mark.parametrize("name", MARIADB_SERVERS)
+def test_a_unique_key_on_long_columns_adds_no_column(
+    name: str, database_of: Callable[[str], Database]
+) -> None:
+    database = database_of(name)
+    happened = happen(
+        database,
+        "CREATE TABLE pages (id INT PRIMARY KEY, url TEXT UNIQUE, n INT, UNIQUE (n) USING HASH)",
+        "INSERT INTO pages VALUES (1, 'a', 1), (2, NULL, NULL)",
+        "ALTER TABLE pages ADD COLUMN more INT",
+        "UPDATE pages SET url = 'b', more = 3 WHERE id = 1",
+        "DELETE FROM pages WHERE id = 2",
+    )
+    staged = stage(live(database.server), happened)
+    (table,) = staged.manifest.tables
+
+    assert [field.name for field in table.schemas[-1].fields] == ["id", "url", "n", "more"]
+    assert list(apply(staged).values()) == [Counter(database.query("SELECT * FROM pages"))]
 
 
 def test_a_generated_invisible_primary_key(database_of: Callable[[str], Database]) -> None:

@@ -11,6 +11,7 @@ mariadb, sql/log_event_server.cc, Table_map_log_event::init_metadata_fields.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -26,14 +27,19 @@ from airflow_provider_binlog.binlog.column_types import (
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map_metadata import OptionalMetadata
 from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.position import Flavor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-    from airflow_provider_binlog.position import Flavor
     from airflow_provider_binlog.schema import Default
 
 GENERATED_INVISIBLE_PRIMARY_KEY = 0x0004
 """Flag of MySQL: the first column is a generated invisible primary key (GIPK)."""
+
+# MariaDB keeps a unique key on long columns as an index on a hash of them.
+_HASH = re.compile(r"DB_ROW_HASH_[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +130,13 @@ class TableMap:
         table_id: By which the following rows events name the table; without meaning elsewhere.
         flags: See `GENERATED_INVISIBLE_PRIMARY_KEY`.
         database, table: Names as the server has them.
-        columns: In the table's order; hidden columns of functional indexes are never among them.
-            Tables of the same columns share them.
+        columns: In the table's order; hidden columns are never among them. Tables of the same
+            columns share them.
         primary_key: (column index, characters of a prefix or 0) in key order; None where the log
             names no key, be it that the table has none or that the server does not log it.
         refused: Why the columns are not read, and missing; empty where they are.
+        hidden: How many hidden columns follow in row images, each a BIGINT UNSIGNED: MariaDB logs
+            the hashes of unique keys on long columns. 0 where the log has no names.
     """
 
     table_id: int
@@ -138,6 +146,7 @@ class TableMap:
     columns: tuple[TableMapColumn, ...]
     primary_key: tuple[tuple[int, int], ...] | None
     refused: str = ""
+    hidden: int = 0
 
     @property
     def has_names(self) -> bool:
@@ -173,7 +182,9 @@ class TableMap:
         database = decode_identifier(buffer.terminated(buffer.lenenc()))
         table = decode_identifier(buffer.terminated(buffer.lenenc()))
         columns, primary_key = _parse_columns(bytes(buffer.rest()), file_format.flavor)
-        return cls(table_id, flags, database, table, columns, primary_key)
+        hidden = _count_hidden(columns) if file_format.flavor is Flavor.MARIADB else 0
+        shown = columns[: len(columns) - hidden]
+        return cls(table_id, flags, database, table, shown, primary_key, hidden=hidden)
 
 
 @lru_cache(maxsize=64)
@@ -202,6 +213,17 @@ def _parse_columns(
         replace(column, **optional.column(index)) for index, column in enumerate(columns)
     )
     return described_columns, optional.primary_key
+
+
+def _count_hidden(columns: Sequence[TableMapColumn]) -> int:
+    """Return how many of the last columns are hashes."""
+    count = 0
+    for column in reversed(columns):
+        is_number = column.real_type == ColumnType.LONGLONG and column.unsigned
+        if not (is_number and _HASH.fullmatch(column.name or "")):
+            break
+        count += 1
+    return count
 
 
 def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:

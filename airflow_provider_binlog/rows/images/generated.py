@@ -44,7 +44,7 @@ def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -
     """
     if not headers.version_1.any():
         return
-    held = bits_of(sets.sets, len(layout.columns))
+    held = bits_of(sets.sets, layout.width)
     before, after = sets.number
     known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
     lacks = ~np.all(held[:, known][after], axis=1)
@@ -68,9 +68,10 @@ def _shows_generated(
     after: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
     """Return where the first set holds more than the key, and neither holds some small column."""
-    is_key = np.zeros(len(layout.columns), dtype=np.bool_)
+    is_key, small = (np.zeros(layout.width, dtype=np.bool_) for _ in range(2))
     is_key[list(layout.key)] = True
-    small = np.array([each.logged.real_type not in _LARGE for each in layout.columns])
+    for index, each in enumerate(layout.columns):
+        small[index] = each.logged.real_type not in _LARGE
     pairs, which = np.unique(before * len(held) + after, return_inverse=True)
     one, other = held[pairs // len(held)], held[pairs % len(held)]
     shows: npt.NDArray[np.bool_] = (one & ~is_key).any(axis=1) & (~one & ~other & small).any(axis=1)

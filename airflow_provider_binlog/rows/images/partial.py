@@ -63,7 +63,7 @@ class RowImages:
         self, layout: RowLayout, memory: Memory, headers: RowsHeaders, end: Int64Array
     ) -> None:
         self._layout = layout
-        width = len(layout.columns)
+        width = layout.width
         self._is_whole = headers.sets is None and headers.partial is None
         self._sets = headers.sets or ColumnSets.whole(width, len(headers.images))
         # The route's columns, as the layout counts them.
@@ -77,7 +77,7 @@ class RowImages:
             columns = enumerate(layout.columns)
             self._json = [c for c, each in columns if each.logged.real_type == ColumnType.JSON]
             if len(self._columns) < width:
-                route = compile_route([layout.columns[column].plan for column in self._columns])
+                route = compile_route([layout.route.plans[column] for column in self._columns])
             if headers.partial is not None or not self._held.all() or headers.nothing.any():
                 options = None
                 if headers.partial is not None:
@@ -106,18 +106,21 @@ class RowImages:
     def each_column(self, rows: Rows) -> Iterator[tuple[int, Values]]:
         """Yield the columns that some image holds and, for each of these rows, where its value is.
 
-        Absent values count as NULL.
+        Absent values count as NULL. Hidden columns are left out.
 
         Raises:
             FormatError: A JSON document or its differences break the format.
             UnsupportedError: A JSON document is not in the before-image that differs from it.
         """
-        all_rows = isinstance(rows, slice)
+        all_rows, shown = isinstance(rows, slice), len(self._layout.columns)
         if self._is_whole:
-            yield from (self.images if all_rows else self.images.select(rows)).each_column()
+            images = self.images if all_rows else self.images.select(rows)
+            yield from (each for each in images.each_column() if each[0] < shown)
             return
         for index, found in self.images.each_column():
             column, values = self._columns[index], found
+            if column >= shown:
+                continue
             as_before = self._as_before(index)
             if column in self._json and self.images.options is not None:
                 values, unchanged = self._apply_diffs(index, values)
@@ -149,14 +152,15 @@ class RowImages:
         """
         event = self.images.event[rows]
         if self._is_whole:
-            return np.zeros(len(event), dtype=np.int32), [self._columns]
+            return np.zeros(len(event), dtype=np.int32), [tuple(range(len(self._layout.columns)))]
         before, after = self._sets.number
         sets, count = self._sets.sets, len(self._sets.sets)
         pairs, which = np.unique(before * count + after, return_inverse=True)
-        numbers = {(1 << len(self._layout.columns)) - 1: 0}
-        one = [numbers.setdefault(each, len(numbers)) for each in sets]
+        shown = (1 << len(self._layout.columns)) - 1
+        numbers = {shown: 0}
+        one = [numbers.setdefault(each & shown, len(numbers)) for each in sets]
         both = [
-            numbers.setdefault(sets[pair // count] | sets[pair % count], len(numbers))
+            numbers.setdefault((sets[pair // count] | sets[pair % count]) & shown, len(numbers))
             for pair in pairs.tolist()
         ]
         completed = np.array(both, dtype=np.int32)[which][event]

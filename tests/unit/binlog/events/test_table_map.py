@@ -107,6 +107,27 @@ def test_of_mariadb() -> None:
     assert parsed.columns[0].visible is None
 
 
+@pytest.mark.parametrize(
+    ("flavor", "names", "unsigned", "hidden"),
+    [
+        (Flavor.MARIADB, ["id", "DB_ROW_HASH_1", "DB_ROW_HASH_2"], True, 2),
+        (Flavor.MARIADB, ["DB_ROW_HASH_1", "id", "DB_ROW_HASH_2"], True, 1),
+        (Flavor.MARIADB, ["id", "DB_ROW_HASH_1", "DB_ROW_HASH_"], True, 0),
+        (Flavor.MARIADB, ["id", "DB_ROW_HASH_1", "DB_ROW_HASH_2"], False, 0),
+        (Flavor.MYSQL, ["id", "DB_ROW_HASH_1", "DB_ROW_HASH_2"], True, 0),
+    ],
+)
+def test_the_hashes_of_unique_keys_are_hidden(
+    flavor: Flavor, names: list[str], unsigned: bool, hidden: int
+) -> None:
+    columns = [column(ColumnType.LONGLONG, name=name, unsigned=unsigned) for name in names]
+    described = table_map(table(*columns, key=((0, 0),)), flavor)
+    parsed = TableMap.parse(described, MYSQL if flavor is Flavor.MYSQL else MARIADB)
+
+    assert [each.name for each in parsed.columns] == names[: len(names) - hidden]
+    assert (parsed.hidden, parsed.has_names) == (hidden, True)
+
+
 def test_cut_inside_the_fixed_fields_is_truncated() -> None:
     body = table_map(table(column(ColumnType.LONG), column(ColumnType.VARCHAR, b"\x50\0")))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -23,6 +24,8 @@ from tests.unit.rows import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from airflow_provider_binlog.rows.events import RowsEvents
 
 INSERT, UPDATE, DELETE = EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS
 PARTIAL = EventType.PARTIAL_UPDATE_ROWS
@@ -172,6 +175,44 @@ def test_a_key_changes_only_where_the_after_image_says_so(
 
     assert [change for change, _ in found] == [*codes, 2]
     assert found[len(codes) - 1][1] == {"id": after if 0 in held else before, "b": 1}
+
+
+def test_hidden_columns_are_walked_and_left_out() -> None:
+    hidden = wire.column(ColumnType.LONGLONG, unsigned=True)
+    layout = compile_layout(replace(TABLE_MAP, hidden=2))
+
+    def events(count: int) -> RowsEvents:
+        table = wire.table(*TABLE_MAP.columns, *count * [hidden])
+        values = [6, 3, b"y", b"z", *range(count)]
+        hashes = [4 + each for each in range(count)]
+        every, width = [0, 1, 2, 3, *hashes], 4 + count
+
+        def event(kind: EventType, *held: list[int]) -> bytes:
+            images = b"".join(wire.some_image(table, values, each) for each in held)
+            first, last = (sum(1 << column for column in held[at]) for at in (0, -1))
+            return wire.event(kind, width, images, present=first, present_after=last)
+
+        return wire.rows_events(
+            event(INSERT, every, every),
+            event(UPDATE, [0], [2, *hashes]),
+            event(UPDATE, [0, 1, 2, *hashes], [0, 1, 2, *hashes]),
+            # Without the hashes, as MariaDB 11.8.9 logs an update in whole images.
+            event(EventType.UPDATE_ROWS_V1, [0, 1, 2, 3], [0, 1, 2, 3]),
+            event(DELETE, [0]),
+        )
+
+    found, expected = decode(layout, events(2)), decode(LAYOUT, events(0))
+
+    assert found.columns == expected.columns
+    assert seen(found) == seen(expected)
+    whole = wire.event(
+        INSERT,
+        6,
+        wire.image(wire.table(*TABLE_MAP.columns, hidden, hidden), [6, None, b"y", None, None, 8]),
+    )
+    assert seen(decode(layout, wire.rows_events(whole))) == [
+        (0, {"id": 6, "b": None, "c": "y", "bl": None})
+    ]
 
 
 def test_zero_dates_are_counted_where_they_are_and_not_where_nothing_is() -> None:
