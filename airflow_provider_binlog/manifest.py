@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.json_form import stored_as
+from airflow_provider_binlog.json_form import LEFT_OUT, stored_as
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     Action,
@@ -105,7 +105,7 @@ class TableChanges:
     @property
     def is_partial(self) -> bool:
         """Whether its current schema has those columns only that statements have named."""
-        return self.logged is None and self.created is None
+        return self.state.is_partial
 
     @property
     def lacks_columns(self) -> bool:
@@ -252,6 +252,8 @@ class Manifest:
         created_by: The run that made it.
         prepared: The XA transactions that are prepared before `stop`, and neither committed nor
             rolled back there; the next range begins with them.
+        dropped_databases: Those that were dropped in the range, with tables that the log may never
+            have mentioned.
     """
 
     sequence: int
@@ -271,6 +273,7 @@ class Manifest:
     created_at: str
     created_by: str
     prepared: tuple[Prepared, ...] = ()
+    dropped_databases: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
 
     @property
     def rows(self) -> int:

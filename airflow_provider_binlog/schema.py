@@ -143,6 +143,11 @@ class TableState:
         """Whether rows were logged in its schema, and no statement changed it since."""
         return self.schema is not None and self.schema.id == self.logged
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether its schema has those columns only that statements have named."""
+        return self.logged is None and self.created is None
+
 
 @dataclass(frozen=True)
 class CreateTable:
@@ -182,12 +187,18 @@ class RenameTable:
 
 @dataclass(frozen=True)
 class AddField:
-    """A column was added; its `initial_default` stands in the schemas that have the field."""
+    """A column was added; its `initial_default` stands in the schemas that have the field.
+
+    Attributes:
+        optional: Whether the table may have had the column, and was left as it was: the statement
+            says IF NOT EXISTS, and no row has been logged that shows the columns.
+    """
 
     type: ClassVar[str] = "add_field"
     table: TableId
     field: int
     name: str
+    optional: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

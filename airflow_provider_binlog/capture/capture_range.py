@@ -145,7 +145,8 @@ def read_range(
         named = {each.state.name for each in history.touched.values()}
         request.on_tables(request.sequence, reader.tables | named)
     stop = replace(stop, file_created=at.file_created if at.file == stop.file else None)
-    return _manifest(log_range, reader.executed_at(stop), reader, tables, segments.in_order())
+    made = _manifest(log_range, reader.executed_at(stop), reader, tables, segments.in_order())
+    return replace(made, dropped_databases=tuple(sorted(history.dropped_databases)))
 
 
 def _open(

@@ -224,9 +224,12 @@ def actions_of(
         if after is not None:
             yield from _actions_of_field(state, field, after, changes.get(field.name.casefold()))
     old = {field.id for field in before}
+    added = (each for each in alterations if isinstance(each, AddColumn) and state.is_partial)
+    optional = {each.name.casefold() for each in added if each.optional}
     for field in fields:
         if field.id not in old:
-            yield AddField(state.id, field.id, field.name)
+            is_optional = field.name.casefold() in optional
+            yield AddField(state.id, field.id, field.name, is_optional)
     # A table that was created without rows, and got none since, has no values to change.
     if state.created is None or state.logged is not None:
         yield from _rewrites(state, fields, alterations, session)
@@ -256,6 +259,8 @@ def _rewrites(
             reason = "it is computed from other columns, of which one has another type"
         if reason is not None:
             yield RewriteRows(state.id, f"changed column {field.name}: {reason}", field.id)
+    if state.is_partial and any(isinstance(each, ConvertCharset) for each in alterations):
+        yield RewriteRows(state.id, "converted the text of columns that no row has shown yet")
 
 
 def _is_converted(before: Field, after: Field) -> bool:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sql.session import Session
 
 _PLAIN_KEYS = frozenset({"INDEX", "KEY", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
+# After `CONSTRAINT [IF NOT EXISTS] [name]`.
+_CONSTRAINTS = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
 # After a column of ORDER BY and a comma, these continue the list of alterations.
 _REPEATED = frozenset({"ADD", "ALTER", "CHANGE", "CONVERT", "DROP", "MODIFY", "RENAME"})
 _ORDER_ITEM = 2
@@ -194,18 +196,17 @@ def _key_or_column(
     texts = outer_texts(chunk)
     first, second = (*texts, "", "")[:2]
     if first == "CONSTRAINT":
-        texts = [each for each in texts[1:3] if each in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")]
-        first = texts[0] if texts else "?"
-    if "IF" in texts[:4]:
-        yield _opaque(chunk)
-    elif first == "PRIMARY":
-        yield AddPrimaryKey(_key_columns(chunk))
-    elif first == "UNIQUE":
+        found = (each for each in texts[1:6] if each in _CONSTRAINTS)
+        first = next(found, "?")
+    if first == "UNIQUE":
         yield ChangeIndexes()
     elif first in _PLAIN_KEYS or (first == "VECTOR" and second in ("INDEX", "KEY")):
         return
-    elif first == "?" or (first == "PERIOD" and second == "FOR"):
+    elif first in ("?", "IF") or (first == "PERIOD" and second == "FOR"):
         yield _opaque(chunk)
+    elif first == "PRIMARY":
+        # The one that may be there already may be of other columns.
+        yield _opaque(chunk) if "IF" in texts[:5] else AddPrimaryKey(_key_columns(chunk))
     else:
         yield from _column(Reader(chunk), session, optional=optional)
 

@@ -272,8 +272,9 @@ def _changes(head: _Head, words: Reader, session: Session) -> Iterator[TableChan
     tables = head.tables
     if thing == "INDEX":
         yield from _index(verb, tables[0], words)
-    elif head.type == "DROP DATABASE":
-        yield DroppedDatabase(tables[0][0])
+    elif thing == "DATABASE":
+        # OR REPLACE drops it, and nothing else in the log says so.
+        yield from [] if verb == "CREATE" else [DroppedDatabase(tables[0][0])]
     elif verb == "DROP":
         yield from map(Dropped, tables)
     elif verb == "TRUNCATE":
@@ -284,7 +285,7 @@ def _changes(head: _Head, words: Reader, session: Session) -> Iterator[TableChan
             yield Renamed(old, new, optional)
     elif head.type == "ALTER TABLE":
         yield from _altered(words, session)
-    elif verb.startswith("CREATE") and thing != "DATABASE":
+    elif verb.startswith("CREATE"):
         if verb == "CREATE OR REPLACE":
             yield Dropped(tables[0])
         is_table = thing == "TABLE"

@@ -75,6 +75,7 @@ _XA_TYPES = {
     "COMMIT": StatementType.XA_COMMIT,
     "ROLLBACK": StatementType.XA_ROLLBACK,
 }
+_ANALYZES_TABLES = frozenset({"TABLE", "TABLES", "LOCAL", "NO_WRITE_TO_BINLOG"})
 _QUOTED = "'"
 _XID = re.compile(r"X'[0-9a-f]*'\s*,\s*X'[0-9a-f]*'\s*,\s*-?\d+", re.IGNORECASE)
 
@@ -116,7 +117,9 @@ def _classify(words: Iterator[str]) -> StatementType:
         return StatementType.ROLLBACK_TO if "TO" in words else StatementType.ROLLBACK
     if first == "START":
         return StatementType.BEGIN if next(words, "") == "TRANSACTION" else StatementType.OTHER
-    if first == "CREATE" and _takes_rows(words):
+    # MariaDB executes what it analyzes.
+    executes = first == "ANALYZE" and next(words, "") not in _ANALYZES_TABLES
+    if executes or (first == "CREATE" and _takes_rows(words)):
         return StatementType.DML
     return _TYPES.get(first, StatementType.UNKNOWN)
 

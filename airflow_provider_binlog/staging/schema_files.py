@@ -1,6 +1,7 @@
 """What each name stands for, as committed manifests left it: a file for every change of that.
 
     <source>/schemas/<database>/<table>/0000000000000041.json
+    <source>/schemas/<database>/0000000000000041.json          the database was dropped
 
 A manifest names every table that its range touched with all that is known of it; of a table that
 the next ranges do not touch, the newest file of its name says the same. The files are written from
@@ -42,7 +43,7 @@ class SchemaFile:
 
     Attributes:
         sequence: Number of the manifest.
-        name: Database and table.
+        name: Database and table; of a database that was dropped, (database, "").
         state: The table; None where no table has the name any more.
     """
 
@@ -78,20 +79,28 @@ class SchemaFiles:
             list(pool.map(self._write, files_of(manifest)))
 
     def _write(self, file: SchemaFile) -> None:
-        folder = schema_folder(self._source, *file.name)
+        folder = self._folder(file.name)
         self._store.write(f"{folder}/{manifest_name(file.sequence)}", file.encode())
 
     def find(self, name: TableName, *, before: int) -> SchemaFile | None:
         """Return the newest file of a name from below a sequence; None if there is none.
 
+        Of a name that no manifest mentions, it is that of its database, if that was dropped.
+
         Raises:
             ManifestError: It is unreadable, or of another name.
         """
-        folder = schema_folder(self._source, *name)
+        folder = self._folder(name)
         found = self._newest(folder, before)
+        if found is None and name[1]:
+            return self.find((name[0], ""), before=before)
         if found is not None and found.name != name:
             raise ManifestError("a schema file under another's key", folder=folder, name=found.name)
         return found
+
+    def _folder(self, name: TableName) -> str:
+        database, table = name
+        return schema_folder(self._source, database, table or None)
 
     def find_all(self, database: str, *, before: int) -> Iterator[SchemaFile]:
         """Yield the newest file of every name in a database from below a sequence."""
@@ -118,6 +127,7 @@ def files_of(manifest: Manifest) -> list[SchemaFile]:
     """Return the files that a manifest gives rise to: of names whose table, or schema, changed."""
     live = {table.name: table for table in manifest.tables if not table.dropped}
     names = {table.name for table in manifest.tables if table.changed}
+    names |= {(database, "") for database in manifest.dropped_databases}
     for statement in manifest.statements:
         for action in statement.actions:
             if isinstance(action, CreateTable | DropTable):

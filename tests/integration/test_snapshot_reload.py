@@ -84,7 +84,7 @@ def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pip
     pipeline.run()
 
     database.execute(
-        "ALTER TABLE lookup RENAME COLUMN code TO mark, DROP COLUMN n",
+        "ALTER TABLE lookup RENAME COLUMN Code TO mark, DROP COLUMN N",
         "ALTER TABLE lookup ADD COLUMN d VARCHAR(9) NOT NULL DEFAULT 'new' AFTER id",
     )
     pipeline.run()

@@ -90,7 +90,7 @@ actions = st.one_of(
     st.builds(DropTable, table_ids, names),
     st.builds(TruncateTable, table_ids),
     st.builds(RenameTable, table_ids, names, names),
-    st.builds(AddField, table_ids, ids, text),
+    st.builds(AddField, table_ids, ids, text, st.booleans()),
     st.builds(DropField, table_ids, ids, text),
     st.builds(RenameField, table_ids, ids, text, text),
     st.builds(AlterField, table_ids, ids, text, st.none() | text, st.none() | text),
@@ -175,6 +175,7 @@ manifests = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    dropped_databases=st.lists(text, max_size=2).map(tuple),
 )
 
 

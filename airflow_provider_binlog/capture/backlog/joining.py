@@ -121,6 +121,9 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
         start=staged[0].start,
         tables=tuple(sorted(tables, key=lambda each: each.name)),
         statements=tuple(each for manifest in staged for each in manifest.statements),
+        dropped_databases=tuple(
+            sorted({name for manifest in staged for name in manifest.dropped_databases})
+        ),
         events=_sum(each.events for each in staged),
         skipped_events=_sum(each.skipped_events for each in staged),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -282,7 +282,7 @@ def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) 
     """Return the snapshot as a manifest before all those that are replayed."""
     snapshot = reload.snapshot
     ids = {} if table == UNSEEN else find_field_ids(log, table, since=Mark(reload.first - 1))
-    schema = _with_ids(snapshot.schema, {name.casefold(): id_ for name, id_ in ids.items()})
+    schema = _with_ids(snapshot.schema, ids)
     entry = TableChanges(
         id=table,
         database=snapshot.database,

@@ -23,6 +23,8 @@ from airflow_provider_binlog.spark.lake.table_format import FIELDS, TABLE_ID, UN
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_binlog.schema import Action, TableId, TableName
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.table_log import TableLog
@@ -49,13 +51,14 @@ def find_table(name: TableName, log: TableLog, *, first: int) -> TableId | None:
 def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, int]:
     """Return the field ids of a table at a mark, by the names that its columns had there.
 
-    Those are missing that no manifest after it names.
+    Statements name columns in any lettercase: names are folded. Those are missing that no manifest
+    after the mark names.
     """
     ids: dict[str, int] = {}
     steps = every = log.steps(table, since=since)
     for manifest, entry in log.entries(table, since=since.sequence + 1):
         if entry.current is not None:
-            ids = {each.name: each.id for each in entry.schema(entry.current).fields}
+            ids = {each.name.casefold(): each.id for each in entry.schema(entry.current).fields}
             steps = [each for each in every if each.point[0] <= manifest.sequence]
             if not entry.is_partial:
                 break
@@ -70,15 +73,15 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
 def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
     """Take back what one statement did, all at once: columns may exchange their names."""
     for action in actions:
-        if isinstance(action, AddField):
-            ids.pop(action.name, None)
+        if isinstance(action, AddField) and not action.optional:
+            ids.pop(action.name.casefold(), None)
         elif isinstance(action, RenameField):
-            ids.pop(action.new, None)
+            ids.pop(action.new.casefold(), None)
     for action in actions:
         if isinstance(action, DropField):
-            ids[action.name] = action.field
+            ids[action.name.casefold()] = action.field
         elif isinstance(action, RenameField):
-            ids[action.old] = action.field
+            ids[action.old.casefold()] = action.field
 
 
 def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
@@ -98,12 +101,7 @@ def identify(state: TargetState | None, name: TableName, log: TableLog) -> Targe
         table = find_table(name, log, first=state.applied.sequence + 1)
     if table is None or table == UNSEEN:
         return state
-    ids = find_field_ids(log, table, since=state.applied)
-    claims = {
-        str(id_): [state.column_ids[column], str(NOTHING)]
-        for column, id_ in ids.items()
-        if column in state.column_ids
-    }
+    claims = _claims(state.column_ids, find_field_ids(log, table, since=state.applied))
     known = {TABLE_ID: table, FIELDS: json.dumps(claims)}
     contents = replace(state.contents, table=table)
     return replace(state, properties=state.properties | known, contents=contents)
@@ -116,12 +114,18 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
     if state.table is None or not rest or not state.key:
         return state
     ids = find_field_ids(log, state.table, since=state.applied)
-    found = {
-        str(id_): [rest[column], str(NOTHING)]
-        for column, id_ in ids.items()
-        if column in rest and id_ not in state.claims
-    }
+    new = {name: id_ for name, id_ in ids.items() if id_ not in state.claims}
+    found = _claims(rest, new)
     if not found:
         return state
     known = json.loads(state.properties.get(FIELDS, "{}")) | found
     return replace(state, properties=state.properties | {FIELDS: json.dumps(known)})
+
+
+def _claims(columns: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, list[str]]:
+    """Return columns by field id, given those of folded names."""
+    return {
+        str(ids[name.casefold()]): [column, str(NOTHING)]
+        for name, column in columns.items()
+        if name.casefold() in ids
+    }

@@ -119,6 +119,8 @@ HISTORY: list[Any] = [
     "DROP DATABASE shop",
     "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
     T,
+    # The log has not mentioned it: with its database it was dropped all the same.
+    "CREATE TABLE IF NOT EXISTS w (id INT PRIMARY KEY, a INT)",
 ]
 
 

@@ -187,6 +187,27 @@ def test_a_default_of_exchanged_names_may_be_of_either() -> None:
     assert [each.write_default for each in log.fields()] == [None, None, Default("5")]
 
 
+def test_of_columns_that_no_row_has_shown_little_is_certain() -> None:
+    log = Log()
+
+    (added,) = log.run("ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT DEFAULT 5")
+    table = log.state(T).id
+    assert added == AddField(table, 1, "a", optional=True)
+    assert log.run("ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT") == []
+    assert log.run("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4") == [
+        RewriteRows(table, "converted the text of columns that no row has shown yet")
+    ]
+    # Of a table that the log has from its beginning, and of one whose rows show them, it is.
+    log.run("CREATE TABLE u (id INT, a VARCHAR(9) CHARACTER SET latin1)")
+    other = log.state(U).id
+    assert log.run("ALTER TABLE u ADD COLUMN IF NOT EXISTS b INT") == [AddField(other, 3, "b")]
+    converted = log.run("ALTER TABLE u CONVERT TO CHARACTER SET utf8mb4")
+    assert not any(isinstance(each, RewriteRows) for each in converted)
+    log.rows(T, "id int", "a int")
+    assert log.run("ALTER TABLE t ADD COLUMN IF NOT EXISTS b INT") == [AddField(table, 3, "b")]
+    assert log.run("ALTER TABLE t CONVERT TO CHARACTER SET latin1") == []
+
+
 def test_names_are_the_same_in_any_case() -> None:
     log = a_table()
 

@@ -29,6 +29,7 @@ from tests.unit.spark.plans import manifest, schema
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
 
+_ID_V = {"id": "c1", "v": "c2"}
 _ARROW = {"int": "int32", "bigint": "int64", "varchar(9)": "string"}
 
 
@@ -141,6 +142,14 @@ def merged(state: TargetState, *manifests: Manifest) -> TargetState:
         (["ALTER TABLE t RENAME COLUMN v TO id, RENAME COLUMN id TO v"], {"v": "c1", "id": "c2"}),
         (["ALTER TABLE t RENAME COLUMN id TO n"], {"n": "c1", "v": "c2"}),
         (["ALTER TABLE t DROP v", "TRUNCATE TABLE t"], {"id": "c1"}),
+        # Statements name columns in any lettercase.
+        (["ALTER TABLE t DROP COLUMN V"], {"id": "c1"}),
+        (["ALTER TABLE t RENAME COLUMN V TO w"], {"id": "c1", "w": "c2"}),
+        (["ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT DEFAULT 5"], {**_ID_V, "c": "c4-c"}),
+        (
+            ["ALTER TABLE t RENAME COLUMN V TO w", "ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT"],
+            {"id": "c1", "w": "c2", "v": "c4-v"},
+        ),
     ],
 )
 def test_columns_that_no_statement_names_stay(
@@ -150,6 +159,17 @@ def test_columns_that_no_statement_names_stay(
 
     assert found.column_ids == columns
     assert found.column_ids[found.key[0]] == "c1"
+
+
+def test_a_column_that_may_have_been_there_is_that_of_the_lake_table() -> None:
+    capture = Capture()
+    # Of another type even.
+    added = capture.run("ALTER TABLE t ADD COLUMN IF NOT EXISTS v VARCHAR(9) DEFAULT 'a'")
+    found = plan(lake("id", "v"), added)
+    assert (found.segment, found.stop) == (None, None)
+
+    renamed = capture.run("ALTER TABLE t RENAME COLUMN v TO w")
+    assert merged(lake("id", "v"), added, renamed).column_ids == {"id": "c1", "w": "c2"}
 
 
 def test_columns_are_followed_from_range_to_range() -> None:
