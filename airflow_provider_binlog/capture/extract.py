@@ -91,7 +91,10 @@ def find_next(
         at, identity = _find_on_promoted(at, request), request.identity
         if prepared:
             prepared = find_prepared(stream, identity.flavor, at, prepared)
-    if at.coordinates >= request.stop.coordinates:
+    is_empty = at.coordinates == request.stop.coordinates
+    if at.coordinates > request.stop.coordinates or (
+        is_empty and (staged or not request.even_empty)
+    ):
         return Extracted(staged, request.start, at), None
     if at.gtid is None:
         at = replace(at, gtid=executed_at(stream, identity, at))

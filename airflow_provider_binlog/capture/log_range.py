@@ -55,6 +55,8 @@ class ExtractRequest:
         on_progress: Called every few seconds.
         on_tables: Called before a manifest is committed, with its number and the tables that the
             range's log names, captured or not. What it raises keeps the range from being staged.
+        even_empty: Whether a range without transactions is staged, too, if nothing else is: one
+            manifest says then how far the log is known.
         sub_range: Of which plan, and which of its sub-ranges; empty for a range of its own.
     """
 
@@ -77,6 +79,7 @@ class ExtractRequest:
     bytes_total: int | None = None
     on_progress: Callable[[Progress], None] | None = None
     on_tables: Callable[[int, Collection[TableName]], None] | None = None
+    even_empty: bool = False
     sub_range: str = ""
 
     @property

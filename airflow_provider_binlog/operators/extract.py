@@ -43,6 +43,7 @@ from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkp
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck
+from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
 from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import (
@@ -51,6 +52,7 @@ from airflow_provider_binlog.sources.choices import (
     check_choice,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +82,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     "manifests", "rows", "changes", "tables", "quarantined", "identity", "checkpoint"}``: positions,
     counts and names, never data. ``quarantined`` has the position and the reason of each table that
     is left out from there on. The asset event of every outlet carries the same. Skips if there is
-    nothing to stage.
+    nothing to stage. Only a first run that snapshots wait for stages a range without changes.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to read. (templated)
     :param staging_path: Where the files are written, ``s3://conn_id@bucket/prefix`` or
@@ -261,7 +263,12 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         name, start, stop = request.source_name, request.start, request.stop
         self.log.info("%s: staging from %s to %s", name, start, stop)
         check = GlobCheck(name, log, request.tables, self.log)
-        extracted = extract(replace(request, on_tables=check), log, store)
+        # Snapshots of a server on which nothing happens wait for the first manifest.
+        waited_for = request.sequence == 1 and bool(
+            store.list(f"{source_folder(name)}/{SNAPSHOTS}")
+        )
+        request = replace(request, on_tables=check, even_empty=waited_for)
+        extracted = extract(request, log, store)
         if not extracted.manifests:
             raise AirflowSkipException(f"nothing to stage between {start} and {stop}")
         return extracted

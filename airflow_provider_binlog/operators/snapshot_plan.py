@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 
+_NO_TABLE = (
+    "globs match no table of the server, in letters and case: correct them, or GRANT SELECT on the "
+    "tables to the account, which sees no others"
+)
+
 
 class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     """Find the tables whose rows a lake lacks and the staged log does not have.
@@ -202,12 +207,11 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
                 name for name, kind in list_tables(connection).items() if kind == "BASE TABLE"
             ]
         if self.lake is None and (left := captured.unmatched(base_tables)):
-            raise ConfigurationError(
-                "globs match no table of the server, in letters and case: correct them, or GRANT "
-                "SELECT on the tables to the account, which sees no others",
-                globs=", ".join(left),
-            )
-        return [name for name in base_tables if captured.matches(*name) and merged(name)]
+            raise ConfigurationError(_NO_TABLE, globs=", ".join(left))
+        found = [name for name in base_tables if captured.matches(*name) and merged(name)]
+        if not found:
+            self.log.warning("%s: %s", source.name, _NO_TABLE)
+        return found
 
     def _find(
         self, source: BinlogSource, on_server: Collection[TableName], lake: str

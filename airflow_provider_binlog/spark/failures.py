@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import (
     BinlogError,
-    ConfigurationError,
     StagingError,
     StoreUnavailableError,
     TargetConflictError,
@@ -44,13 +43,6 @@ def explain(error: Exception, **where: str) -> BinlogError:
         if "table" in where:
             error.context.setdefault("table", where["table"])
         return error
-    if isinstance(error, TypeError) and "'JavaPackage'" in str(error):
-        # What PySpark makes of a class that the JVM does not have.
-        return ConfigurationError(
-            "Spark has not loaded the classes of Delta Lake or Iceberg: submit the job with their "
-            "jars (--packages or spark.jars.packages), for the versions of Spark and Scala in use",
-            **where,
-        )
     causes = list(_causes(error))
     cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}

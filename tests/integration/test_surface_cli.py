@@ -193,4 +193,8 @@ def test_status_names_what_is_missing(mysql97: Server, capsys: pytest.CaptureFix
     assert mysql97.version in printed.out
     assert "GRANT REPLICATION SLAVE" in printed.err
     assert printed.err.count("\n") == 1
+    mysql.execute(mysql97, "GRANT REPLICATION SLAVE ON *.* TO viewer")
+    shown = run(capsys, "status", f"mysql://viewer:p@{mysql97.host}:{mysql97.port}")
+    assert "tables    none that the account sees: GRANT SELECT" in "\n".join(shown)
+    mysql.execute(mysql97, "REVOKE REPLICATION SLAVE ON *.* FROM viewer")
     assert run(capsys, "status", mysql97.dsn)[-1].split() == ["capture", "ready"]

@@ -12,15 +12,42 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+from airflow_provider_binlog.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_CLASSES = {
+    "delta": "org.apache.spark.sql.delta.DeltaLog",
+    "iceberg": "org.apache.iceberg.spark.Spark3Util",
+}
+"""A class that each format's jars bring, and that the merge uses."""
 
 
 def java_class(session: SparkSession, name: str) -> Any:
     """Return a Java class by its whole name."""
     jvm: Any = session.sparkContext._jvm
     return JavaClass(name, jvm._gateway_client)
+
+
+def check_jars(session: SparkSession, format_: str) -> None:
+    """Check that Spark has loaded the jars of a format.
+
+    Raises:
+        ConfigurationError: It has not.
+    """
+    name = _CLASSES[format_]
+    try:
+        java_class(session, "py4j.reflection.ReflectionUtil").classForName(name)
+    except Py4JJavaError as error:
+        raise ConfigurationError(
+            f"Spark has not loaded the jars of {format_}: let the merge's packages=, or "
+            "spark.jars.packages, name them, for the versions of Spark and Scala in use",
+            missing=name,
+            spark=session.version,
+        ) from error
 
 
 def read_map(session: SparkSession, java_map: Any) -> dict[str, str]:

@@ -248,12 +248,12 @@ def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) ->
     if not exact:
         return (
             "its table has no key, and it was not read at one position: take the snapshot again "
-            "with lock='brief', or choose a key with --keys"
+            "with lock='brief', or choose a key with keys={...}"
         )
     if state is not None and state.properties.get(KEY, "[]") != "[]":
         return (
-            "its table has no key, and the lake table has one: choose a key with --keys, or drop "
-            "the lake table"
+            "its table has no key, and the lake table has one: choose a key with keys={...}, or "
+            "drop the lake table"
         )
     return ""
 

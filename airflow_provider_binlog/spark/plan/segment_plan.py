@@ -240,7 +240,7 @@ class _Fold:
             unknown = set(chosen) - {field.name for field in schema.fields}
             if unknown:
                 raise ConfigurationError(
-                    "--keys names columns the table does not have",
+                    "keys={...} names columns that the table does not have",
                     table=self.context["table"],
                     columns=",".join(sorted(unknown)),
                 )

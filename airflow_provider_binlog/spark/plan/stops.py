@@ -116,7 +116,8 @@ class Followable:
             if self.chosen_key or bool(each.schema.key) == self.keyed:
                 continue
             reason = (
-                "the table's primary key was dropped, and the lake table's rows are known by it"
+                "the table's primary key was dropped, and the lake table's rows are known by it "
+                "(choose a key with keys={...}, or drop the lake table, before the reload)"
                 if self.keyed
                 else "the table got a primary key, and the lake table is a changelog"
             )
@@ -134,7 +135,7 @@ class Followable:
                     f"{each.part.replaced[column]} values in the key column {column} are zero "
                     "dates or invalid byte sequences, which no lake type holds; correct them at "
                     "the source, or stage them with zero_dates='text' or invalid_text='binary', or "
-                    f"name another key with --keys (part {each.part.path})"
+                    f"name another key with keys={{...}} (part {each.part.path})"
                 )
                 yield Stop(Cut.at_manifest(each.manifest, Mark(each.manifest.sequence - 1)), reason)
                 return

@@ -415,6 +415,19 @@ def test_nothing_to_stage() -> None:
     assert staged.start == staged.stop == end_of(files)
 
 
+def test_a_range_without_transactions_that_something_waits_for_is_staged_once() -> None:
+    files = a_log(transaction(1, *CHANGE))
+    end, store = end_of(files), new_store()
+
+    first = stage(files, end, end, store, even_empty=True)
+    again = stage(files, end, end, store, even_empty=True, created_by="another")
+
+    (manifest,) = first.manifests
+    assert (manifest.start.coordinates, manifest.tables) == (end.coordinates, ())
+    assert manifest.stop == manifest.start
+    assert again == first
+
+
 def test_a_repeated_run_reuses_and_continues() -> None:
     files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
     start = Position("binlog.000001", FIRST_OFFSET)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake
+from airflow_provider_binlog.operators import snapshot_plan
 from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot_plan import (
     BinlogSnapshotPlanOperator,
@@ -23,6 +25,7 @@ from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store
 from tests.unit.spark.history import INT, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
@@ -159,6 +162,25 @@ def test_tables_that_are_not_merged_are_not_read() -> None:
     plan = dag.get_task("plan")
     assert isinstance(plan, BinlogSnapshotPlanOperator)
     assert (plan.merge_tables, plan.merge_exclude) == (["!shop._*"], ["shop.log"])
+
+
+def test_an_account_that_sees_no_table_is_warned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Mock()
+    monkeypatch.setattr(snapshot_plan, "server_settings", lambda _: server)
+    monkeypatch.setattr(information_schema, "list_tables", lambda _: {})
+    plan = BinlogSnapshotPlanOperator(
+        task_id="plan",
+        source=BinlogSource("shop", start="now"),
+        tables=["shop.*"],
+        staging_path=f"file://{tmp_path}",
+        format="delta",
+        lake="/l",
+    )
+
+    assert plan.execute({}) == []
+    assert "GRANT SELECT on the tables to the account" in capsys.readouterr().out
 
 
 def test_the_first_snapshot_is_waited_for(shop: _Shop) -> None:

@@ -185,7 +185,10 @@ def test_columns_are_read_by_their_field_ids() -> None:
         (
             schema("id", "n", key=(), id_=2),
             SetKey(ORDERS, ()),
-            "the table's primary key was dropped, and the lake table's rows are known by it",
+            (
+                "the table's primary key was dropped, and the lake table's rows are known by it "
+                "(choose a key with keys={...}, or drop the lake table, before the reload)"
+            ),
         ),
     ],
     ids=["type", "default", "no key"],
