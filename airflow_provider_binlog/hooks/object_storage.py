@@ -22,8 +22,9 @@ def open_store(location: str) -> ObjectStore:
     """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
 
     Raises:
-        ConfigurationError: As `reach`.
+        ConfigurationError: As `reach`, or as `spark_location`.
     """
+    _check_absolute(location)
     return ObjectStore(*reach(location))
 
 
@@ -79,6 +80,14 @@ def locate(location: str) -> Location:
     return Location(protocol, path, text)
 
 
+def _check_absolute(location: str) -> None:
+    if not urlsplit(location).scheme and not location.startswith("/"):
+        raise ConfigurationError(
+            "a location is a URL, such as s3://conn_id@bucket/prefix, or an absolute path",
+            location=location,
+        )
+
+
 def _encode_options(options: dict[str, Any]) -> str | None:
     """Return options as JSON; None if one of them is of this process alone."""
     try:
@@ -110,7 +119,12 @@ def lake_location(format: str, lake: str) -> str:  # noqa: A002
 
 
 def spark_location(location: str) -> str:
-    """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3."""
+    """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3.
+
+    Raises:
+        ConfigurationError: It is a relative path, which every process would find elsewhere.
+    """
+    _check_absolute(location)
     parts = urlsplit(location)
     if not parts.scheme:
         return f"file://{location}"

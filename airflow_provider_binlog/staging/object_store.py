@@ -160,7 +160,7 @@ class ObjectStore:
             yield
         except FileNotFoundError as error:
             what = "the folder cannot be created" if self._local else "the bucket does not exist"
-            raise StagingError(what, key=key, cause=_text(error)) from error
+            raise StagingError(what, key=key, folder=self._root, cause=_text(error)) from error
 
 
 def _replace(path: str, data: bytes) -> None:

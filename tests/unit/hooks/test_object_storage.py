@@ -51,3 +51,9 @@ def test_what_is_written_is_below_the_location(tmp_path: object) -> None:
     store.write("a/b", b"c")
 
     assert store.read("a/b") == b"c"
+
+
+def test_a_relative_path_is_refused() -> None:
+    for use in (open_store, spark_location):
+        with pytest.raises(ConfigurationError, match="lake/staging"):
+            use("lake/staging")
