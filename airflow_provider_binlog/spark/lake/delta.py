@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.lake.delta_mark import (
     find_contents,
     transaction_version,
 )
-from airflow_provider_binlog.spark.lake.jvm import java_class
+from airflow_provider_binlog.spark.lake.jvm import java_class, set_active
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
@@ -209,6 +209,8 @@ class DeltaLake:
 
         No SQL returns the last version of a transaction id.
         """
+        # What no checksum says is computed from a checkpoint in the thread's session.
+        set_active(session)
         java_session = session._jsparkSession
         log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
         if self._template is None:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
-from airflow_provider_binlog.spark.lake.jvm import java_class, read_map
+from airflow_provider_binlog.spark.lake.jvm import java_class, read_map, set_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,8 +124,7 @@ class IcebergTable:
 def load_table(session: SparkSession, target: str) -> IcebergTable:
     """Return the table of a quoted name as it is now."""
     # A catalog is loaded with the settings of the thread's session.
-    sessions = java_class(session, "org.apache.spark.sql.classic.SparkSession")
-    sessions.setActiveSession(session._jsparkSession)
+    set_active(session)
     util = java_class(session, "org.apache.iceberg.spark.Spark3Util")
     return IcebergTable(session, util.loadIcebergTable(session._jsparkSession, target))
 

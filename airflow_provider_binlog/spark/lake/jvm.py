@@ -32,6 +32,12 @@ def java_class(session: SparkSession, name: str) -> Any:
     return JavaClass(name, jvm._gateway_client)
 
 
+def set_active(session: SparkSession) -> None:
+    """Make a session the one of this thread: what is called without SQL uses that."""
+    sessions = java_class(session, "org.apache.spark.sql.classic.SparkSession")
+    sessions.setActiveSession(session._jsparkSession)
+
+
 def check_jars(session: SparkSession, format_: str) -> None:
     """Check that Spark has loaded the jars of a format.
 

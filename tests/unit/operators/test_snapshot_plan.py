@@ -179,7 +179,7 @@ def test_an_account_that_sees_no_table_is_warned(
         lake="/l",
     )
 
-    assert plan.execute({}) == []
+    assert plan.execute({"ti": Mock()}) == []
     assert "GRANT SELECT on the tables to the account" in capsys.readouterr().out
 
 
