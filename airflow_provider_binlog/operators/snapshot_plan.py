@@ -142,7 +142,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             source = read_source(self.source)
             check_choice(Engine, self.engine, "engine")
             names = self._choose(source, max_map_length())
-            if self.engine == "spark":
+            if self.engine == "spark" or not names:
                 return [{"table": join_table_name(name)} for name in names]
             run = name_run(context)
             return share_tables(
