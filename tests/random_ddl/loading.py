@@ -27,7 +27,7 @@ from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
-from tests.random_ddl.run import Outcome, WrongError
+from tests.random_ddl.run import Outcome, WrongError, noted
 from tests.random_ddl.writer import Writer
 from tests.support.dying_store import KilledError
 from tests.support.snapshots import after_chunks, take
@@ -130,23 +130,21 @@ def run_loading(
     random, outcome = Random(seed), Outcome()
     database = pipeline.database
     loader = Loader(pipeline, Random(f"{seed} snapshots"), bulk=bulk)
-    with closing(Writer(database, random, tables=tables, bulk=bulk, logged=False)) as writer:
-        try:
-            writer.work(random.randint(5, 40))
-            writer.begin_log()
-            if random.random() < 0.5:
-                # The new file says which GTIDs precede it: staged positions have them.
-                flush_log(database.server)
-            pipeline.at = pipeline.end()
-            for _ in range(ranges):
-                writer.log.append(f"-- range {pipeline.next_sequence}")
-                _write_and_load(writer, loader, random)
-                _check(pipeline, writer, loader, outcome)
-            _settle(pipeline, writer, loader, outcome)
-        except Exception as error:
-            error.add_note(f"seed {seed}, {database.server.name}, {pipeline.workplace.format}")
-            error.add_note("\n".join(writer.log))
-            raise
+    with (
+        closing(Writer(database, random, tables=tables, bulk=bulk, logged=False)) as writer,
+        noted(pipeline, writer, seed),
+    ):
+        writer.work(random.randint(5, 40))
+        writer.begin_log()
+        if random.random() < 0.5:
+            # The new file says which GTIDs precede it: staged positions have them.
+            flush_log(database.server)
+        pipeline.at = pipeline.end()
+        for _ in range(ranges):
+            writer.log.append(f"-- range {pipeline.next_sequence}")
+            _write_and_load(writer, loader, random)
+            _check(pipeline, writer, loader, outcome)
+        _settle(pipeline, writer, loader, outcome)
         outcome.statements = len(writer.log)
     entries = (entry for manifest in pipeline.manifests for entry in manifest.tables)
     outcome.changes = sum(part.rows for entry in entries for part in entry.parts)

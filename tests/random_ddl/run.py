@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from tests.random_ddl.comparison import find_differences
 from tests.random_ddl.writer import Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.pipeline import Pipeline
 
 DOCUMENTED = {
@@ -55,6 +57,18 @@ class Outcome:
     loaded: int = 0
 
 
+@contextmanager
+def noted(pipeline: Pipeline, writer: Writer, seed: str) -> Iterator[None]:
+    """Add to an error what was run, and on what."""
+    try:
+        yield
+    except Exception as error:
+        server, format_ = pipeline.database.server.name, pipeline.workplace.format
+        error.add_note(f"seed {seed}, {server}, {format_}")
+        error.add_note("\n".join(writer.log))
+        raise
+
+
 def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 0) -> Outcome:
     """Write, capture, merge and compare; `bulk` is that of `Writer`.
 
@@ -62,17 +76,14 @@ def run(pipeline: Pipeline, seed: str, *, ranges: int, tables: int, bulk: int = 
         WrongError: A table differs, or is refused for a reason that is not documented.
     """
     random, outcome = Random(seed), Outcome()
-    database, workplace = pipeline.database, pipeline.workplace
-    with closing(Writer(database, random, tables=tables, bulk=bulk)) as writer:
+    with (
+        closing(Writer(pipeline.database, random, tables=tables, bulk=bulk)) as writer,
+        noted(pipeline, writer, seed),
+    ):
         for _ in range(ranges):
             writer.log.append(f"-- range {pipeline.next_sequence}")
             writer.work(random.randint(5, 40))
-            try:
-                _check(pipeline, writer, outcome)
-            except Exception as error:
-                error.add_note(f"seed {seed}, {database.server.name}, {workplace.format}")
-                error.add_note("\n".join(writer.log))
-                raise
+            _check(pipeline, writer, outcome)
         outcome.statements = len(writer.log)
     entries = (entry for manifest in pipeline.manifests for entry in manifest.tables)
     outcome.changes = sum(part.rows for entry in entries for part in entry.parts)
