@@ -203,6 +203,8 @@ def _joined_to_utf8(text: Bytes, charset: str) -> Bytes:
     ends = np.append(np.flatnonzero(encoded == free), len(encoded))
     if len(ends) != count:
         raise FormatError("text ends inside a character", charset=charset)
+    if len(encoded) > OFFSET_MAX:
+        raise pa.ArrowCapacityError("text is too large in UTF-8")
     return Bytes.of(gather(encoded, np.append(0, ends[:-1] + 1), ends))
 
 

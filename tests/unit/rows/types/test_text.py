@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE, SINGLE_BYTE
 from airflow_provider_binlog.binlog.charsets import decode_text
 from airflow_provider_binlog.errors import FormatError
+from airflow_provider_binlog.rows.types import text
 from airflow_provider_binlog.rows.types.text import to_utf8
 from airflow_provider_binlog.rows.values import Bytes
 from tests.unit.rows import wire
@@ -81,6 +83,15 @@ def test_invalid_byte_sequences_are_refused(charset: str, value: bytes) -> None:
     for values in ([value], [b"", value], [value, b"", value]):
         with pytest.raises(FormatError):
             convert(charset, *values)
+
+
+@pytest.mark.parametrize("charset", ["latin1", "gbk", "utf16"])
+def test_more_than_an_array_holds_is_refused(charset: str) -> None:
+    values = ["éé".encode("gbk" if charset == "gbk" else UNICODE.get(charset, charset))] * 2
+
+    assert convert(charset, *values) == ["éé", "éé"]
+    with patch.object(text, "OFFSET_MAX", 7), pytest.raises(pa.ArrowCapacityError):
+        convert(charset, *values)
 
 
 def test_a_character_cut_between_two_values_is_refused() -> None:
