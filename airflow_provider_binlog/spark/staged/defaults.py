@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.staged.expected_types import is_text
 from airflow_provider_binlog.spark.staged.types import spark_type
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def literal(field: Field, default: Default) -> str:
     """Return a value of a field whose type is known.
 
     Raises:
-        MergeError: The text is no value of the type, or its bytes are not known.
+        MergeError: The text is no value of the type.
+        ReloadNeededError: Its bytes are not known.
     """
     text, type_ = default.value, spark_type(str(field.arrow_type))
     if text is None:
@@ -57,7 +59,7 @@ def literal(field: Field, default: Default) -> str:
     if type_ == "binary":
         data = _bytes(field, text)
         if data is None:
-            raise MergeError(
+            raise ReloadNeededError(
                 "the default of a column is text whose bytes are not known: reload the table",
                 column=field.name,
                 charset=field.charset,
@@ -72,11 +74,11 @@ def literal(field: Field, default: Default) -> str:
 def _bytes(field: Field, text: str | None) -> bytes | None:
     """Return the bytes of a default as they are staged in a binary column; None if not known.
 
-    Text under `invalid_text="binary"` is in its character set. Others have none, and hex digits.
+    Text under `invalid_text="binary"` is in its character set. Of others they are hex digits.
     """
-    if text is None or str(field.arrow_type) != "binary":
+    if not text or str(field.arrow_type) != "binary":
         return b""
-    if field.charset is None:
+    if not is_text(field):
         return bytes.fromhex(text)
     known = field.charset in _UTF8 or (text.isascii() and field.charset in _ASCII)
     return text.encode() if known else None

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX, InvalidText, ZeroDates
+from airflow_provider_binlog.schema import NULL, Default
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -29,6 +30,7 @@ _ARROW_TYPES = {
 _UNSIGNED = {"int": "int64", "bigint": "decimal128(20, 0)"}
 _DATES = {"date": "date32[day]", "datetime": "timestamp[us]", "timestamp": "timestamp[us, tz=UTC]"}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_WITHOUT_BYTES = (None, NULL, Default(""))
 _DECIMAL = re.compile(r"(\d+),(\d+)", re.ASCII)
 
 
@@ -43,14 +45,23 @@ def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
     name, parameters, unsigned, _ = match.groups() if match is not None else ("", "", "", "")
     if name in _DATES:
         return "string" if manifest.zero_dates is ZeroDates.TEXT else _DATES[name]
-    if name in _TEXTS:
-        staged = "binary" if manifest.invalid_text is InvalidText.BINARY else "string"
-        return staged if field.charset != "binary" else None
+    if is_text(field):
+        if manifest.invalid_text is not InvalidText.BINARY:
+            return "string" if field.charset != "binary" else None
+        # Without its character set, the bytes of a default are not known.
+        known = field.charset not in {None, "binary"} or field.initial_default in _WITHOUT_BYTES
+        return "binary" if known else None
     if name == "decimal":
         return _decimal(parameters or "")
     if name == "bit":
         return "bool" if parameters == "1" else "binary"
     return _UNSIGNED.get(name, _ARROW_TYPES.get(name)) if unsigned else _ARROW_TYPES.get(name)
+
+
+def is_text(field: Field) -> bool:
+    """Whether a field holds text, an ENUM or a SET, whatever it is staged as."""
+    match = _WRITTEN.fullmatch(field.mysql_type or "")
+    return match is not None and match[1] in _TEXTS
 
 
 def _decimal(parameters: str) -> str | None:

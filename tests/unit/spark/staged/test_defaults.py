@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.schema import Default, Field, Schema
 from airflow_provider_binlog.spark.staged.defaults import literal, write_defaults
 from tests.unit.spark.plans import column
@@ -31,26 +31,27 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(
-    ("charset", "text", "sql"),
+    ("mysql_type", "charset", "text", "sql"),
     [
-        ("utf8mb4", "é", "unhex('c3a9')"),
-        ("latin1", "ab", "unhex('6162')"),
-        (None, "ab", "unhex('ab')"),
+        ("varchar(9)", "utf8mb4", "é", "unhex('c3a9')"),
+        ("enum('ab')", "latin1", "ab", "unhex('6162')"),
+        ("varbinary(9)", None, "ab", "unhex('ab')"),
+        ("text compressed", None, "", "unhex('')"),
     ],
 )
 def test_text_that_is_staged_as_bytes_has_those_of_its_character_set(
-    charset: str | None, text: str, sql: str
+    mysql_type: str, charset: str | None, text: str, sql: str
 ) -> None:
-    field = Field(1, "t", "varchar(9)", "binary", nullable=True, charset=charset)
+    field = Field(1, "t", mysql_type, "binary", nullable=True, charset=charset)
 
     assert literal(field, Default(text)) == sql
 
 
-@pytest.mark.parametrize(("charset", "text"), [("latin1", "é"), ("utf16", "a")])
-def test_text_whose_bytes_are_not_known_is_refused(charset: str, text: str) -> None:
+@pytest.mark.parametrize(("charset", "text"), [("latin1", "é"), ("utf16", "a"), (None, "ab")])
+def test_text_whose_bytes_are_not_known_is_refused(charset: str | None, text: str) -> None:
     field = Field(1, "t", "varchar(9)", "binary", nullable=True, charset=charset)
 
-    with pytest.raises(MergeError, match=f"charset={charset}"):
+    with pytest.raises(ReloadNeededError, match=f"charset={charset}"):
         literal(field, Default(text))
 
 

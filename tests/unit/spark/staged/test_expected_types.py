@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.schema import Field
+from airflow_provider_binlog.schema import NULL, Default, Field
 from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from tests.unit.rows import wire
 from tests.unit.test_docs import COLUMNS
@@ -49,3 +49,21 @@ def test_a_column_is_staged_as_expected(zero_dates: ZeroDates, invalid_text: Inv
 )
 def test_what_is_not_certain_waits(mysql_type: str | None, charset: str | None) -> None:
     assert expected(mysql_type, charset, Policies()) is None
+
+
+@pytest.mark.parametrize(
+    ("default", "charset", "staged"),
+    [
+        (Default("new"), None, None),
+        (Default("new"), "utf16", "binary"),
+        (Default(""), None, "binary"),
+        (NULL, None, "binary"),
+    ],
+)
+def test_text_as_bytes_waits_for_the_character_set_of_its_default(
+    default: Default, charset: str | None, staged: str | None
+) -> None:
+    manifest: Any = SimpleNamespace(**vars(Policies(invalid_text=InvalidText.BINARY)))
+    field = Field(1, "c", "char(9)", None, True, charset, initial_default=default)
+
+    assert expected_arrow_type(field, manifest) == staged
