@@ -121,6 +121,8 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
                 before=plan.identity,
                 now=here,
             )
+        # Not after the rows: a statement that waits to alter the table follows them.
+        high = read_high(read, gtids=plan.low.gtid is not None)
         table = _describe(read, plan)
         if not _is_planned(table, plan):
             raise TableAlteredError(_ALTERED)
@@ -142,8 +144,6 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
             if _is_altered(plan, reader):
                 raise TableAlteredError(_ALTERED) from error
             raise
-        read.connection.rollback()
-        high = read_high(read, gtids=plan.low.gtid is not None)
     record = ChunkRecord(
         Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)
     )

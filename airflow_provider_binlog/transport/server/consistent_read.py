@@ -101,7 +101,8 @@ class ConsistentRead:
     Attributes:
         connection: In the transaction; its text is in the character set of each column.
         low: Every transaction before it is visible, by its coordinates and by its GTID set, if it
-            has one, which may contain more. No statement that alters the table is after it.
+            has one, which may contain more. A statement that alters the table may be between it and
+            the moment from which on the transaction keeps such statements waiting.
         is_exact: Whether nothing after the coordinates of `low` is visible in the table.
         schema: The table's columns and key.
     """
@@ -222,7 +223,9 @@ def parse_owned(text: str) -> Iterator[str]:
 
 @driver_errors()
 def read_high(read: ConsistentRead, *, gtids: bool) -> Position:
-    """Return a position after which nothing was visible to a transaction that has ended.
+    """Return a position after which nothing is visible to a transaction that is open.
+
+    Until the transaction ends, no statement after it alters the table.
 
     Args:
         read: The transaction.
@@ -230,7 +233,7 @@ def read_high(read: ConsistentRead, *, gtids: bool) -> Position:
     """
     connection = read.connection
     if not gtids:
-        return read.low if read.is_exact else log_end(connection)
+        return log_end(connection)
     # Visible is what was executed, and what is in the middle of its commit.
     owned: set[str] = set()
     if server_version(connection).flavor is Flavor.MYSQL:
