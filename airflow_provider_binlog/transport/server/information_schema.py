@@ -148,15 +148,18 @@ def list_tables(connection: Connection) -> dict[TableName, str]:
 def hold_table(connection: Connection, name: TableName) -> bool:
     """Read no row from a table, so that nobody alters it before the transaction ends.
 
+    All columns are selected: information_schema lacks those that the account may not read. And not
+    from the query cache, whose answer holds nothing.
+
     Returns False if there is no such table.
 
     Raises:
-        AccessDeniedError: The account may not read from it.
+        AccessDeniedError: The account may not read from it, or not all columns.
         TableLockedError: Another session held it for too long.
         SourceError: The server refused.
     """
     try:
-        query(connection, f"SELECT 1 FROM {quote_table(name)} LIMIT 0")  # noqa: S608
+        query(connection, f"SELECT SQL_NO_CACHE * FROM {quote_table(name)} LIMIT 0")  # noqa: S608
     except AccessDeniedError:
         raise
     except SourceError as error:

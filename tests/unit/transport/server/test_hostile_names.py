@@ -98,7 +98,7 @@ def test_any_name_is_quoted_in_every_statement() -> None:
     assert found.tables.keys() == {(each, each) for each in NAMES}
     for name in NAMES:
         assert {column.name for column in found.tables[name, name].columns} == {name}
-        assert f"SELECT 1 FROM {quote_table((name, name))} LIMIT 0" in received
+        assert f"SELECT SQL_NO_CACHE * FROM {quote_table((name, name))} LIMIT 0" in received
     own = [each for each in received if "TABLE_SCHEMA = " in each]
     assert all(each.count("'") % 2 == 0 for each in own if "quo" not in each)
     assert any("TABLE_SCHEMA = 'quo\\'te\\\"s`' AND TABLE_NAME = 'quo\\'te" in each for each in own)

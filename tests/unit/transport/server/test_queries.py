@@ -56,6 +56,7 @@ def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
         (pymysql.OperationalError(1045, "Access denied for user"), AccessDeniedError),
         (pymysql.OperationalError(1227, "Access denied; you need"), AccessDeniedError),
         (pymysql.OperationalError(1142, "SELECT command denied"), AccessDeniedError),
+        (pymysql.OperationalError(1143, "SELECT command denied for column"), AccessDeniedError),
         (pymysql.OperationalError(3118, "Account is locked"), AccessDeniedError),
         (pymysql.OperationalError(1381, "You are not using binary logging"), ServerSetupError),
         (pymysql.OperationalError(2003, "Can't connect to MySQL server"), ConnectionLostError),
