@@ -40,8 +40,12 @@ _SHOW_REPLICAS_SINCE = 8, 0, 22
 _BEGIN_AGAIN = "take new snapshots of the tables, and capture under a new source name"
 
 
+_ENCRYPTION_HEADER_SIZE = 512
+"""Bytes before the log in a file that MySQL encrypts; no position counts them."""
+
+
 class BinaryLog(NamedTuple):
-    """One file of the server's log, and its size in bytes."""
+    """One file of the server's log, and its size in bytes, as positions count them."""
 
     file: str
     size: int
@@ -100,8 +104,15 @@ def binary_logs(connection: Connection) -> list[BinaryLog]:
         AccessDeniedError: The account lacks REPLICATION CLIENT (MariaDB: BINLOG MONITOR).
         ServerSetupError: The server writes no binary log.
     """
-    rows = query(connection, "SHOW BINARY LOGS")
-    return [BinaryLog(str(row["Log_name"]), int(row["File_size"])) for row in rows]
+    return [
+        BinaryLog(str(row["Log_name"]), int(row["File_size"]) - _header_size(row))
+        for row in query(connection, "SHOW BINARY LOGS")
+    ]
+
+
+def _header_size(file: Row) -> int:
+    is_empty = not int(file["File_size"])
+    return 0 if is_empty or file.get("Encrypted") != "Yes" else _ENCRYPTION_HEADER_SIZE
 
 
 @driver_errors()
