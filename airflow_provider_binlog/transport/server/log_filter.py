@@ -89,15 +89,24 @@ def read_filter(connection: Connection) -> LogFilter:
 
 @driver_errors()
 def find_replica_problem(connection: Connection) -> str:
-    """Return what is wrong with a replica that does not log what it applies; empty if nothing."""
+    """Return what is wrong with a replica that does not log what it applies; empty if nothing.
+
+    A node of a Galera cluster is one, too: it applies what the other nodes write.
+    """
     values = global_variables(connection)
     names = ("log_replica_updates", "log_slave_updates")
     name = next((each for each in names if each in values), None)
-    if name is None or values[name].upper() != "OFF" or not _is_replica(connection):
+    if name is None or values[name].upper() != "OFF":
+        return ""
+    if values.get("wsrep_on", "OFF").upper() == "ON":
+        what, other = "is a node of a Galera cluster", "another node that logs it"
+    elif _is_replica(connection):
+        what, other = "is a replica", "its source"
+    else:
         return ""
     return (
-        f"the server is a replica, and does not log what it applies: put {name}=ON under [mysqld] "
-        "and restart it, then load the tables from new snapshots; or capture from its source"
+        f"the server {what}, and does not log what it applies: put {name}=ON under [mysqld] and "
+        f"restart it, then load the tables from new snapshots; or capture from {other}"
     )
 
 
@@ -106,5 +115,5 @@ def _is_replica(connection: Connection) -> bool:
         return bool(replica_status(connection))
     except AccessDeniedError:
         # On MariaDB that takes REPLICA MONITOR; this says only whether it applies at the moment.
-        rows = query(connection, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
+        rows = query(connection, "SHOW GLOBAL STATUS WHERE Variable_name = 'Slaves_running'")
         return any(int(row["Value"]) for row in rows)

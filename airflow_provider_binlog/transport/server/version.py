@@ -68,6 +68,7 @@ GLOBAL_VARIABLES = (
     "server_uuid",
     "time_zone",
     "version",
+    "wsrep_on",
 )
 """The global variables that capture reads."""
 
