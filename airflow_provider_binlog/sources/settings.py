@@ -31,10 +31,11 @@ _SWITCHES = ("get_server_public_key", "enable_cleartext_plugin")
 _SWITCHED = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 _LIFT_LIMITS = (
-    "SET SESSION sql_select_limit = 18446744073709551615"
+    "SET SESSION sql_select_limit = 18446744073709551615, sql_big_selects = 1, completion_type = 0"
     "/*!50708 , max_execution_time = 0 *//*M!100101 , max_statement_time = 0 */"
 )
-"""A server may limit what sessions read: rows of a SELECT, without an error, and its time.
+"""A server may limit what sessions read: the rows of a SELECT, without an error, those that it
+examines, and its time. It may end a session with its transaction.
 
 MySQL executes the first comment alone, MariaDB the second alone.
 """

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
 
 from airflow_provider_binlog.capture import TableFilter
-from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    ServerSetupError,
+    SourceError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.snapshot import Throttle, chunk
+from airflow_provider_binlog.snapshot.chunk import _read_rows
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.information_schema import (
+    hold_table,
+    read_server_tables,
+)
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
-from tests.fixtures.mysql import Database, execute, query
+from tests.fixtures.mysql import Connection, Database, connect, execute, query
 from tests.integration.test_snapshot import entries_read, fill, read
-from tests.services.servers import Server
+from tests.services.servers import Options, Server
 from tests.support.ranges import end_of
 from tests.support.snapshots import after_chunks, by_key, settings_of, take
 
@@ -53,8 +66,10 @@ def test_limits_of_the_server_do_not_cut_what_is_read(database: Database) -> Non
     added = ", ".join(f"ADD COLUMN c{number} INT" for number in range(10))
     database.execute(f"ALTER TABLE numbers {added}", "ANALYZE TABLE numbers")
 
-    with with_globals(database.server, sql_select_limit=7):
-        taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES)
+    limits = {"sql_select_limit": 7, "max_join_size": 5, "completion_type": "RELEASE"}
+    with with_globals(database.server, **limits, sql_mode="NO_BACKSLASH_ESCAPES"):
+        throttle = Throttle(threads_running_max=1000)
+        taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES, throttle=throttle)
 
     assert by_key(read(taken), ("id",)).keys() == {(number,) for number in range(_ROWS)}
     assert len(taken.manifest.chunks) > 1
@@ -148,6 +163,45 @@ def test_an_engine_without_transactions_is_read_under_a_lock(
     assert opened.low.coordinates == end.coordinates
 
 
+def test_the_end_of_a_snapshot_is_before_what_waits_for_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(database, rows=2)
+    ends: list[Position] = []
+
+    def read_rows(read: Any, *arguments: Any) -> None:
+        ends.append(end_of(database.server))
+        database.execute("INSERT INTO numbers VALUES (7, 7, 'later')")
+        _read_rows(read, *arguments)
+
+    monkeypatch.setattr(chunk, "_read_rows", read_rows)
+    manifest = take(database, "numbers").manifest
+
+    assert manifest.rows == 2
+    assert [manifest.high.coordinates] == [end.coordinates for end in ends]
+
+
+def test_an_account_that_may_not_read_all_columns_is_refused(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE people (id INT PRIMARY KEY, name VARCHAR(9), number VARCHAR(9))",
+        "CREATE USER partly IDENTIFIED BY 'secret'",
+        f"GRANT SELECT (id, name) ON {database.name}.people TO partly",
+        "GRANT REPLICATION CLIENT ON *.* TO partly",
+    )
+    account = replace(database.server.account, user="partly", password="secret")
+
+    def connect_partly() -> Connection:
+        return connect(account)
+
+    try:
+        with pytest.raises(AccessDeniedError, match="people"):
+            take(database, "people", connect=connect_partly)
+        with closing(connect_partly()) as connection:
+            assert not read_server_tables(connection, lambda *_: True).tables
+    finally:
+        database.execute("DROP USER partly")
+
+
 def test_only_base_tables_are_read(database: Database) -> None:
     fill(database, rows=2)
     database.execute("CREATE VIEW v AS SELECT * FROM numbers")
@@ -167,11 +221,27 @@ def test_only_base_tables_are_read(database: Database) -> None:
 def test_changes_that_the_server_does_not_log_are_refused(name: str, run_folder: Path) -> None:
     server = Server.create(name, run_folder / f"{name}-not-logging")
     updates = "log_slave_updates" if name.startswith("mariadb") else "log_replica_updates"
-    server.start({updates: "OFF", "binlog_ignore_db": "hidden"})
+    has_cache = name.startswith("mariadb")
+    cache: Options = {"query_cache_type": 1, "query_cache_size": "1M"} if has_cache else {}
+    server.start({updates: "OFF", "binlog_ignore_db": "hidden", **cache})
     try:
         assert_not_logged(server, updates)
+        assert_held(Database(server, "shown"))
     finally:
         server.stop()
+
+
+def assert_held(database: Database) -> None:
+    """Nobody alters a table that was read from, be what was read in a cache."""
+    alter = "ALTER TABLE numbers COMMENT 'altered'"
+    with closing(database.connect()) as reader, closing(database.connect()) as other:
+        for connection in (other, reader):
+            result_of(connection, "START TRANSACTION")
+            assert hold_table(connection, (database.name, "numbers"))
+            result_of(other, "ROLLBACK")
+        result_of(other, "SET SESSION lock_wait_timeout = 1")
+        with pytest.raises(SourceError, match="Lock wait timeout"):
+            result_of(other, alter)
 
 
 def assert_not_logged(server: Server, updates: str) -> None:

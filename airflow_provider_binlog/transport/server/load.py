@@ -28,7 +28,7 @@ _LAG = "seconds_"
 @driver_errors()
 def threads_running(connection: Connection) -> int:
     """Return how many threads are not asleep, that of this connection among them."""
-    rows = query(connection, "SHOW GLOBAL STATUS LIKE 'Threads\\_running'")
+    rows = query(connection, "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_running'")
     return int(rows[0]["Value"])
 
 

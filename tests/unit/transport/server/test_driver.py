@@ -20,7 +20,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server import driver, queries
+from airflow_provider_binlog.transport.server import driver, log_filter, queries
 from airflow_provider_binlog.transport.server.driver import ServerConnection
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.result_sets import ended_by, query
@@ -433,6 +433,32 @@ def test_rows_that_are_not_what_was_queried_are_refused(answers: Any) -> None:
         connection = settings_of(server).connect()
         with closing(connection), pytest.raises(BinlogError):
             queries.log_end(connection)
+
+
+def test_the_size_of_an_encrypted_file_is_that_of_its_log() -> None:
+    """MySQL 8.0.33 with binlog_encryption=ON: the last event of the first file ends at 853."""
+    answer = ["Log_name", "File_size", "Encrypted"]
+    files: list[list[str | None]] = [["binlog.000001", "1365", "Yes"], ["binlog.000002", "9", "No"]]
+    with (
+        FakeServer(answering({"SHOW BINARY LOGS": (answer, files)})) as server,
+        closing(settings_of(server).connect()) as connection,
+    ):
+        sizes = [each.size for each in queries.binary_logs(connection)]
+
+    assert sizes == [853, 9]
+
+
+def test_a_node_of_a_cluster_that_does_not_log_what_it_applies_is_refused() -> None:
+    values: list[list[str | None]] = [["log_slave_updates", "OFF"], ["wsrep_on", "ON"]]
+    answers = {"SHOW GLOBAL VARIABLES": (["Variable_name", "Value"], values)}
+    with (
+        FakeServer(answering(answers)) as server,
+        closing(settings_of(server).connect()) as connection,
+    ):
+        problem = log_filter.find_replica_problem(connection)
+
+    assert problem.startswith("the server is a node of a Galera cluster")
+    assert "log_slave_updates=ON" in problem
 
 
 def test_the_error_of_a_connection_survives_the_rollback() -> None:
