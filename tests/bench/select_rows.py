@@ -4,38 +4,31 @@ A table of 11 columns on a MySQL server of its own, read twice in turn on one co
 read it, and with PyMySQL's SSCursor. Seconds are those of the process: a server that shares the
 core with it takes as long in both.
 
-Then the whole table, by the clock: read into Arrow, dumped by `mysqldump --single-transaction
---no-create-info` to nowhere, and as a snapshot that is staged as Parquet, in a process of its own
-whose memory is measured, with the longest transaction that the server saw.
+Then the whole table, by the clock: read into Arrow, and dumped by `mysqldump --single-transaction
+--no-create-info` to nowhere. How snapshots are staged is measured by `snapshots.py`.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import resource
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pymysql.cursors import SSCursor
 
 from airflow_provider_binlog.changes import Policies
 from airflow_provider_binlog.rows.results.layout import compile_results
-from airflow_provider_binlog.snapshot import SnapshotRequest, take_snapshot
 from airflow_provider_binlog.snapshot.chunk import describe_table
-from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.result_rows import select_rows
 from tests.fixtures.mysql import connect, execute
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
-from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +39,6 @@ FACTOR_MIN = 10
 
 DUMP_FACTOR_MAX = 1.5
 """So many times the seconds of mysqldump, at most, until the rows are in Arrow."""
-
-PEAK_BYTES_MAX = 512 << 20
-"""Resident memory of a process that takes a snapshot."""
 
 NAME = ("shop", "orders")
 _ROUNDS = 3
@@ -74,7 +64,7 @@ def main(arguments: list[str]) -> int:
                 began = time.process_time()
                 count = read(server)
                 best[name] = max(best[name], count / (time.process_time() - began))
-        reached = _measure_whole(server, rows)
+        reached = _measure_whole(server)
     finally:
         server.stop()
     for name, rate in best.items():
@@ -84,17 +74,11 @@ def main(arguments: list[str]) -> int:
     return int(factor < FACTOR_MIN or not reached)
 
 
-def _measure_whole(server: Server, rows: int) -> bool:
-    """Print how long the whole table takes; return whether the targets are reached."""
+def _measure_whole(server: Server) -> bool:
+    """Print how long the whole table takes; return whether the target is reached."""
     dumped, read = _seconds(lambda: _dump(server)), _seconds(lambda: _read(server))
     print(f"mysqldump: {dumped:.1f} s; into Arrow: {read:.1f} s, {read / dumped:.2f} times")
-    with multiprocessing.get_context("spawn").Pool(1) as pool, _Transactions(server) as seen:
-        seconds, peak = pool.apply(_take, (server.dsn,))
-    print(
-        f"staged: {seconds:.1f} s, {rows / seconds:,.0f} rows per second, peak memory "
-        f"{peak >> 20} MiB, longest transaction {seen.longest} s"
-    )
-    return read <= DUMP_FACTOR_MAX * dumped and peak <= PEAK_BYTES_MAX
+    return read <= DUMP_FACTOR_MAX * dumped
 
 
 def _seconds(act: Callable[[], object]) -> float:
@@ -111,44 +95,6 @@ def _dump(server: Server) -> None:
         stdout=subprocess.DEVNULL,
         check=True,
     )
-
-
-def _take(dsn: str) -> tuple[float, int]:
-    """Take a snapshot of the table; return the seconds, and the peak of this process's memory."""
-    folder = RUN_FOLDER / "bench-select-staged"
-    shutil.rmtree(folder, ignore_errors=True)
-    request = SnapshotRequest(source_name="shop", name=NAME, created_by="bench")
-    settings = ConnectionSettings.from_dsn(f"{dsn}/?ssl_mode=disabled")
-    store = open_store(folder.as_uri())
-    seconds = _seconds(lambda: take_snapshot(request, settings.connect, store))
-    shutil.rmtree(folder)
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
-class _Transactions:
-    """Watches a server; `longest` is the age of its oldest transaction, in seconds."""
-
-    def __init__(self, server: Server) -> None:
-        self.longest = 0
-        self._server = server
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        age = "SELECT COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0)"
-        with closing(connect(self._server)) as connection, connection.cursor() as cursor:
-            while not self._done.wait(0.25):
-                cursor.execute(f"{age} FROM information_schema.INNODB_TRX")
-                (row,) = cursor.fetchall()
-                self.longest = max(self.longest, int(row[0]))
 
 
 def fill_orders(server: Server, rows: int) -> None:
