@@ -44,8 +44,9 @@ def supervise_tasks() -> None:
             subprocess_logs_to_stdout=True,
         )
         with create_session() as session:
-            state = session.get(TaskInstance, ti.id).state
-        return SimpleNamespace(msg=None, ti=SimpleNamespace(state=state, task=task))
+            found: Any = session.get(TaskInstance, ti.id)
+            ended = SimpleNamespace(state=found.state, task=task)
+        return SimpleNamespace(msg=None, ti=ended)
 
     patch.object(supervisor, "run_task_in_process", run).start()
 
