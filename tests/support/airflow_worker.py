@@ -34,13 +34,15 @@ def supervise_tasks() -> None:
     from airflow.sdk.execution_time import supervisor
     from airflow.utils.session import create_session
 
+    in_process: Any = supervisor.InProcessTestSupervisor
+
     def run(ti: Any, task: Any) -> SimpleNamespace:
         supervisor.supervise_task(
             ti=ti,
             bundle_info=BundleInfo(name="dags-folder"),
             dag_rel_path=Path(task.dag.fileloc).name,
             token="",
-            client=supervisor.InProcessTestSupervisor._api_client(task.dag),
+            client=in_process._api_client(task.dag),
             subprocess_logs_to_stdout=True,
         )
         with create_session() as session:
