@@ -192,6 +192,8 @@ def follow(
     opaque = [each.text for each in alterations if isinstance(each, Opaque)]
     if opaque:
         return _rewritten(state, f"is not understood: {opaque[0]}")
+    if state.schema is None and not state.is_partial and not rewritten:
+        return state, ()  # It was created without rows: the first one shows its columns.
     named = _with_named(state, alterations)
     before = named.schema or _NOTHING
     after = alter(partial_from_schema(before), alterations)
@@ -230,11 +232,11 @@ def _next_id(state: TableState) -> int:
 
 
 def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableState:
-    """Return the table with the columns that a statement names, as long as no row shows them all.
+    """Return the table with the columns that a statement names, as long as nothing shows them all.
 
     Its statements say which columns there are: nothing else has yet.
     """
-    if state.logged is not None:
+    if not state.is_partial:
         return state
     schema = state.schema or _NOTHING
     there = {field.name.casefold() for field in schema.fields}

@@ -112,8 +112,7 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
     for each in alterations:
         if isinstance(each, _Change):
             name = (each.name if isinstance(each, DropColumn) else each.old).casefold()
-            optional = not isinstance(each, RenameColumn) and each.optional
-            if name in changes or (name not in own and not optional):
+            if name in changes or (name not in own and not each.optional):
                 return None
             if name in own:
                 changes[name] = each
@@ -284,7 +283,7 @@ def _candidates(
         lacked = {
             each.old.casefold()
             for i, each in enumerate(alterations)
-            if isinstance(each, ChangeColumn) and not done.get(i, True)
+            if isinstance(each, ChangeColumn | RenameColumn) and not done.get(i, True)
         }
         if lacked.isdisjoint(column.name.casefold() for column in (*stay, *move)):
             previous.append((stay, move))

@@ -234,7 +234,8 @@ class Tables:
         state = replace(self._new(name, at), created=self._sequence)
         if change.like is not None:
             like = self._find(change.like) if self._captured(*change.like) else None
-            state = create_like(state, like.schema if isinstance(like, TableState) else None)
+            if isinstance(like, TableState) and not like.is_partial:
+                state = create_like(state, like.schema)
         elif change.elements is not None:
             state = create(state, change.elements, session)
         yield CreateTable(state.id, name)

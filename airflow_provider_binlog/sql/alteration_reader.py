@@ -284,12 +284,11 @@ def drop_index(name: str) -> Alteration:
 def _rename(reader: Reader) -> Iterator[Alteration]:
     reader.take("RENAME")
     if reader.take("COLUMN"):
-        if _condition(reader):
-            raise UnsupportedError("a column that may not be there")
+        optional = _condition(reader)
         old = reader.name()
         if not reader.take("TO"):
             raise UnsupportedError("a column without a new name")
-        yield RenameColumn(old, reader.name())
+        yield RenameColumn(old, reader.name(), optional)
 
 
 def _convert(chunk: Sequence[Word]) -> Iterator[Alteration]:

@@ -68,10 +68,11 @@ class ChangeColumn:
 
 @dataclass(frozen=True)
 class RenameColumn:
-    """`RENAME COLUMN old TO name`."""
+    """`RENAME COLUMN old TO name`; optional: IF EXISTS."""
 
     old: str
     name: str
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,32 @@ def test_of_columns_that_no_row_has_shown_little_is_certain() -> None:
     assert log.run("ALTER TABLE t CONVERT TO CHARACTER SET latin1") == []
 
 
+def test_a_table_that_is_created_has_the_columns_of_its_statement_alone() -> None:
+    log = Log()
+    (created,) = log.run("CREATE TABLE t (id INT, a INT)")
+
+    for statement in (
+        "ALTER TABLE t CHANGE COLUMN IF EXISTS b c INT, DROP COLUMN IF EXISTS d",
+        "ALTER TABLE t RENAME COLUMN IF EXISTS b TO c",
+    ):
+        assert log.run(statement) == []
+    assert log.names() == {1: "id", 2: "a"}
+    renamed = log.run("ALTER TABLE t RENAME COLUMN IF EXISTS A TO c")
+    assert renamed == [RenameField(created.table, 2, "a", "c")]
+
+
+def test_of_a_table_like_an_unknown_one_the_first_row_shows_the_columns() -> None:
+    log = Log()
+    log.run("ALTER TABLE u ADD COLUMN a INT")  # of whose columns no other is known
+    (created,) = log.run("CREATE TABLE t LIKE u")
+
+    assert log.run("ALTER TABLE t ADD COLUMN b INT, DROP COLUMN c, ADD PRIMARY KEY (b)") == []
+    assert log.state(T).schema is None
+    assert log.run("ALTER TABLE t DROP PARTITION p") == [
+        RewriteRows(created.table, "dropped a partition")
+    ]
+
+
 def test_names_are_the_same_in_any_case() -> None:
     log = a_table()
 
