@@ -27,10 +27,12 @@ from airflow_provider_binlog.sql.lexer import (
     Reader,
     Word,
     brackets,
+    dialects,
     keyword,
     mask_literals,
     split_words,
 )
+from airflow_provider_binlog.sql.statement_types import keywords
 from airflow_provider_binlog.sql.table_options import foreign_rows
 
 if TYPE_CHECKING:
@@ -144,6 +146,9 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
     Raises:
         UnsupportedError: It is about tables, and which ones cannot be determined.
     """
+    # What follows need not be understood: it may be a body in JavaScript.
+    if not any(_is_about_tables(keywords(sql, each)) for each in dialects(sql, session)):
+        return None
     try:
         readings = split_words(sql, session)
         head = _only({_read_head(Reader(words), session.database) for words in readings})
@@ -175,6 +180,15 @@ def _only(found: set[_Head | None]) -> _Head | None:
 def _skip_settings(words: Reader) -> bool:
     """Move past `SET STATEMENT variable = value FOR` of MariaDB. False if it is another SET."""
     return not words.take("SET") or bool(words.take("STATEMENT") and words.seek("FOR"))
+
+
+def _is_about_tables(words: Iterator[str]) -> bool:
+    """Whether a statement may be about tables or databases, by its first words."""
+    verb = next(words, "")
+    if verb == "SET":
+        verb = next(words, "") if "FOR" in words else ""
+    about = next((each for each in words if each not in (*_MODIFIERS, *_INDEX_TYPES)), "")
+    return about in (*_OBJECTS, "INDEX", "") or verb in ("IMPORT", "TRUNCATE")
 
 
 def _read_head(words: Reader, default_database: str) -> _Head | None:

@@ -55,23 +55,18 @@ _LEXEME = r"""
         | /\*.*?\*/
         | \#[^\n]* | --(?=[\0-\x20]|\Z)[^\n]*
       )
-    | (?P<quoted> `(?:[^`]++|``)*+` | "(?:{double}|""|[^"\\])*+" | '(?:{single}|''|[^'\\])*+'
-      | (?P<tag>{tag}) .*? (?P=tag)
-      )
-    | (?P<word> (?!{tag}) [\w$\x80-\U0010FFFF]++ )
-    | (?P<sign> (?!/\*|{tag}) [^'"`] )  # a comment or text that does not end is refused
+    | (?P<quoted> `(?:[^`]++|``)*+` | "(?:{double}|""|[^"\\])*+" | '(?:{single}|''|[^'\\])*+' )
+    | (?P<word> [\w$\x80-\U0010FFFF]++ )
+    | (?P<sign> (?!/\*) [^'"`] )  # a comment that does not end is refused, as by the server
 """
 # The server that logged a version comment executed it: one that it did not, it logs without the
 # exclamation mark. To MySQL `/*M!` is a comment like any other.
 _OPENINGS = {Flavor.MYSQL: r"/\*!\d*", Flavor.MARIADB: r"/\*M?!\d*"}
-# Since 9.0 MySQL takes text between `$$`, or `$js$`, as it is: a function's body in JavaScript.
-_TAGS = {Flavor.MYSQL: r"\$\w*+\$", Flavor.MARIADB: r"(?!)"}
 _ESCAPE, _PLAIN = r"\\.", r"\\"
 _LEXEMES = {
     Dialect(flavor, escapes, ansi): re.compile(
         _LEXEME.format(
             opening=opening,
-            tag=_TAGS[flavor],
             single=_ESCAPE if escapes else _PLAIN,
             double=_ESCAPE if escapes and not ansi else _PLAIN,
         ),
@@ -158,8 +153,6 @@ def mask_literals(sql: str, session: Session, size: int = STATEMENT_SHOWN) -> st
 
 def _quoted(text: str, dialect: Dialect) -> Word:
     quote, inside = text[0], text[1:-1]
-    if quote == "$":
-        return Word(text, "'")
     if dialect.escapes and (quote == "'" or (quote == '"' and not dialect.ansi)):
         return Word(_IN_TEXT[quote].sub(_unescaped, inside), quote)
     return Word(inside.replace(quote * 2, quote), quote)

@@ -86,7 +86,7 @@ def classify(sql: str, session: Session) -> StatementType:
     After MariaDB's `SET STATEMENT variable = value FOR ...` the rest decides. A statement that may
     be of two types, since `sql_mode` is not known, is DML if one of them is.
     """
-    found = {_classify(_keywords(sql, dialect)) for dialect in dialects(sql, session)}
+    found = {_classify(keywords(sql, dialect)) for dialect in dialects(sql, session)}
     if len(found) == 1:
         return found.pop()
     return StatementType.DML if StatementType.DML in found else StatementType.UNKNOWN
@@ -94,11 +94,11 @@ def classify(sql: str, session: Session) -> StatementType:
 
 def first_keyword(sql: str, session: Session) -> str:
     """Return the first word of a statement in capitals; empty where it may be one of several."""
-    found = {next(_keywords(sql, dialect), "") for dialect in dialects(sql, session)}
+    found = {next(keywords(sql, dialect), "") for dialect in dialects(sql, session)}
     return found.pop() if len(found) == 1 else ""
 
 
-def _keywords(sql: str, dialect: Dialect) -> Iterator[str]:
+def keywords(sql: str, dialect: Dialect) -> Iterator[str]:
     """Yield words in capitals and signs; a quote in place of what is in quotes."""
     for word in scan(sql, dialect):
         if word is not None:

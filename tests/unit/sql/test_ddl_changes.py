@@ -115,8 +115,15 @@ def test_what_a_statement_changes(sql: str, changes: list[TableChange] | None) -
         assert found == changes
 
 
-def test_a_library_of_javascript_is_no_table() -> None:
-    assert read("CREATE LIBRARY t LANGUAGE JAVASCRIPT AS $$ // don't $$", Flavor.MYSQL) == []
+def test_a_body_that_is_not_understood_is_no_matter() -> None:
+    for sql in (
+        "CREATE LIBRARY t LANGUAGE JAVASCRIPT AS $$ // don't $$",
+        "SET STATEMENT sql_mode='FOR' FOR CREATE OR REPLACE DEFINER=`a`@b FUNCTION t() '",
+    ):
+        assert read(sql, Flavor.MYSQL) == []
+    for sql in ("CREATE UNIQUE INDEX '", "SET STATEMENT a=1 FOR DROP /*! TABLE */ '", "DROP /* x"):
+        with pytest.raises(UnsupportedError, match="or in none"):
+            read(sql)
 
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE t WAIT ;", "DROP INDEX ON t"])

@@ -56,20 +56,6 @@ def test_a_comment_of_mariadb_counts_there_alone() -> None:
     assert split_words("a /*M!100100 b */ c", Flavor.MYSQL) == [[*map(Word, "ac")]]
 
 
-def test_text_between_dollars_is_text_to_mysql() -> None:
-    sql = "AS $$ // don't $1 `$$ $js$ $$ ' $js$ a$$b ' c '"
-
-    for mode in (0, ANSI_QUOTES):
-        ((first, *words),) = split_words(sql, Flavor.MYSQL, mode)
-        assert first == Word("AS")
-        quoted = [Word("$$ // don't $1 `$$", "'"), Word("$js$ $$ ' $js$", "'")]
-        assert words == [*quoted, Word("a$$b"), Word(" c ", "'")]
-    assert split_words("$$ $a$", Flavor.MARIADB) == [[Word("$$"), Word("$a$")]]
-    # Without an end it is refused, as by the server, and at once.
-    assert split_words("$$ a", Flavor.MYSQL) == []
-    assert split_words("".join(f"$a{n}$ " for n in range(100_000)), Flavor.MYSQL) == []
-
-
 @BOTH
 def test_a_backslash_is_read_in_both_of_its_meanings(flavor: Flavor) -> None:
     # Only one of them ends the quotes.
