@@ -147,7 +147,9 @@ class Definitions:
         expression = self._random.choice(("1 + 1", "CONCAT('a', 'b')", "UUID()", "RAND()", "n + 1"))
         if not self._generated or self._random.random() < 0.5:
             return f"DEFAULT ({expression})"
-        return f"AS ({expression}) {self._random.choice(('VIRTUAL', 'STORED'))}"
+        # Virtual, these would have another value whenever a row is read.
+        kinds = ("STORED",) if expression in ("UUID()", "RAND()") else ("VIRTUAL", "STORED")
+        return f"AS ({expression}) {self._random.choice(kinds)}"
 
     def value(self, column: Column) -> str:
         """Return a value for a column; a server may refuse it."""
