@@ -7,8 +7,9 @@ readers in other languages in `docs/staged-format.md`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
@@ -23,6 +24,9 @@ from airflow_provider_binlog.schema import (
     TableState,
 )
 from airflow_provider_binlog.stored_json import StoredFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FORMAT = StoredFormat("airflow-provider-binlog/manifest", 2, "a manifest")
 
@@ -58,6 +62,14 @@ class Part:
     last_commit: int
     changes: dict[str, int]
     replaced: dict[str, int] = field(default_factory=dict)
+
+
+def count_changes(counted: Iterable[Part | TableChanges]) -> dict[str, int]:
+    """Return the change rows of some parts, or tables, by type."""
+    total: Counter[str] = Counter()
+    for each in counted:
+        total.update(each.changes)
+    return dict(total)
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,7 @@ class TableChanges:
     @property
     def changes(self) -> dict[str, int]:
         """Change rows by type over all parts."""
-        total: dict[str, int] = {}
-        for part in self.parts:
-            for change, count in part.changes.items():
-                total[change] = total.get(change, 0) + count
-        return total
+        return count_changes(self.parts)
 
     @property
     def name(self) -> TableName:

@@ -58,15 +58,6 @@ def stage_planned(
     )
 
 
-def count_changes(manifest: Manifest) -> dict[str, int]:
-    """Return how many changes of each kind a manifest has."""
-    changes: dict[str, int] = {}
-    for table in manifest.tables:
-        for change, count in table.changes.items():
-            changes[change] = changes.get(change, 0) + count
-    return changes
-
-
 @dataclass(frozen=True)
 class _PlannedStart:
     """A checkpoint at the start of a sub-range; a `CheckpointStore`."""

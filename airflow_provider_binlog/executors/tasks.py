@@ -68,13 +68,14 @@ def _print_wait(reason: str) -> None:
 
 
 def _stage_sub_range(source: str, work: SubRangeWork, number: int, store: ObjectStore) -> Outcome:
-    from airflow_provider_binlog.executors.sub_ranges import count_changes, stage_planned
+    from airflow_provider_binlog.executors.sub_ranges import stage_planned
+    from airflow_provider_binlog.manifest import count_changes
 
     with closing(_open_log(work, number)) as log:
         manifest = stage_planned(
             log, store, source=source, plan_id=work.plan, number=number, run=work.run
         )
-    return Outcome(number, manifest.rows, count_changes(manifest))
+    return Outcome(number, manifest.rows, count_changes(manifest.tables))
 
 
 def _open_log(work: SubRangeWork, number: int) -> Log:

@@ -150,7 +150,8 @@ class BinlogSubRangeOperator(EngineOperator):
             return self._stage(name_run(context))
 
     def _stage(self, run: str) -> dict[str, Any]:
-        from airflow_provider_binlog.executors.sub_ranges import count_changes, stage_planned
+        from airflow_provider_binlog.executors.sub_ranges import stage_planned
+        from airflow_provider_binlog.manifest import count_changes
 
         source = read_source(self.source)
         plan_id, number, server_id = read_sub_range(self.sub_range)
@@ -165,7 +166,7 @@ class BinlogSubRangeOperator(EngineOperator):
                 on_progress=lambda progress: self._log_progress(source.name, progress),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
-        changes = count_changes(manifest)
+        changes = count_changes(manifest.tables)
         return {"plan": plan_id, "number": number, "rows": manifest.rows, "changes": changes}
 
     def _stage_on_spark(self, run: str) -> list[dict[str, Any]]:

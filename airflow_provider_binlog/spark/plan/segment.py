@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.manifest import count_changes
 from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS
 
 if TYPE_CHECKING:
@@ -84,11 +85,7 @@ class Segment:
     @property
     def changes(self) -> dict[str, int]:
         """Change rows in the parts, by type."""
-        total: dict[str, int] = {}
-        for part in self.parts:
-            for change, count in part.changes.items():
-                total[change] = total.get(change, 0) + count
-        return total
+        return count_changes(self.parts)
 
     @property
     def growth(self) -> int:

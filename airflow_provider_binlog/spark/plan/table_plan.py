@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.manifest import count_changes
 from airflow_provider_binlog.spark.plan.lifecycle import (
     find_changelog_lifecycle,
     find_lifecycle,
@@ -60,11 +61,7 @@ class TablePlan:
     @property
     def changes(self) -> dict[str, int]:
         """Change rows in the parts, by type."""
-        total: dict[str, int] = {}
-        for part in self.parts:
-            for change, count in part.changes.items():
-                total[change] = total.get(change, 0) + count
-        return total
+        return count_changes(self.parts)
 
 
 def plan_table(
