@@ -2,6 +2,7 @@
 
 BinlogError
 +-- ConfigurationError        an argument, option or connection field cannot be used as given
+|   +-- ConnectionNotFoundError  Airflow has no such connection, or does not answer; retryable
 +-- FormatError               the bytes break the format; retrying cannot help
 |   +-- TruncatedError        an event, a packet or a file ends before its last field
 |   +-- ChecksumError         CRC32 differs from the trailer
@@ -65,6 +66,15 @@ class BinlogError(Exception):
 
 class ConfigurationError(BinlogError):
     """An argument, an option or a field of a connection cannot be used as given."""
+
+
+class ConnectionNotFoundError(ConfigurationError):
+    """Airflow has no connection of this id.
+
+    It says the same where its API server or a secrets backend does not answer: that may pass.
+    """
+
+    retryable = True
 
 
 class FormatError(BinlogError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.hooks.connections import find_connection
 from airflow_provider_binlog.sources.binlog_source import DEFAULT_CONN_ID
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 
@@ -39,9 +40,11 @@ class BinlogHook(BaseHook):
         """The connection's fields, checked.
 
         Raises:
+            ConnectionNotFoundError: There is no such connection.
             ConfigurationError: A field cannot be used as given.
         """
-        return read_settings(self.get_connection(self.binlog_conn_id))
+        found = find_connection(self.binlog_conn_id, "the connection of the source does not exist")
+        return read_settings(found)
 
     def get_conn(self) -> pymysql.Connection[Any]:
         """Return a new connection; the caller closes it."""

@@ -6,16 +6,18 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow.sdk import BaseHook, ObjectStoragePath
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.executors.location import Location
+from airflow_provider_binlog.hooks.connections import find_connection
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.staging.object_store import ObjectStore
 
-_SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs"}
+_SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"}
 """The schemes whose authority is a bucket, so that an Airflow connection may precede its `@`."""
+
+_AZURE_SCHEMES = ("abfs", "abfss", "az")
 
 
 def open_store(location: str) -> ObjectStore:
@@ -32,10 +34,13 @@ def reach(location: str) -> tuple[Any, str]:
     """Return the fsspec file system that a location is on, and its path there.
 
     Raises:
-        ConfigurationError: The connection that the location names does not exist. Airflow would
-            go on with whatever credentials the machine has, and fail much later or not at all.
-            Or nothing that is installed knows the location's scheme.
+        ConnectionNotFoundError: The connection that the location names does not exist. Airflow
+            would go on with whatever credentials the machine has, and fail much later or not at
+            all.
+        ConfigurationError: Nothing that is installed knows the location's scheme.
     """
+    if _has_account(location):
+        return reach_plainly(location)
     conn_id = urlsplit(location).netloc.rpartition("@")[0]
     if ":" in conn_id:
         raise ConfigurationError(
@@ -43,20 +48,24 @@ def reach(location: str) -> tuple[Any, str]:
             scheme=urlsplit(location).scheme,
         )
     if conn_id:
-        try:
-            BaseHook.get_connection(conn_id)
-        except AirflowNotFoundException as error:
-            raise ConfigurationError(
-                "the connection of this location does not exist",
-                location=location,
-                conn_id=conn_id,
-            ) from error
+        find_connection(conn_id, f"the connection of this location does not exist: {location}")
     try:
         path = ObjectStoragePath(location)
         found = path.fs, path.path
-    except ValueError:  # Airflow knows the schemes of its providers, fsspec many more
+    except ValueError as error:  # Airflow knows the schemes of its providers, fsspec many more
+        if conn_id:
+            raise ConfigurationError(
+                "no provider is installed that reaches this location by a connection",
+                location=location,
+            ) from error
         return reach_plainly(location)
     return found
+
+
+def _has_account(location: str) -> bool:
+    """Whether a container of Azure precedes the `@`, and its account follows, as Spark has it."""
+    parts = urlsplit(location)
+    return parts.scheme in _AZURE_SCHEMES and "." in parts.netloc.rpartition("@")[2]
 
 
 def locate(location: str) -> Location:
@@ -122,12 +131,20 @@ def spark_location(location: str) -> str:
     """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3.
 
     Raises:
-        ConfigurationError: It is a relative path, which every process would find elsewhere.
+        ConfigurationError: It is a relative path, which every process would find elsewhere, or on
+            Azure and does not name the account.
     """
     _check_absolute(location)
     parts = urlsplit(location)
     if not parts.scheme:
         return f"file://{location}"
+    if parts.scheme in _AZURE_SCHEMES and not _has_account(location):
+        raise ConfigurationError(
+            "Spark needs the account of a location on Azure: name it as "
+            "abfss://container@account.dfs.core.windows.net/path; tasks then reach it by the "
+            "variables AZURE_STORAGE_... of their environment, or by the machine's identity",
+            location=location,
+        )
     if parts.scheme not in _SPARK_SCHEMES:
         return location
     bucket = parts.netloc.rpartition("@")[2]

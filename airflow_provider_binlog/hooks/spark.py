@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.hooks.connections import find_connection
 
 
 @dataclass(frozen=True)
@@ -31,17 +29,14 @@ def find_surroundings(conn_id: str) -> SparkSurroundings:
     """Return what spark-submit is run with; check the connection, which its hook does not.
 
     Raises:
-        ConfigurationError: There is no such connection: the job would be submitted to YARN.
+        ConnectionNotFoundError: There is no such connection: the job would be submitted to YARN.
     """
-    try:
-        connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException as error:
-        raise ConfigurationError(
-            "the Spark connection does not exist, or its URI cannot be read (a master such as "
-            'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
-            conn_id=conn_id,
-        ) from error
-    if not (connection.host or "").startswith("local"):
+    connection = find_connection(
+        conn_id,
+        "the Spark connection does not exist, or its URI cannot be read (a master such as "
+        'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
+    )
+    if not re.match(r"local(-cluster)?(\[|$)", connection.host or ""):
         return SparkSurroundings()
     # On this machine: the Spark and the Python of Airflow's environment, not the first ones on
     # the PATH.

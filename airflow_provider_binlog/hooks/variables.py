@@ -18,8 +18,15 @@ class AirflowVariableStore:
     """Checkpoints in Variables, one each; for tasks and triggers."""
 
     def get(self, key: str) -> str | None:
-        """Return the stored value, or None."""
+        """Return the stored value, or None.
+
+        Raises:
+            AirflowRuntimeError: Airflow cannot say whether there is one.
+        """
         value = Variable.get(key, default=None)
+        # Airflow returns the default, too, where its API server did not answer.
+        if value is None and key in Variable.keys(prefix=key):
+            value = Variable.get(key)
         return None if value is None else str(value)
 
     def set(self, key: str, value: str) -> None:

@@ -10,7 +10,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.checkpoint import advance
-from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    MergeError,
+    ObjectMissingError,
+    UnknownMergeError,
+)
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
@@ -19,6 +24,7 @@ from airflow_provider_binlog.hooks.spark import find_surroundings
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.checkpoint import read_staged
+from airflow_provider_binlog.operators.extract import read_globs
 from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
 from airflow_provider_binlog.sources.choices import (
     InitialLoad,
@@ -181,16 +187,22 @@ class BinlogMergeOperator(SparkSubmitOperator):
 
         Raises:
             MergeError: The job reports that a retry would fail, too.
+            UnknownMergeError: It ended without a report.
         """
-        store.write(report, b"{}")
+        # A job of an earlier try may have succeeded meanwhile, and is then not submitted again.
+        if _read_report(store, report).get("status") != "merged":
+            store.write(report, b"{}")
         try:
             super().execute(context)
         except AirflowException as failure:
-            reported = json.loads(store.read(report))
+            reported = _read_report(store, report)
             if reported.get("status") == "failed" and not reported.get("retryable"):
                 raise MergeError("; ".join(_failures(reported))) from failure
             raise
-        return self._finish(context, json.loads(store.read(report)))
+        reported = _read_report(store, report)
+        if not reported:
+            raise UnknownMergeError("the Spark job ended without a report", report=report)
+        return self._finish(context, reported)
 
     def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         """Log a report, and pass it on with the outlets' events.
@@ -251,10 +263,11 @@ def merge_arguments(
         initial_load: What to do about a table that has rows from before the staged log.
 
     Raises:
-        ConfigurationError: The format is another one, or `initial_load`.
+        ConfigurationError: An argument cannot be used as given.
     """
     check_choice(LakeFormat, format, "format")
     check_choice(InitialLoad, initial_load, "initial_load")
+    tables, exclude = read_globs(tables, "tables"), read_globs(exclude, "exclude")
     arguments = [
         *("--staging", spark_location(staging_path)),
         *("--source", source),
@@ -272,6 +285,8 @@ def merge_arguments(
     if initial_load != "snapshot":
         arguments += ["--initial-load", initial_load]
     for table, columns in (keys or {}).items():
+        if isinstance(columns, str):  # which would be read letter by letter
+            raise ConfigurationError("the columns of a key are a list", table=table, given=columns)
         arguments += ["--keys", f"{table}={','.join(columns)}"]
     if adopt:
         arguments.append("--adopt")
@@ -325,6 +340,15 @@ def _read_staged(staged: Any) -> tuple[str, str]:
             "`staged` is what the extract operator returned, or holds source and staging_path",
             given=staged,
         ) from error
+
+
+def _read_report(store: ObjectStore, key: str) -> dict[str, Any]:
+    """Return the report of a job; empty if it has not written one."""
+    try:
+        found: dict[str, Any] = json.loads(store.read(key))
+    except ObjectMissingError:
+        return {}
+    return found
 
 
 def _report_key(source: str, context: Context) -> str:

@@ -87,13 +87,12 @@ class EngineOperator(RendersSource, BaseOperator):
             file, report = Path(folder) / "job.json", Path(folder) / "report.json"
             hook = self._hook(str(build_py_files(folder)), ["--job", file, "--report", report])
             job.write(file)
+            # It stays: after an `execution_timeout`, `on_kill` is called once this has returned.
             self._submitting = hook
             try:
                 hook.submit(str(APPLICATION))
             except AirflowException as failure:
                 raise _read_report(report).find_error() or _spark_failed() from failure
-            finally:
-                self._submitting = None
             found = _read_report(report)
         if (error := found.find_error()) is not None:
             raise error

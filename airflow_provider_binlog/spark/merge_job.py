@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.merge_options import parse_arguments
 from airflow_provider_binlog.spark.merge_run import merge_all
@@ -29,6 +29,9 @@ from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNUSABLE_EXIT = 2
+"""The exit code of arguments that cannot be used, as of `argparse`."""
+
 RETRYABLE_EXIT = 75
 """The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""
 
@@ -38,7 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Prints a line for each table as it is done. The last line on stdout is the report.
     """
-    options, report_uri = parse_arguments(arguments)
+    try:
+        options, report_uri = parse_arguments(arguments)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr, flush=True)
+        return UNUSABLE_EXIT
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark would print every error with its Java stack; ours is in the report.
         logging.getLogger(name).disabled = True

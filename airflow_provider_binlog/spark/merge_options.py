@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import split_table_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,9 +54,19 @@ class MergeOptions:
     initial_load: str = "snapshot"
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what would end the process, which may be a task of Airflow."""
+        raise ConfigurationError(f"the merge job cannot use its arguments: {message}")
+
+
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
-    """Return the options, and the report's URI; exit with 2 if they cannot be used."""
-    parser = argparse.ArgumentParser(
+    """Return the options, and the report's URI.
+
+    Raises:
+        ConfigurationError: The arguments cannot be used as given.
+    """
+    parser = _Parser(
         "merge_job.py", description="Merge staged changes into Delta or Iceberg tables."
     )
     parser.add_argument("--staging", required=True, help="URI of the staging root")
@@ -136,7 +149,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
 
 def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
     table, _, columns = text.rpartition("=")
-    database, _, name = table.partition(".")
+    database, name = split_table_name(table)
     if not database or not name or not all(columns.split(",")):
         raise argparse.ArgumentTypeError(f"not database.table=column,...: {text}")
     return (database, name), tuple(columns.split(","))

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_binlog.errors import BinlogError
@@ -55,6 +56,10 @@ class BinlogPositionTrigger(BaseTrigger):
         while True:
             try:
                 end = await self._query()
+            except AirflowNotFoundException as error:
+                # Or Airflow does not answer. The sensor finds out, in a task that has retries.
+                yield _event(error=str(error))
+                return
             except BinlogError as error:
                 if not error.retryable:
                     yield _event(error=f"{type(error).__name__}: {error}")

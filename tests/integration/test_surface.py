@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from airflow_provider_binlog.checkpoint import Checkpoint
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 CONNECTION = "AIRFLOW_CONN_BINLOG_DEFAULT"
 CHECKPOINT = "AIRFLOW_VAR_BINLOG_CHECKPOINT_SHOP"
 SHOP = BinlogSource("shop", start="now")
+
+
+@pytest.fixture(autouse=True)
+def no_variable_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no database of Airflow's, and no task that could ask for one."""
+    monkeypatch.setattr(Variable, "keys", lambda **_: [])
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ TREE = [
 ]
 RETRYABLE = {
     "ConnectionLostError",
+    "ConnectionNotFoundError",
     "IdentityClashError",
     "ServerChangedError",
     "SparkJobError",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from airflow.sdk import BaseHook, Connection
 
-from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.hooks.object_storage import open_store, spark_location
+from airflow_provider_binlog.errors import ConfigurationError, ConnectionNotFoundError
+from airflow_provider_binlog.hooks import object_storage as module
+from airflow_provider_binlog.hooks.object_storage import open_store, reach, spark_location
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,7 @@ from airflow_provider_binlog.hooks.object_storage import open_store, spark_locat
         ("s3://lake/staging", "s3a://lake/staging"),
         ("s3a://lake", "s3a://lake"),
         ("gs://conn@lake/a/b", "gs://lake/a/b"),
+        ("gcs://lake/a/b", "gs://lake/a/b"),
         ("file:///data/staging", "file:///data/staging"),
         ("/data/staging", "file:///data/staging"),
         ("hdfs://name:8020/x", "hdfs://name:8020/x"),
@@ -28,8 +31,28 @@ def test_spark_gets_no_connection_id(location: str, for_spark: str) -> None:
     assert spark_location(location) == for_spark
 
 
+def test_a_location_on_azure_names_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark does; a container is not taken for the id of a connection."""
+    with pytest.raises(ConfigurationError, match="container@account"):
+        spark_location("abfs://conn@box/x")
+    reached: list[str] = []
+    monkeypatch.setattr(module, "reach_plainly", lambda at: (reached.append(at), "box/x"))
+
+    reach("abfss://box@account.dfs.core.windows.net/x")
+
+    assert reached == ["abfss://box@account.dfs.core.windows.net/x"]
+
+
+def test_a_connection_needs_the_provider_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = Connection(conn_id="conn", conn_type="google_cloud_platform")
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+
+    with pytest.raises(ConfigurationError, match="no provider is installed"):
+        open_store("gs://conn@lake/staging")
+
+
 def test_a_connection_that_does_not_exist_is_refused_at_once() -> None:
-    with pytest.raises(ConfigurationError, match="no_such_connection"):
+    with pytest.raises(ConnectionNotFoundError, match="no_such_connection"):
         open_store("s3://no_such_connection@lake/staging")
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, BaseHook, Connection
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ConnectionNotFoundError,
+    UnknownMergeError,
+)
 from airflow_provider_binlog.hooks.spark import maybe_own_spark_submit
 from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators.merge import (
@@ -21,6 +26,12 @@ from airflow_provider_binlog.operators.merge import (
 )
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.merge_options import parse_arguments
+from tests.support.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
 def test_the_job_understands_its_arguments() -> None:
@@ -66,8 +77,23 @@ def test_another_format_is_refused() -> None:
         merge_arguments(source="s", staging_path="/s", through=1, format=other, lake="/l")
 
 
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ({"tables": "shop.*"}, "tables is a list of globs"),
+        ({"exclude": "shop.*"}, "exclude is a list of globs"),
+        ({"keys": {"shop.visits": "id"}}, "the columns of a key are a list"),
+    ],
+)
+def test_a_text_is_not_read_letter_by_letter(argument: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        merge_arguments(
+            source="s", staging_path="/s", through=1, format="delta", lake="/l", **argument
+        )
+
+
 def merge(**arguments: Any) -> BinlogMergeOperator:
-    staged = {"source": "shop", "staging_path": "file:///tmp/s", "last_sequence": 1}
+    staged = {"source": "shop", "staging_path": "memory://stale", "last_sequence": 1}
     given = {"staged": staged, "format": "delta", "lake": "/l", **arguments}
     return BinlogMergeOperator(task_id="merge", **given)
 
@@ -81,7 +107,7 @@ def test_what_a_spark_submit_operator_takes_it_takes() -> None:
 
 
 def test_a_spark_connection_that_does_not_exist_is_not_taken_for_yarn() -> None:
-    with pytest.raises(AirflowFailException, match="no_such_spark"):
+    with pytest.raises(ConnectionNotFoundError, match="no_such_spark"):
         merge(conn_id="no_such_spark").execute({})
 
 
@@ -203,6 +229,74 @@ def test_a_task_that_only_merges_moves_no_checkpoint(
 
     assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
     assert "3 rows that were updated or deleted were not in l.a" in capsys.readouterr().out
+
+
+REPORT = {"source": "shop", "through": 5, "status": "merged", "tables": []}
+
+
+@pytest.fixture
+def submitted(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """Yield the store of a merge that has something to do."""
+    monkeypatch.setattr(module, "find_idle_report", lambda *_: None)
+    store = open_store("memory://stale")
+    yield store
+    store.delete_folder("shop")
+
+
+def test_a_job_that_succeeded_after_its_task_died_is_not_submitted_again(
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the driver runs on a cluster, and the retry finds it by its id."""
+    instance = Instance()
+    key = module._report_key("shop", a_context(instance))
+
+    def die(*_: object) -> None:
+        submitted.write(key, json.dumps(REPORT).encode())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", die)
+    with pytest.raises(KeyboardInterrupt):
+        merge().execute(a_context(instance))
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+
+    assert merge().execute(a_context(instance)) == REPORT
+
+
+def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Instance()
+    key = module._report_key("shop", a_context(instance))
+    failed = REPORT | {"status": "failed", "retryable": False, "error": "the first one"}
+    submitted.write(key, json.dumps(failed).encode())
+
+    def fail(*_: object) -> None:
+        raise AirflowException("killed")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+
+    with pytest.raises(AirflowException, match="killed"):
+        merge().execute(a_context(instance))
+
+
+def test_a_job_without_a_report_may_be_tried_again(
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+
+    with pytest.raises(UnknownMergeError, match="ended without a report"):
+        merge().execute(a_context(Instance()))
+
+
+def test_arguments_that_the_job_does_not_take_fail_without_a_retry(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+
+    with pytest.raises(AirflowFailException, match="not database"):
+        merge(keys={"visits": ["id"]}).execute(a_context(Instance()))
 
 
 def test_another_word_is_refused(checkpoint: Checkpoint) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import DAG, BaseHook, Connection
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 
 from airflow_provider_binlog import BinlogSnapshotOperator, BinlogSource, BinlogSubRangeOperator
 from airflow_provider_binlog.errors import ConfigurationError, SparkJobError
@@ -81,6 +81,29 @@ def test_an_application_that_ends_without_a_report_may_be_tried_again(
     assert ".zip,/own.zip" in command
     assert "--executor-memory 2g" in command
     assert "planted" not in command
+
+
+def test_a_timeout_ends_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow calls `on_kill` once the exception has left `execute`."""
+    killed: list[bool] = []
+
+    def submit(*_: object) -> None:
+        raise AirflowTaskTimeout
+
+    def on_kill(*_: object) -> None:
+        killed.append(True)
+
+    connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    monkeypatch.setattr(SparkSubmitHook, "on_kill", on_kill)
+    operator = snapshot()
+
+    with pytest.raises(AirflowTaskTimeout):
+        operator.run_on_spark(job(CHUNKS))
+    operator.on_kill()
+
+    assert killed == [True]
 
 
 def test_all_sub_ranges_of_one_plan_are_staged_on_spark() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.spark.merge_job import main
 from airflow_provider_binlog.spark.merge_options import parse_arguments
 from airflow_provider_binlog.spark.package import build_py_files
 from airflow_provider_binlog.spark.report import Report, TableReport
@@ -58,10 +60,10 @@ def test_a_table_is_one_line() -> None:
     ],
 )
 def test_unusable_arguments_exit_with_2(wrong: list[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
+    with pytest.raises(ConfigurationError, match="cannot use its arguments"):
         parse_arguments([*NEEDED, *wrong])
 
-    assert exit_.value.code == 2
+    assert main([*NEEDED, *wrong]) == 2
 
 
 def table(error: str | None = None, *, retryable: bool = False) -> TableReport:
