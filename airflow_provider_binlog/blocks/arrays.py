@@ -55,9 +55,9 @@ def _joined(values: Sequence[bytes], data_type: pa.DataType) -> pa.Array[Any]:
 
 
 def numbers_of(array: pa.Array[Any]) -> npt.NDArray[Any]:
-    """Return the memory of an array of numbers none of which is NULL."""
+    """Return the memory of an array of integers none of which is NULL."""
     _, data = array.buffers()
-    kind: Any = array.type.to_pandas_dtype()
+    kind = np.dtype(str(array.type))  # Arrow and NumPy name them alike
     if data is None:
         return np.zeros(0, dtype=kind)
     whole: npt.NDArray[Any] = np.frombuffer(memoryview(data), dtype=kind)
