@@ -210,26 +210,30 @@ def repair_command(source: str, staging_path: str) -> str:
 
 def advance(
     store: CheckpointStore, key: str, *, expected: Checkpoint | None, new: Checkpoint
-) -> None:
-    """Move the checkpoint from `expected`, where this run started, to `new`.
+) -> Checkpoint:
+    """Move the checkpoint from `expected`, where this run started, to `new`; return the saved one.
 
-    Nothing is written if the saved checkpoint already equals `new`: an earlier try saved it.
+    Nothing is written if another run, or an earlier try of this one, saved `new` or a later one.
 
     Raises:
-        CheckpointMovedError: The saved one is neither `expected` nor `new`: another run moved it.
+        CheckpointMovedError: The saved one is not `expected`, and does not cover `new`: another run
+            moved it.
         CheckpointError: `new` is before `expected`, or on another server; or the store does not
             return what was saved.
     """
     saved = load(store, key)
-    if new.says_the_same(saved):
-        return
+    if saved is not None and new.says_the_same(saved):
+        return saved
     if not (saved is None if expected is None else expected.says_the_same(saved)):
+        if saved is not None and _covers(saved, new):
+            return saved
         raise CheckpointMovedError(
             "another run moved the checkpoint meanwhile", key=key, expected=expected, found=saved
         )
     if saved is not None:
         _check_forward(saved, new)
     overwrite(store, key, new)
+    return new
 
 
 def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
@@ -272,18 +276,25 @@ def _is_failover(saved: Checkpoint, new: Checkpoint) -> bool:
     return not missing_gtids(new.identity.flavor, before, now)
 
 
+def _covers(later: Checkpoint, earlier: Checkpoint) -> bool:
+    """Whether everything before `earlier` is before `later`, too."""
+    if later.identity != earlier.identity:
+        return _is_failover(earlier, later)
+    reached = later.position.coordinates >= earlier.position.coordinates
+    return reached and later.sequence >= earlier.sequence
+
+
 def _check_forward(saved: Checkpoint, new: Checkpoint) -> None:
-    if new.identity != saved.identity:
-        if not _is_failover(saved, new):
-            raise CheckpointError(
-                "the checkpoint belongs to another server, and the new one does not cover it",
-                saved=saved.identity.server,
-                new=new.identity.server,
-            )
+    if _covers(new, saved):
         return
-    if new.sequence < saved.sequence or new.position.coordinates < saved.position.coordinates:
+    if new.identity != saved.identity:
         raise CheckpointError(
-            "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",
-            saved=saved,
-            new=new,
+            "the checkpoint belongs to another server, and the new one does not cover it",
+            saved=saved.identity.server,
+            new=new.identity.server,
         )
+    raise CheckpointError(
+        "a checkpoint moves backwards only on purpose, by `airflow binlog checkpoint set`",
+        saved=saved,
+        new=new,
+    )

@@ -26,8 +26,8 @@ class BinlogCheckpointOperator(BaseOperator):
 
     In a DAG that stages and merges, it follows the merge; if other DAGs merge what one DAG stages,
     it follows the extract. Neither loses changes: a merge relies on the applied mark of its own
-    tables. The task fails if the checkpoint is not where the extract found it, and does nothing if
-    it is already past what was staged.
+    tables. The task does nothing if the checkpoint covers what was staged already, and fails if it
+    is elsewhere than the extract found it.
 
     Returns the checkpoint's ``{"source", "position", "sequence"}``.
 
@@ -46,9 +46,10 @@ class BinlogCheckpointOperator(BaseOperator):
         """Move it; see the class."""
         with fail_unless_retryable():
             source, expected, new = read_staged(self.staged, saved_by=name_run(context))
-            advance(AirflowVariableStore(), checkpoint_key(source), expected=expected, new=new)
-        self.log.info("%s: the checkpoint is at %s", source, new)
-        return {"source": source, "position": new.position.to_json(), "sequence": new.sequence}
+            key = checkpoint_key(source)
+            saved = advance(AirflowVariableStore(), key, expected=expected, new=new)
+        self.log.info("%s: the checkpoint is at %s", source, saved)
+        return {"source": source, "position": saved.position.to_json(), "sequence": saved.sequence}
 
 
 def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:

@@ -73,6 +73,16 @@ class CheckpointStoreCases:
             advance(checkpoints, KEY, expected=expected, new=checkpoint(4))
         assert load(checkpoints, KEY) == checkpoint(2)
 
+    @pytest.mark.parametrize("expected", [None, checkpoint(1)])
+    def test_keeps_a_later_one_of_another_run(
+        self, checkpoints: CheckpointStore, expected: Checkpoint | None
+    ) -> None:
+        overwrite(checkpoints, KEY, checkpoint(5))
+
+        found = advance(checkpoints, KEY, expected=expected, new=checkpoint(2))
+
+        assert found == load(checkpoints, KEY) == checkpoint(5)
+
     def test_refuses_if_it_was_deleted(self, checkpoints: CheckpointStore) -> None:
         with pytest.raises(CheckpointMovedError):
             advance(checkpoints, KEY, expected=checkpoint(1), new=checkpoint(2))
