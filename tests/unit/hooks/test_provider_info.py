@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from airflow.providers_manager import ProvidersManager
 
+import airflow_provider_binlog as binlog
 from airflow_provider_binlog.get_provider_info import get_provider_info
 from airflow_provider_binlog.sources.settings import SSL_MODES, ConnectionSettings
 
@@ -38,6 +39,13 @@ def test_its_modules_exist(kind: str) -> None:
     for part in INFO[kind]:
         for name in part["python-modules"]:
             import_module(name)
+
+
+def test_every_operator_is_declared() -> None:
+    declared = {name for part in INFO["operators"] for name in part["python-modules"]}
+    exported = {name for name in dir(binlog) if name.endswith("Operator")}
+
+    assert {getattr(binlog, name).__module__ for name in exported} == declared
 
 
 def test_its_functions_exist() -> None:
