@@ -14,7 +14,12 @@ from airflow_provider_binlog.capture.failover import find_prepared
 from airflow_provider_binlog.capture.known_tables import known_tables
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.changes import BeforeImages, Policies
-from airflow_provider_binlog.errors import ConfigurationError, ConflictError, ForeignPositionError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ConflictError,
+    ForeignPositionError,
+    ManifestError,
+)
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
 if TYPE_CHECKING:
@@ -55,6 +60,7 @@ def extract(request: ExtractRequest, stream: BlockStream, store: ObjectStore) ->
         ConflictError: A manifest of the next number starts elsewhere.
         ConfigurationError: What an earlier try staged lacks tables or before-images that are
             captured now, or was staged under other policies.
+        ManifestError: The manifest before the range is missing.
         BinlogError: As `capture_range`.
     """
     while True:
@@ -86,6 +92,13 @@ def find_next(
     if staged:
         before = staged[-1]
         at, identity, sequence = before.stop, before.identity, before.sequence + 1
+    elif before is None and sequence > 1:
+        raise ManifestError(
+            "the manifest that the checkpoint covers is not there, and what follows cannot be "
+            "staged without it: restore it, or the staging path, or capture under another source "
+            "name and load the tables from snapshots",
+            key=log.key(sequence - 1),
+        )
     prepared = before.prepared if before else None
     if identity != request.identity:
         at, identity = _find_on_promoted(at, request), request.identity

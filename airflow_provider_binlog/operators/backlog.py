@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
@@ -86,7 +87,10 @@ class BinlogPlanOperator(BinlogExtractOperator):
             check = GlobCheck(source.name, log, request.tables, self.log)
             staged, log_range = find_next(replace(request, on_tables=check), log, store)
             if log_range is None:
-                raise AirflowSkipException(f"everything up to {staged.stop} is staged")
+                raise AirflowSkipException(
+                    f"everything up to {staged.stop} is staged; what is not merged of it, the DAG "
+                    "that extracts passes on"
+                )
             plan = plan_backlog(log_range, log, target_bytes=target_bytes)
             check_count(len(plan.sub_ranges))
             store_plan(plan, store)
@@ -257,13 +261,9 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
 
         source = read_source(self.source)
         key = checkpoint_key(source.name)
-        plans = {read_sub_range(each)[0] for each in self.sub_ranges}
-        if len(plans) != 1:
-            raise ConfigurationError(
-                "the sub-ranges are not those of one plan", plans=sorted(plans)
-            )
+        plan_id, _, _ = read_sub_ranges(self.sub_ranges)
         store = open_store(self.staging_path)
-        plan = load_plan(store, source.name, plans.pop())
+        plan = load_plan(store, source.name, plan_id)
         checkpoint = load(AirflowVariableStore(), key)
         if checkpoint is None:
             raise CheckpointMissingError(
@@ -309,9 +309,12 @@ def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...], tuple[int | None,
     Raises:
         ConfigurationError: They are none, or of several plans.
     """
-    if not isinstance(value, list | tuple) or not value:
+    # What mapped tasks returned is a sequence of Airflow's own.
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise ConfigurationError(
-            'with engine="spark" sub_range is the list that the plan operator returned', given=value
+            "the sub-ranges are the list that the plan operator returned, or the tasks that staged "
+            "them",
+            given=value,
         )
     found = [read_sub_range(each) for each in value]
     plans, numbers, server_ids = zip(*found, strict=True)

@@ -21,6 +21,7 @@ from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
     FormatError,
+    ManifestError,
     UnsupportedError,
 )
 from airflow_provider_binlog.limits import Limits
@@ -407,12 +408,17 @@ def stage(files: Files, start: Position, stop: Position, store: Any, **arguments
 
 
 def test_nothing_to_stage() -> None:
+    """But for a first manifest, which says where the log begins that follows."""
     files = a_log(transaction(1, *CHANGE))
+    end, store = end_of(files), new_store()
 
-    staged = stage(files, end_of(files), end_of(files), new_store())
+    (first,) = stage(files, end, end, store).manifests
+    staged = stage(files, end, end, store, sequence=2)
 
+    assert first.start.coordinates == first.stop.coordinates == end.coordinates
+    assert (first.tables, first.stop.gtid) == ((), f"{SERVER_UUID}:1")
     assert staged.manifests == ()
-    assert staged.start == staged.stop == end_of(files)
+    assert staged.start == staged.stop == end
 
 
 def test_a_range_without_transactions_that_something_waits_for_is_staged_once() -> None:
@@ -443,6 +449,15 @@ def test_a_repeated_run_reuses_and_continues() -> None:
     assert [each.sequence for each in further.manifests] == [1, 2]
     assert further.manifests[1].start == first.manifests[0].stop
     assert further.stop.coordinates == end_of(files).coordinates
+
+
+def test_a_checkpoint_whose_manifest_is_missing_is_refused_before_anything_is_staged() -> None:
+    """As where the staging path was changed, or a store expired its newest manifest."""
+    files = a_log(transaction(1, *CHANGE))
+    start = Position("binlog.000001", FIRST_OFFSET)
+
+    with pytest.raises(ManifestError, match="manifest that the checkpoint covers is not there"):
+        stage(files, start, end_of(files), new_store(), sequence=6)
 
 
 def test_two_runs_at_once_agree() -> None:
