@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.cli.airflow_stores import let_hooks_read_the_database
+from airflow_provider_binlog.cli.person import name_person
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.snapshot_manifest import (
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
         chunks=(),
         parts=(),
         created_at=now.isoformat(timespec="seconds"),
-        created_by=f"{getpass.getuser()} by hand",
+        created_by=name_person(),
         adopts=True,
     )
     store.create(part_key(arguments.name, snapshot_path(manifest.id)), manifest.encode())

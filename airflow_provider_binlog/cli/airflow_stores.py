@@ -61,7 +61,12 @@ class MetastoreVariableStore:
 
 
 def let_hooks_read_the_database() -> None:
-    """Let the Task SDK find connections outside of a task, as `airflow connections test` does."""
+    """Let the Task SDK find connections outside of a task, as `airflow connections test` does.
+
+    Raises:
+        ConfigurationError: Airflow is not installed here.
+    """
+    _need_airflow("a staging path, or a location with a connection, is reached by Airflow")
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from airflow_provider_binlog.cli.airflow_stores import (
     MetastoreVariableStore,
     let_hooks_read_the_database,
 )
+from airflow_provider_binlog.cli.person import name_person
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
 
@@ -64,7 +64,7 @@ def _from_manifests(name: str, staging_path: str) -> Checkpoint:
 
     let_hooks_read_the_database()
     log = ManifestLog(open_store(staging_path), name)
-    return rebuild(log, saved_at=_now(), saved_by=_person())
+    return rebuild(log, saved_at=_now(), saved_by=name_person())
 
 
 def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
@@ -73,7 +73,7 @@ def _from_server(conn: str, position: str, sequence: int) -> Checkpoint:
 
     with closing(ServerLog(read_settings(conn))) as log:
         identity, resolved = log.locate(position)
-    return Checkpoint(identity, resolved, sequence, _now(), _person())
+    return Checkpoint(identity, resolved, sequence, _now(), name_person())
 
 
 def _key(name: str) -> str:
@@ -84,7 +84,3 @@ def _key(name: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _person() -> str:
-    return f"{getpass.getuser()} by hand"
