@@ -56,7 +56,7 @@ def _fail(text: str) -> int:
 
 def _without_passwords(text: str) -> str:
     """Return a text without what stands for a password in an address, however it is mistyped."""
-    return re.sub(r":(?!//)[^\s:]*@", ":***@", text)
+    return re.sub(r":(?!//)\S*@", ":***@", text)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -151,6 +151,7 @@ def test_bad_input_is_one_line(
         ["status", "mysql://u:geheim@127.0.0.1:1"],
         ["events", "mysq://u:geheim@h"],
         ["events", "mysql//u:geheim@h"],
+        ["events", "mysql:/u:geheim:7@h"],
         ["events", "mysql://u:geheim@h:port"],
     ],
 )
