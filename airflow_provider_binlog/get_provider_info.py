@@ -34,7 +34,6 @@ def get_provider_info() -> dict[str, object]:
             "airflow_provider_binlog.operators.extract",
             "airflow_provider_binlog.operators.merge",
             "airflow_provider_binlog.operators.snapshot",
-            "airflow_provider_binlog.operators.snapshot_chunks",
             "airflow_provider_binlog.operators.snapshot_plan",
         ),
         "connection-types": [_connection_type()],
