@@ -92,7 +92,12 @@ def find_next(
     if staged:
         before = staged[-1]
         at, identity, sequence = before.stop, before.identity, before.sequence + 1
-    elif before is None and sequence > 1:
+    prepared = before.prepared if before else None
+    if identity != request.identity:
+        at, identity = _find_on_promoted(at, request), request.identity
+        if prepared:
+            prepared = find_prepared(stream, identity.flavor, at, prepared)
+    if before is None and sequence > 1:
         raise ManifestError(
             "the manifest that the checkpoint covers is not there, and what follows cannot be "
             "staged without it: restore it, or the staging path, or capture under another source "

@@ -40,6 +40,12 @@ examines, and its time. It may end a session with its transaction.
 MySQL executes the first comment alone, MariaDB the second alone.
 """
 
+_PYMYSQL_MIN = (1, 2, 1)
+"""Older ones log in in clear text where TLS is required and the server has none.
+
+What installs this package knows; the Python of Spark's executors may have any.
+"""
+
 _SECURE_TRANSPORT_REQUIRED = 3159  # the server's
 _NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
 
@@ -154,8 +160,9 @@ class ConnectionSettings:
 
         Raises:
             AccessDeniedError: The server refuses the account, its password or this host.
-            ConfigurationError: The TLS files cannot be read, the certificate does not hold, the
-                server wants TLS, or asks for the password in a way that is not allowed.
+            ConfigurationError: PyMySQL is too old, the TLS files cannot be read, the certificate
+                does not hold, the server wants TLS, or asks for the password in a way that is not
+                allowed.
             ConnectionLostError: The server was not reached, or has no room now.
             FormatError: What answers is no MySQL or MariaDB server.
         """
@@ -164,6 +171,11 @@ class ConnectionSettings:
 
         from airflow_provider_binlog.transport.server.driver import ServerConnection, driver_errors
 
+        if tuple(map(int, pymysql.VERSION[:3])) < _PYMYSQL_MIN:
+            raise ConfigurationError(
+                f"PyMySQL is too old here: install {'.'.join(map(str, _PYMYSQL_MIN))} or later",
+                found=pymysql.VERSION_STRING,
+            )
         key, context = self._server_public_key(), self._ssl_context()
         with driver_errors(server=self.address, user=self.user):
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymysql
 import pytest
 
 from airflow_provider_binlog.errors import ConfigurationError
@@ -83,3 +84,11 @@ def test_a_public_key_that_cannot_be_read_is_named() -> None:
 
     with pytest.raises(ConfigurationError, match=r"/nowhere/key\.pem"):
         settings.connect()
+
+
+def test_an_old_driver_does_not_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would in clear text, where TLS is required and the server has none."""
+    monkeypatch.setattr(pymysql, "VERSION", (1, 1, 3, "final", 1))
+
+    with pytest.raises(ConfigurationError, match=r"install 1\.2\.1 or later"):
+        ConnectionSettings.from_dsn("mysql://root@127.0.0.1:1").connect()
