@@ -104,11 +104,6 @@ def find_next(
             "name and load the tables from snapshots",
             key=log.key(sequence - 1),
         )
-    prepared = before.prepared if before else None
-    if identity != request.identity:
-        at, identity = _find_on_promoted(at, request), request.identity
-        if prepared:
-            prepared = find_prepared(stream, identity.flavor, at, prepared)
     is_empty = at.coordinates == request.stop.coordinates
     if at.coordinates > request.stop.coordinates or (
         is_empty and (staged or not request.even_empty)

@@ -75,9 +75,8 @@ def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pip
             "INSERT INTO lookup VALUES (1, 'a', 'x', 10), (2, 'b', NULL, 20)",
         ):
             cursor.execute(statement)
-    # Nothing was logged: the first manifest is empty, and a snapshot can be loaded all the same.
+    flush_log(database.server)
     pipeline.capture()
-    assert [each.start for each in pipeline.manifests] == [pipeline.at]
     workplace = pipeline.workplace
     take(database, "lookup", store=workplace.store, source_name=workplace.source)
     database.execute("ALTER TABLE lookup ADD COLUMN c INT DEFAULT 5")

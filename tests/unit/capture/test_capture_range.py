@@ -408,17 +408,12 @@ def stage(files: Files, start: Position, stop: Position, store: Any, **arguments
 
 
 def test_nothing_to_stage() -> None:
-    """But for a first manifest, which says where the log begins that follows."""
     files = a_log(transaction(1, *CHANGE))
-    end, store = end_of(files), new_store()
 
-    (first,) = stage(files, end, end, store).manifests
-    staged = stage(files, end, end, store, sequence=2)
+    staged = stage(files, end_of(files), end_of(files), new_store())
 
-    assert first.start.coordinates == first.stop.coordinates == end.coordinates
-    assert (first.tables, first.stop.gtid) == ((), f"{SERVER_UUID}:1")
     assert staged.manifests == ()
-    assert staged.start == staged.stop == end
+    assert staged.start == staged.stop == end_of(files)
 
 
 def test_a_range_without_transactions_that_something_waits_for_is_staged_once() -> None:
