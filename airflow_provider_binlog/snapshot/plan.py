@@ -12,7 +12,9 @@ parts of its chunk, and is written after them.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
@@ -27,6 +29,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
     digest_in,
     new_snapshot_id,
+    planned_at,
     snapshot_folder,
     snapshot_path,
     table_digest,
@@ -44,6 +47,8 @@ _PLAN = StoredFormat("airflow-provider-binlog/snapshot-plan", 1, "the plan of a 
 _CHUNK = StoredFormat("airflow-provider-binlog/snapshot-chunk", 1, "the record of a chunk")
 
 _RECORD = "chunk-"
+
+_MICROSECONDS = 10**6
 
 _Value = TypeVar("_Value")
 
@@ -126,6 +131,18 @@ class SnapshotFiles:
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
         return part_key(self._source, path)
+
+    def new_id(self, name: TableName, now: datetime) -> str:
+        """Return the id of a new snapshot of a table, planned at a time that has a zone.
+
+        It follows those that there are, also if a worker's clock was ahead when they were planned:
+        a merge loads the snapshot of the greatest id.
+        """
+        newest = max(map(planned_at, self._folders(name)), default=None)
+        if newest is not None and newest >= now:
+            # Two tasks may begin at the same time.
+            now = newest + timedelta(microseconds=1 + secrets.randbelow(_MICROSECONDS))
+        return new_snapshot_id(now, name)
 
     def find_plan(self, request: SnapshotRequest) -> SnapshotPlan | None:
         """Return the newest plan of a run that reads the same in the same way; None if none is."""

@@ -18,7 +18,6 @@ from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, 
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
-    new_snapshot_id,
     snapshot_path,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -172,7 +171,7 @@ def begin_snapshot(
         bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
         low = _with_gtids(low, connection, latest, identity)
     plan = SnapshotPlan(
-        id=new_snapshot_id(now, request.name),
+        id=files.new_id(request.name, now),
         identity=identity,
         database=request.name[0],
         table=request.name[1],

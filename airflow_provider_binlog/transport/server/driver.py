@@ -289,7 +289,9 @@ class ServerConnection(Connection):
                 part = self._rfile.read1(min(num_bytes, _PART_BYTES))
             except OSError as error:
                 self._limit_wait()
-                raise self._lost(f" ({error})") from error
+                why = f"{error}: read_timeout is {self._read_timeout:g} s"
+                reason = why if isinstance(error, TimeoutError) else error
+                raise self._lost(f" ({reason})") from error
             if not part:
                 raise self._lost("")
             parts.append(part)

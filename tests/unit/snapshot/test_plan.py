@@ -61,6 +61,19 @@ def test_a_run_finds_its_newest_plan(files: SnapshotFiles) -> None:
     assert plan().chunk_count == 3
 
 
+def test_a_new_id_follows_those_of_a_clock_that_was_ahead(files: SnapshotFiles) -> None:
+    assert files.new_id(NAME, AT) == new_snapshot_id(AT, NAME)
+    files.write_plan(plan(hours=2))
+
+    ahead = {files.new_id(NAME, AT) for _ in range(3)}
+    later = AT + timedelta(hours=3)
+
+    assert len(ahead) == 3
+    assert min(ahead) > plan(hours=2).id
+    assert files.new_id(NAME, later) == new_snapshot_id(later, NAME)
+    assert files.new_id(("shop", "others"), AT) == new_snapshot_id(AT, ("shop", "others"))
+
+
 @pytest.mark.parametrize(
     "corrected",
     [
