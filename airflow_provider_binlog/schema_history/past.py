@@ -166,5 +166,5 @@ def _last_of(server_tables: ServerTables, name: TableName) -> Backwards:
         return (table,)
     return Lost(
         "it is not in the server's information_schema: it was dropped or renamed since, or the "
-        "account has no SELECT on it"
+        "account has no SELECT on it, or it is broken, as a SELECT from it then says"
     )

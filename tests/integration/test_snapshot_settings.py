@@ -202,6 +202,22 @@ def test_an_account_that_may_not_read_all_columns_is_refused(database: Database)
         database.execute("DROP USER partly")
 
 
+def test_a_broken_table_does_not_hide_the_others(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE whole (id INT PRIMARY KEY)",
+        "CREATE TABLE part (id INT) ENGINE=MyISAM",
+        "CREATE TABLE broken (id INT) ENGINE=MERGE UNION=(part)",
+        "DROP TABLE part",
+    )
+
+    with closing(database.connect()) as connection:
+        found = read_server_tables(connection, lambda name, _: name == database.name)
+
+    assert found.tables.keys() == {(database.name, "whole")}
+    with pytest.raises(SourceError, match="Unable to open underlying table"):
+        take(database, "broken")
+
+
 def test_only_base_tables_are_read(database: Database) -> None:
     fill(database, rows=2)
     database.execute("CREATE VIEW v AS SELECT * FROM numbers")

@@ -63,7 +63,7 @@ class ServerTables:
     Attributes:
         position: The position.
         tables: By database and name. A wanted table that is not among them does not exist
-            there, or the account may not read from it.
+            there, or the account may not read from it, or nobody can: it is broken.
         versioned: Those of them that keep previous rows too, `WITH SYSTEM VERSIONING`.
     """
 
@@ -84,7 +84,7 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
 
     Raises:
         TableLockedError: Another session held a table for too long.
-        SourceError: The server refused.
+        SourceError: The server refused, not on account of one table.
     """
     with _transaction(connection):
         held: set[TableName] = set()
@@ -98,7 +98,10 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                 try:
                     if hold_table(connection, name):
                         held.add(name)
-                except AccessDeniedError:
+                except SourceError as error:
+                    if error.retryable:
+                        raise
+                    # It may not be read, or is broken, or its database was dropped just now.
                     hidden.add(name)
         else:
             raise TableLockedError("tables are created and dropped too fast to be listed")
