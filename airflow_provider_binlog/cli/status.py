@@ -10,7 +10,7 @@ from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
-from airflow_provider_binlog.transport.server.information_schema import list_tables
+from airflow_provider_binlog.transport.server.information_schema import describe_tables
 from airflow_provider_binlog.transport.server.version import global_variables
 
 if TYPE_CHECKING:
@@ -40,19 +40,13 @@ def run(arguments: argparse.Namespace) -> None:
         _print("oldest", str(queries.first_position(connection)))
         _print("end", str(queries.log_end(connection)))
         _print("executed", queries.gtid_executed(connection) or "-")
-        _print("tables", _describe_tables(len(list_tables(connection))))
+        _print("tables", describe_tables(connection))
     found = unlogged_foreign_keys(connections.open, lambda name, _: name not in _OWN_DATABASES)
     for key in found.unlogged:
         _print("unlogged", str(key))
     if found.unknown:
         _print("unlogged", f"not known, or not all: {found.unknown}")
     _print("capture", "ready")
-
-
-def _describe_tables(count: int) -> str:
-    if count:
-        return f"{count}, as far as the account sees"
-    return "none that the account sees: GRANT SELECT ON the captured tables, for snapshots"
 
 
 def _print(name: str, value: str) -> None:

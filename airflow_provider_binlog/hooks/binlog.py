@@ -52,7 +52,7 @@ class BinlogHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether capture can work with this connection, and if not, all that is missing."""
-        from airflow_provider_binlog.transport.server import queries, setup
+        from airflow_provider_binlog.transport.server import information_schema, queries, setup
 
         try:
             with closing(self.get_conn()) as connection:
@@ -60,9 +60,11 @@ class BinlogHook(BaseHook):
                 setup.check_setup(connection)
                 identity = queries.identify(connection)
                 end = queries.log_end(connection)
+                seen = information_schema.describe_tables(connection)
         except BinlogError as error:
             return False, str(error)
-        return True, f"{identity.flavor.value} server {identity.server}, log ends at {end}"
+        server = f"{identity.flavor.value} server {identity.server}"
+        return True, f"{server}, log ends at {end}, tables: {seen}"
 
 
 def read_settings(connection: Connection) -> ConnectionSettings:

@@ -148,6 +148,17 @@ def list_tables(connection: Connection) -> dict[TableName, str]:
     }
 
 
+def describe_tables(connection: Connection) -> str:
+    """Return how many tables the account sees, and what to do if it sees none.
+
+    Raises:
+        SourceError: The server refused.
+    """
+    if count := len(list_tables(connection)):
+        return f"{count}, as far as the account sees"
+    return "none that the account sees: GRANT SELECT ON the captured tables, for snapshots"
+
+
 def hold_table(connection: Connection, name: TableName) -> bool:
     """Read no row from a table, so that nobody alters it before the transaction ends.
 
