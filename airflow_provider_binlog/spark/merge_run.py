@@ -20,7 +20,7 @@ from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.lake.jvm import check_jars
+from airflow_provider_binlog.spark.lake.jvm import check_catalog, check_jars
 from airflow_provider_binlog.spark.lake.lake_state import (
     CHANGES_ONLY,
     PROPERTY,
@@ -121,7 +121,8 @@ def merge_all(
         finished: Called with the report of each table as it is done, by the thread that did it.
 
     Raises:
-        ConfigurationError: Spark lacks the classes of the format; no table was touched.
+        ConfigurationError: Spark lacks the classes of the format, or the catalog; no table was
+            touched.
         BinlogError: Manifests are not as they should be; no table was touched.
     """
     started = time.monotonic()
@@ -133,6 +134,8 @@ def merge_all(
     before, through, folder = start.before, start.through, start.folder
     began = datetime.now(UTC).isoformat(timespec="seconds")
     check_jars(spark, options.format)
+    if options.format == "iceberg":
+        check_catalog(spark, options.lake)
     run = _Run(spark, files, _lake(options), options, start, finished, began)
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)

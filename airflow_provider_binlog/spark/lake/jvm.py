@@ -56,6 +56,22 @@ def check_jars(session: SparkSession, format_: str) -> None:
         ) from error
 
 
+def check_catalog(session: SparkSession, name: str) -> None:
+    """Check that a session has a catalog of that name; else Spark takes it for a namespace.
+
+    Raises:
+        ConfigurationError: It has none.
+    """
+    setting = f"spark.sql.catalog.{name}"
+    if session.conf.get(setting, None) is None:
+        raise ConfigurationError(
+            "Spark has no catalog of this name: correct lake=, or set the catalog in the merge's "
+            "conf=, as iceberg_conf(name, folder) does",
+            lake=name,
+            missing=setting,
+        )
+
+
 def read_map(session: SparkSession, java_map: Any) -> dict[str, str]:
     """Return a Java map of texts."""
     mapper = java_class(session, "com.fasterxml.jackson.databind.ObjectMapper")()

@@ -26,3 +26,12 @@ def test_a_session_without_the_jars_of_the_lake_format_is_named(
         jvm.check_jars(spark, "delta")
 
     assert raised.value.context == {"missing": "org.example.NotThere", "spark": spark.version}
+
+
+def test_a_catalog_that_spark_does_not_have_is_named(spark: SparkSession) -> None:
+    jvm.check_catalog(spark, "lake")
+
+    with pytest.raises(ConfigurationError, match="no catalog of this name") as raised:
+        jvm.check_catalog(spark, "file:///lake")
+
+    assert raised.value.context["missing"] == "spark.sql.catalog.file:///lake"
