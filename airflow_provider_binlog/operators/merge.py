@@ -187,7 +187,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
 
         Raises:
             MergeError: The job reports that a retry would fail, too.
-            UnknownMergeError: It ended without a report.
+            UnknownMergeError: It reports what may pass, or ended without a report.
         """
         # A job of an earlier try may have succeeded meanwhile, and is then not submitted again.
         if _read_report(store, report).get("status") != "merged":
@@ -196,9 +196,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
             super().execute(context)
         except AirflowException as failure:
             reported = _read_report(store, report)
-            if reported.get("status") == "failed" and not reported.get("retryable"):
-                raise MergeError("; ".join(_failures(reported))) from failure
-            raise
+            if reported.get("status") != "failed":
+                raise
+            error = UnknownMergeError if reported.get("retryable") else MergeError
+            raise error("; ".join(_failures(reported))) from failure
         reported = _read_report(store, report)
         if not reported:
             raise UnknownMergeError("the Spark job ended without a report", report=report)

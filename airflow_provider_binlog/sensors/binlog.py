@@ -97,7 +97,9 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
                 state = self._read_state(source)
         end, found = state.log_end, _describe(source, state)
         if state.has_work:
-            where = state.checkpoint or f"the first run, from {state.start or source.start}"
+            where = f"the first run, from {state.start or source.start}"
+            if state.checkpoint is not None:
+                where = f"the checkpoint is at {state.checkpoint}"
             self.log.info("%s: the log ends at %s; %s", source.name, end, where)
             return PokeReturnValue(is_done=True, xcom_value=found)
         self.log.info("%s: nothing new, the log still ends at %s", source.name, end)

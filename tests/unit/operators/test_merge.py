@@ -299,6 +299,27 @@ def test_arguments_that_the_job_does_not_take_fail_without_a_retry(
         merge(keys={"visits": ["id"]}).execute(a_context(Instance()))
 
 
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_job_that_fails_is_an_error_that_says_why(
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch, *, retryable: bool
+) -> None:
+    instance = Instance()
+    key = module._report_key("shop", a_context(instance))
+
+    def fail(*_: object) -> None:
+        tables = [{"table": "shop.a", "error": "it broke"}]
+        failed = {"status": "failed", "retryable": retryable, "error": None, "tables": tables}
+        submitted.write(key, json.dumps(failed).encode())
+        raise AirflowException("Error code is: 75")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+
+    with pytest.raises(
+        UnknownMergeError if retryable else AirflowFailException, match=r"shop\.a: it broke"
+    ):
+        merge().execute(a_context(instance))
+
+
 def test_another_word_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(AirflowFailException, match="on_stale is one of warn, fail"):
         merge(on_stale="perhaps").execute(a_context(Instance()))
