@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
 _ROW_GROUP_ROWS = 1 << 20
 _ZSTD_LEVEL = 1
+# Of a part of so few bytes, starting zstd for each page is half of what writing it costs.
+_SMALL_BYTES = 16 << 10
 # A page takes a batch of rows at least, however large they are: of large rows, fewer.
 _BATCH_ROWS = 1024
 _PAGE_BYTES = 1 << 20
@@ -62,16 +64,17 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
     ]
     # Grows without a copy of itself, and is handed over without one.
     sink = io.BytesIO()
+    small = table.nbytes <= _SMALL_BYTES
     pq.write_table(
         table.combine_chunks().replace_schema_metadata(None),
         sink,
-        compression="zstd",
-        compression_level=_ZSTD_LEVEL,
+        compression="snappy" if small else "zstd",
+        compression_level=None if small else _ZSTD_LEVEL,
         use_dictionary=repeating or False,  # type: ignore[arg-type]  # a list of names is fine
         column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
         write_statistics=[*schema.key_names, COMMIT_TS, ROW],
         row_group_size=_ROW_GROUP_ROWS,
-        write_batch_size=_batch_rows(table),
+        write_batch_size=_BATCH_ROWS if small else _batch_rows(table),
         store_schema=False,
     )
     return sink.getvalue()

@@ -107,9 +107,14 @@ def test_metadata_and_a_longer_buffer_do_not_change_the_bytes() -> None:
     assert encode_part(view, SCHEMA) == encode_part(table(3).take([3, 4, 5]), SCHEMA)
 
 
+def columns_of(part: pa.Table) -> dict[str, Any]:
+    """Return what the file of a part says of its columns."""
+    group = pq.ParquetFile(pa.BufferReader(encode_part(part, SCHEMA))).metadata.row_group(0)
+    return {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+
+
 def test_encodings_and_statistics_are_chosen_by_column() -> None:
-    group = pq.ParquetFile(pa.BufferReader(encode_part(table(), SCHEMA))).metadata.row_group(0)
-    columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    columns = columns_of(table())
 
     of_few_values = {name for name, column in columns.items() if column.has_dictionary_page}
     assert of_few_values == {ENUM, SET, "_change_type", "_gtid", "_file", "_image"}
@@ -117,7 +122,13 @@ def test_encodings_and_statistics_are_chosen_by_column() -> None:
     assert with_range == {*SCHEMA.key_names, "_commit_ts", "_row"}
     rising = {name for name, each in columns.items() if "DELTA_BINARY_PACKED" in each.encodings}
     assert rising >= {"c 1.int", "c 9.datetime(6)", "_commit_ts", "_pos", "_row"}
-    assert {column.compression for column in columns.values()} == {"ZSTD"}
+
+
+@pytest.mark.parametrize(("repeats", "codec"), [(1, "SNAPPY"), (200, "ZSTD")])
+def test_a_small_part_is_not_compressed_with_zstd(repeats: int, codec: str) -> None:
+    columns = columns_of(table(repeats))
+
+    assert {column.compression for column in columns.values()} == {codec}
 
 
 def test_a_part_without_rows_is_a_part() -> None:

@@ -95,8 +95,14 @@ def test_more_than_an_array_holds_is_refused(charset: str) -> None:
 
 
 def test_a_character_cut_between_two_values_is_refused() -> None:
-    with pytest.raises(FormatError):
-        convert("utf8mb4", b"\xc3", b"\xa9")
+    for charset, first, second in (
+        ("utf8mb4", b"\xc3", b"\xa9"),
+        ("utf16", b"\xd8\x3d", b"\xde\x00"),
+        ("utf16le", b"\x3d\xd8", b"\x00\xde"),
+        ("gbk", b"\xd6", b"\xd0"),
+    ):
+        with pytest.raises(FormatError):
+            convert(charset, b"a\0" if charset == "utf16le" else b"", first, second)
 
 
 def test_the_error_names_table_and_column() -> None:
