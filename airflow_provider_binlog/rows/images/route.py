@@ -28,6 +28,7 @@ class Segment:
 
     Attributes:
         run: Indexes of the columns of fixed width.
+        columns: The same as bits.
         size: Bytes of the run where none of it is NULL.
         missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
             the run in it.
@@ -36,6 +37,7 @@ class Segment:
     """
 
     run: tuple[int, ...]
+    columns: int
     size: int
     missing: tuple[tuple[int, npt.NDArray[np.int64]], ...]
     variable: int | None
@@ -97,4 +99,5 @@ def _segment(run: list[int], plans: Sequence[Plan], variable: int | None) -> Seg
         table += (values >> column % 8 & 1) * plans[column].size
     prefix = 0 if variable is None else plans[variable].prefix
     size = sum(plans[column].size for column in run)
-    return Segment(tuple(run), size, tuple(missing.items()), variable, prefix)
+    columns = sum(1 << column for column in run)
+    return Segment(tuple(run), columns, size, tuple(missing.items()), variable, prefix)

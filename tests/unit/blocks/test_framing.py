@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_binlog.blocks import framing
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
 from airflow_provider_binlog.blocks.framing import Framer, checked_block
 from airflow_provider_binlog.errors import ChecksumError, FormatError
 from tests.reference.events import frames
 from tests.unit.blocks.wire import BODIES, CHECKED, LOGS, UNCHECKED, event, log
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FILE = "binlog.000007"
+
+
+@pytest.fixture(autouse=True, scope="module", params=["stepped", "searched"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let events be found one after another, as in a short log, or by their server ids."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "searched":
+            patched.setattr(framing, "_SHORT_EVENTS", -1)
+        yield
 
 
 def array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
