@@ -254,12 +254,10 @@ def test_the_log_says_which_session_it_was(database: Database) -> None:
     ]
 
     assert (a, b, c, e) == (r"é\n", None, "\n", "?")
-    # MariaDB does not log whether TIMESTAMP is explicit.
-    assert [ons.explicit_timestamps, off.explicit_timestamps] == (
-        [True, False] if mysql else [None] * 2
-    )
-    assert known[0] == Default(a)
-    assert known[1] == NULL if mysql else isinstance(known[1], UnknownDefault)
+    # MariaDB logs it where TIMESTAMP is explicit.
+    assert ons.explicit_timestamps
+    assert off.explicit_timestamps is (False if mysql else None)
+    assert known[:2] == [Default(a), NULL]
     assert known[2] == Default(c)
     assert isinstance(known[3], UnknownDefault)
     assert isinstance(known[4], UnknownDefault)

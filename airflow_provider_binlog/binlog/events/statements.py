@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
     from airflow_provider_binlog.position import Flavor
 
+_FLAGS2 = 0
+_EXPLICIT_TIMESTAMPS_FLAG = 1 << 24  # of MariaDB; unset, too, by servers that do not log it
 _SQL_MODE = 1
 _CHARSET = 4  # client, connection, server
 _EXPLICIT_TIMESTAMPS = 16
 _DDL_XID = 17
 _FIXED_STATUS_SIZE = {
-    0: 4,  # FLAGS2
     3: 4,  # AUTO_INCREMENT
     7: 2,  # LC_TIME_NAMES
     8: 2,  # CHARSET_DATABASE
@@ -145,7 +146,9 @@ def _read_status(status: Buffer) -> _Status:
     known = _Status()
     while status.remaining:
         code = status.uint(1)
-        if code == _CHARSET:
+        if code == _FLAGS2:
+            known.explicit_timestamps = bool(status.uint(4) & _EXPLICIT_TIMESTAMPS_FLAG) or None
+        elif code == _CHARSET:
             known.client_collation = status.uint(2)
             known.connection_collation = status.uint(2)
             status.take(2)

@@ -68,9 +68,19 @@ def test_query() -> None:
     )
 
 
-@pytest.mark.parametrize(("value", "explicit"), [(b"\x00", False), (b"\x01", True)])
-def test_explicit_defaults_for_timestamp(value: bytes, explicit: bool) -> None:
-    query = Query.parse(builder.query("DROP TABLE t", status=b"\x10" + value), MYSQL)
+@pytest.mark.parametrize(
+    ("status", "explicit"),
+    [
+        (b"\x10\x00", False),
+        (b"\x10\x01", True),
+        (b"\x00\x00\x40\x00\x0c\x10\x01", True),
+        # MariaDB has a flag of it.
+        (b"\x00\x00\x40\x00\x0d", True),
+        (b"\x00\x00\x40\x00\x0c", None),
+    ],
+)
+def test_explicit_defaults_for_timestamp(status: bytes, explicit: bool | None) -> None:
+    query = Query.parse(builder.query("DROP TABLE t", status=status), MYSQL)
 
     assert query.session(Flavor.MYSQL).explicit_timestamps is explicit
 
