@@ -120,6 +120,13 @@ _CHARACTER_MAX = 4
 _DECIMAL_DIGITS = 10
 _FLOAT_DIGITS = 24
 _DIGITS_MAX = 10
+# The greatest number after the type: a value of a default may take as many bytes or digits.
+_NUMBER_MAX = {
+    "bit": 64,
+    **dict.fromkeys(("binary", "char", *FLOATS), 255),
+    "decimal": 65,
+    **dict.fromkeys(TEMPORALS, 6),
+}
 
 
 def parse_type(text: str, *, escapes: bool = False, charset: str | None = None) -> SqlType | None:
@@ -212,6 +219,8 @@ def _long(reader: Reader) -> str:
 
 def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlType | None:
     first = numbers[0] if numbers else None
+    if data_type in _NUMBER_MAX and max(numbers, default=0) > _NUMBER_MAX[data_type]:
+        return None
     if data_type in ("text", "blob") and first:
         return _sized(data_type, first)
     if data_type in FLOATS:

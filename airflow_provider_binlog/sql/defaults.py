@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sql.session import Session
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
+_INTEGER_HEX_DIGITS = 16
 _DECIMAL = re.compile(r"(-?)([0-9]{1,65})(?:\.([0-9]{1,38}))?")
 _PRINTED = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _YEAR = re.compile(r"[0-9]{4}")
@@ -116,7 +117,8 @@ def _empty_is_null(session: Session) -> bool:
 def _integer(of: SqlType, literal: Literal, session: Session) -> str | None:
     text = literal.text
     if literal.kind is LiteralKind.BYTES:
-        text = str(int(text, 16)) if text and session.flavor is Flavor.MYSQL else ""
+        known = session.flavor is Flavor.MYSQL and 0 < len(text) <= _INTEGER_HEX_DIGITS
+        text = str(int(text, 16)) if known else ""
     if not _INTEGER.fullmatch(text):
         return None
     number, bits = int(text), 8 * INTEGERS[of.name]

@@ -60,8 +60,10 @@ SIZES = st.integers(0, 65535)
 VALUES = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd")))
 TYPES = st.one_of(
     st.builds(SqlType, st.sampled_from(["tinyint", "bigint", "float"]), unsigned=st.booleans()),
-    st.builds(SqlType, st.just("decimal"), SIZES.map(lambda size: size or 1), SIZES),
-    st.builds(SqlType, st.sampled_from(["varchar", "binary", "bit"]), SIZES),
+    st.builds(SqlType, st.just("decimal"), st.integers(1, 65), st.integers(0, 65)),
+    st.builds(SqlType, st.just("bit"), st.integers(0, 64)),
+    st.builds(SqlType, st.just("binary"), st.integers(0, 255)),
+    st.builds(SqlType, st.just("varchar"), SIZES),
     st.builds(SqlType, st.sampled_from(["time", "timestamp"]), fsp=st.integers(0, 6)),
     st.builds(
         SqlType,

@@ -87,6 +87,11 @@ def test_a_timestamp_of_a_session_that_is_not_known_may_be_the_current_one() -> 
         assert read("DATETIME", session) == NULL
 
 
+def test_numbers_that_no_server_allows_are_unknown() -> None:
+    for sql in (f"INT DEFAULT 0x{'f' * 9000}", "BINARY(4000000000) NOT NULL", "BIT(65) NOT NULL"):
+        assert isinstance(read(sql), UnknownDefault)
+
+
 def test_an_empty_string_may_be_null() -> None:
     oracle = Session(Flavor.MARIADB, sql_mode=EMPTY_STRING_IS_NULL)
 

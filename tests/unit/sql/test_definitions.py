@@ -78,6 +78,13 @@ TYPES: list[tuple[str, SqlType | None]] = [
     ("geometrycollection SRID 4326", SqlType("geomcollection")),
     ("nothing known", None),
     ("decimal(a)", None),
+    # As no server allows: a default of them would fill the memory.
+    ("binary(256)", None),
+    ("bit(65)", None),
+    ("decimal(10,4000000000)", None),
+    ("float(4000000000,2)", None),
+    ("datetime(7)", None),
+    ("varchar(4000000000)", SqlType("varchar", 4000000000)),
     ("`int`", None),
 ]
 
