@@ -38,6 +38,8 @@ class _KnownTables:
         self._before = before
         self._live = {each.name: each.state for each in before.tables if not each.dropped}
         self._found: dict[TableName, TableState | NoTable | None] = {}
+        # By database: where it was last dropped, with tables that no manifest mentions.
+        self._dropped: dict[str, SchemaFile | None] = {}
         # By sequence: a manifest that was the last one under its globs, and they.
         self._filters = {before.sequence: (_filter_of(before), before.captured_since)}
 
@@ -58,11 +60,17 @@ class _KnownTables:
         found = (
             SchemaFile(at, name, self._live[name])
             if name in self._live
-            else self._files.find(name, before=at + 1)
+            else self._files.find(name, before=at + 1) or self._find_dropped(name[0])
         )
         if found is None or not self._was_captured(name, since=found.sequence):
             return None
         return NO_TABLE if found.state is None else found.state
+
+    def _find_dropped(self, database: str) -> SchemaFile | None:
+        if database not in self._dropped:
+            before = self._before.sequence + 1
+            self._dropped[database] = self._files.find((database, ""), before=before)
+        return self._dropped[database]
 
     def _was_captured(self, name: TableName, *, since: int) -> bool:
         """Whether a name was captured in every range from one on: its changes are staged."""

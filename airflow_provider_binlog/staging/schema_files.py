@@ -85,15 +85,11 @@ class SchemaFiles:
     def find(self, name: TableName, *, before: int) -> SchemaFile | None:
         """Return the newest file of a name from below a sequence; None if there is none.
 
-        Of a name that no manifest mentions, it is that of its database, if that was dropped.
-
         Raises:
             ManifestError: It is unreadable, or of another name.
         """
         folder = self._folder(name)
         found = self._newest(folder, before)
-        if found is None and name[1]:
-            return self.find((name[0], ""), before=before)
         if found is not None and found.name != name:
             raise ManifestError("a schema file under another's key", folder=folder, name=found.name)
         return found

@@ -137,14 +137,15 @@ def test_of_a_name_that_was_dropped_and_created_again_the_last_table_is_written(
     ]
 
 
-def test_a_dropped_database_counts_for_names_without_a_file(store: ObjectStore) -> None:
+def test_a_dropped_database_has_a_file(store: ObjectStore) -> None:
     files = SchemaFiles(store, "shop")
     files.publish(replace(after(3, table(STATE)), dropped_databases=("shop",)))
 
     assert files.find(T, before=4) == SchemaFile(3, T, STATE)
-    assert files.find(U, before=4) == SchemaFile(3, ("shop", ""), None)
-    assert files.find(U, before=3) is None
-    assert files.find(("crm", "u"), before=4) is None
+    assert files.find(U, before=4) is None
+    assert files.find(("shop", ""), before=4) == SchemaFile(3, ("shop", ""), None)
+    assert files.find(("shop", ""), before=3) is None
+    assert files.find(("crm", ""), before=4) is None
     assert [each.name for each in files.find_all("shop", before=4)] == [T]
 
 
