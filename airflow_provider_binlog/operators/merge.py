@@ -189,8 +189,8 @@ class BinlogMergeOperator(SparkSubmitOperator):
             MergeError: The job reports that a retry would fail, too.
             UnknownMergeError: It reports what may pass, or ended without a report.
         """
-        # A job of an earlier try may have succeeded meanwhile, and is then not submitted again.
-        if _read_report(store, report).get("status") != "merged":
+        # Not that of a success: its job was an earlier try's, and may not be submitted again.
+        if _read_report(store, report).get("status") == "failed":
             store.write(report, b"{}")
         try:
             super().execute(context)

@@ -76,8 +76,8 @@ class BinlogSnapshotOperator(EngineOperator):
         such as ``"64 MiB"``.
     :param chunks: Which chunks to read of a snapshot that was begun: ``where``, ``lock`` and
         ``chunk_bytes`` are then those of it. By default all chunks of a new one. (templated)
-    :param max_rows_per_second: At most so many rows are read in a second; by default as many as
-        come.
+    :param max_rows_per_second: At most so many rows are read in a second, by this task; by default
+        as many as come.
     :param max_threads_running: The next chunk waits while the server's ``Threads_running`` is
         greater; by default it does not. The task's ``execution_timeout`` limits the wait.
     :param max_replica_lag: Seconds; the next chunk waits while the server, if it is a replica, or a
