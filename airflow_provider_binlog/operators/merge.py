@@ -344,10 +344,10 @@ def _read_staged(staged: Any) -> tuple[str, str]:
 
 
 def _read_report(store: ObjectStore, key: str) -> dict[str, Any]:
-    """Return the report of a job; empty if it has not written one."""
+    """Return the report of a job; empty if it has not written one, or not all of it."""
     try:
         found: dict[str, Any] = json.loads(store.read(key))
-    except ObjectMissingError:
+    except (ObjectMissingError, ValueError):
         return {}
     return found
 

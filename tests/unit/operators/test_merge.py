@@ -279,13 +279,17 @@ def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
         merge().execute(a_context(instance))
 
 
+@pytest.mark.parametrize("report", [None, b'{"status": "mer'])
 def test_a_job_without_a_report_may_be_tried_again(
-    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch, report: bytes | None
 ) -> None:
+    context = a_context(Instance())
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
+    if report is not None:
+        submitted.write(module._report_key("shop", context), report)
 
     with pytest.raises(UnknownMergeError, match="ended without a report"):
-        merge().execute(a_context(Instance()))
+        merge().execute(context)
 
 
 def test_arguments_that_the_job_does_not_take_fail_without_a_retry(
