@@ -203,12 +203,20 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             read_globs(self.merge_exclude, "merge_exclude"),
         )
         with closing(server_settings(source).connect()) as connection:
-            base_tables = [
-                name for name, kind in list_tables(connection).items() if kind == "BASE TABLE"
-            ]
+            kinds = list_tables(connection)
+        base_tables = [name for name, kind in kinds.items() if kind == "BASE TABLE"]
         if self.lake is None and (left := captured.unmatched(base_tables)):
             raise ConfigurationError(_NO_TABLE, globs=", ".join(left))
-        found = [name for name in base_tables if captured.matches(*name) and merged(name)]
+        chosen = [name for name in kinds if captured.matches(*name) and merged(name)]
+        versioned = [join_table_name(name) for name in chosen if kinds[name] == "SYSTEM VERSIONED"]
+        if versioned:
+            self.log.warning(
+                "%s: tables WITH SYSTEM VERSIONING are not loaded, and quarantined once they "
+                "change: leave them out with exclude (tables=%s)",
+                source.name,
+                ", ".join(versioned),
+            )
+        found = [name for name in chosen if kinds[name] == "BASE TABLE"]
         if not found:
             self.log.warning("%s: %s", source.name, _NO_TABLE)
         return found

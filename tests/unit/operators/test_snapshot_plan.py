@@ -164,12 +164,13 @@ def test_tables_that_are_not_merged_are_not_read() -> None:
     assert (plan.merge_tables, plan.merge_exclude) == (["!shop._*"], ["shop.log"])
 
 
-def test_an_account_that_sees_no_table_is_warned(
+def test_tables_that_are_not_seen_and_those_never_loaded_are_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = Mock()
     monkeypatch.setattr(snapshot_plan, "server_settings", lambda _: server)
-    monkeypatch.setattr(information_schema, "list_tables", lambda _: {})
+    kinds = {("shop", "prices"): "SYSTEM VERSIONED", ("shop", "ids"): "SEQUENCE"}
+    monkeypatch.setattr(information_schema, "list_tables", lambda _: kinds)
     plan = BinlogSnapshotPlanOperator(
         task_id="plan",
         source=BinlogSource("shop", start="now"),
@@ -180,7 +181,9 @@ def test_an_account_that_sees_no_table_is_warned(
     )
 
     assert plan.execute({"ti": Mock()}) == []
-    assert "GRANT SELECT on the tables to the account" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "GRANT SELECT on the tables to the account" in printed
+    assert "leave them out with exclude (tables=shop.prices)" in printed
 
 
 def test_the_first_snapshot_is_waited_for(shop: _Shop) -> None:
