@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.schema import Default, Field, Schema
+from airflow_provider_binlog.spark.session_settings import configure
 from airflow_provider_binlog.spark.staged.defaults import literal, write_defaults
 from tests.unit.spark.plans import column
 
@@ -62,7 +63,9 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
         for number, (mysql, arrow, text, _) in enumerate(DEFAULTS)
     )
     session = spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    configure(session)
     values = write_defaults(Schema(1, (*fields, column(99, "unknown")), ()))
 
     found = session.range(1).select(*(F.expr(each).alias(name) for name, each in values.items()))
