@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import (
     complete,
@@ -117,6 +118,7 @@ def _joined(after: PartialSchema, before: PartialSchema) -> Iterator[PartialSche
             for mine, other in pairs
         ),
         key,
+        before.hidden,
     )
 
 
@@ -127,6 +129,7 @@ def _names(key: Key) -> list[str]:
 def _completed(
     table_map: TableMap, schema: PartialSchema, flavor: Flavor, version: tuple[int, ...]
 ) -> TableMap | Unclear | _Misfit:
+    table_map = _without_hidden(table_map, schema)
     reason = _misfit(table_map, schema)
     if reason is not None:
         return _Misfit(reason)
@@ -141,6 +144,20 @@ def _completed(
     if isinstance(key, Unclear):
         return key
     return replace(table_map, columns=tuple(columns), primary_key=key)
+
+
+def _without_hidden(table_map: TableMap, schema: PartialSchema) -> TableMap:
+    """Return a TABLE_MAP without names, which has hidden columns like any others, without these."""
+    shown, hidden = (
+        table_map.columns[: len(schema.columns)],
+        table_map.columns[len(schema.columns) :],
+    )
+    numbers = all(
+        each.real_type == ColumnType.LONGLONG and each.unsigned is not False for each in hidden
+    )
+    if not hidden or table_map.has_names or len(hidden) != schema.hidden or not numbers:
+        return table_map
+    return replace(table_map, columns=shown, hidden=len(hidden))
 
 
 def _misfit(table_map: TableMap, schema: PartialSchema) -> str | None:

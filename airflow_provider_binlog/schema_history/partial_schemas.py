@@ -63,7 +63,7 @@ def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSc
     keyed = new_key(alterations)
     columns = [_not_null(each) if each.name.casefold() in keyed else each for each in columns]
     columns = _without_defaults(columns, alterations)
-    return PartialSchema(tuple(columns), _key_after(schema, alterations))
+    return replace(schema, columns=tuple(columns), key=_key_after(schema, alterations))
 
 
 def _altered(
@@ -262,7 +262,7 @@ def reverse(
     for columns in candidates:
         altered = _altered(columns, alterations)
         if altered is not None and [each.name.casefold() for each in altered] == names:
-            found[columns] = PartialSchema(columns, key)
+            found[columns] = replace(schema, columns=columns, key=key)
     return list(found.values())
 
 

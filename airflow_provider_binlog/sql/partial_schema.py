@@ -93,10 +93,17 @@ class Key:
 
 @dataclass(frozen=True)
 class PartialSchema:
-    """A table's columns in order, and its key; None where the key is not known."""
+    """A table's columns in order, and its key.
+
+    Attributes:
+        columns: Without hidden ones.
+        key: None where it is not known.
+        hidden: How many hidden columns follow in the log: MariaDB's hashes for unique keys.
+    """
 
     columns: tuple[PartialColumn, ...]
     key: Key | None
+    hidden: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -213,7 +213,9 @@ def _table(
     primary = [row for row in keys if row["key_name"] == "PRIMARY"]
     others = len(primary) < len(keys)
     key = _key(primary) or (_first_unique(connection, name) if others else ())
-    return PartialSchema(tuple(columns), Key(key, primary=bool(primary), others=others))
+    hashes = {row["key_name"] for row in keys if row["kind"] == "HASH"}
+    found = Key(key, primary=bool(primary), others=others)
+    return PartialSchema(tuple(columns), found, len(hashes))
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
@@ -312,7 +314,8 @@ def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableNam
         connection,
         names,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, INDEX_NAME AS key_name,"
-        " SEQ_IN_INDEX AS ordinal, COLUMN_NAME AS name, SUB_PART AS prefix, NON_UNIQUE AS repeats"
+        " SEQ_IN_INDEX AS ordinal, COLUMN_NAME AS name, SUB_PART AS prefix, NON_UNIQUE AS repeats,"
+        " INDEX_TYPE AS kind"
         " FROM information_schema.STATISTICS",
         order="SEQ_IN_INDEX",
     )

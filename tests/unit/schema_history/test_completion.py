@@ -115,6 +115,24 @@ def test_what_is_not_clear_is_said(
     assert reason in names(completed(NUMBERS, before, after))
 
 
+def test_the_hashes_of_unique_keys_are_hidden() -> None:
+    table = schema(id=INT)
+    hashed = logged(ColumnType.LONG, ColumnType.LONGLONG, ColumnType.LONGLONG)
+
+    found = completed(hashed, (replace(table, hidden=2),), table)
+    assert isinstance(found, TableMap)
+    assert (names(found), found.hidden) == (["id"], 2)
+    for count in (0, 1, 3):
+        assert "3 columns in the log, 1" in names(
+            completed(hashed, (replace(table, hidden=count),))
+        )
+    signed = replace(
+        hashed, columns=tuple(replace(each, unsigned=False) for each in hashed.columns)
+    )
+    for other in (signed, logged(ColumnType.LONG, ColumnType.LONG, ColumnType.LONGLONG)):
+        assert "3 columns" in names(completed(other, (replace(table, hidden=2),)))
+
+
 def test_what_came_before_decides_where_what_came_after_does_not() -> None:
     candidates = (schema(None, id=INT, n=BIG), schema(None, id=INT, m=Facts()))
     known = schema(id=Facts(), N=Facts())

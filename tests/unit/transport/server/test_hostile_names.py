@@ -68,7 +68,7 @@ _COLUMNS = [
 _COLUMNS += ["num_precision", "num_scale", "fsp", "extra", "printed"]
 _COMMENT = "COMMENT '" + "it''s \\" * 9_000
 _COLUMN = ["varchar", f"varchar(9) {_COMMENT}", "YES", "utf8mb4", "36", None, None, None]
-_STATISTICS = ["database", "table", "key_name", "ordinal", "name", "prefix", "repeats"]
+_STATISTICS = ["database", "table", "key_name", "ordinal", "name", "prefix", "repeats", "kind"]
 _ANSWERS: dict[str, Answer] = {
     "VERSION()": (["version"], [["9.7.0"]]),
     "BINARY LOG STATUS": (["File", "Position"], [["binlog.000001", "4"]]),
@@ -77,7 +77,7 @@ _ANSWERS: dict[str, Answer] = {
     ".COLUMNS": (_COLUMNS, [[*[each] * 3, *_COLUMN, _COMMENT, _COMMENT] for each in NAMES]),
     ".STATISTICS": (
         _STATISTICS,
-        [[each, each, "PRIMARY", "1", each, None, "0"] for each in NAMES],
+        [[each, each, "PRIMARY", "1", each, None, "0", "BTREE"] for each in NAMES],
     ),
 }
 
