@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.errors import (
@@ -182,6 +181,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 self.py_files = f"{own},{self.py_files}" if self.py_files else own
                 return self._submit(context, store, report)
 
+    def is_job_succeeded(self, status: str) -> bool:  # noqa: ARG002  Another class calls it.
+        """Return False: a job that succeeded before this try has left something to merge.
+
+        A job that still runs is waited for, where the hook can.
+        """
+        return False
+
     def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
         """Run the job; if it fails, raise the failure that it reported, if any.
 
@@ -189,12 +195,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
             MergeError: The job reports that a retry would fail, too.
             UnknownMergeError: It reports what may pass, or ended without a report.
         """
-        # Not that of a success: its job was an earlier try's, and may not be submitted again.
+        # That of a success may be the one of a job that ended after its try.
         if _read_report(store, report).get("status") == "failed":
             store.write(report, b"{}")
         try:
             super().execute(context)
-        except AirflowException as failure:
+        except Exception as failure:
+            # What a hook raises depends on where the driver runs.
             reported = _read_report(store, report)
             if reported.get("status") != "failed":
                 raise
@@ -202,7 +209,12 @@ class BinlogMergeOperator(SparkSubmitOperator):
             raise error("; ".join(_failures(reported))) from failure
         reported = _read_report(store, report)
         if not reported:
-            raise UnknownMergeError("the Spark job ended without a report", report=report)
+            raise UnknownMergeError(
+                "the Spark job ended without a report, or it still runs, if spark-submit does not "
+                "wait for its end (spark.yarn.submit.waitAppCompletion, "
+                "spark.kubernetes.submission.waitAppCompletion)",
+                report=report,
+            )
         return self._finish(context, reported)
 
     def _finish(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:

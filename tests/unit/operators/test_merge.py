@@ -152,6 +152,7 @@ class Instance:
     """A task instance that keeps what is pushed."""
 
     dag_id, run_id, task_id, map_index, try_number = "d", "r", "merge", -1, 1
+    stats_tags: ClassVar[dict[str, str]] = {}
 
     def __init__(self) -> None:
         self.pushed: dict[str, Any] = {}
@@ -243,25 +244,6 @@ def submitted(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Iterat
     store.delete_folder("shop")
 
 
-def test_a_job_that_succeeded_after_its_task_died_is_not_submitted_again(
-    submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where the driver runs on a cluster, and the retry finds it by its id."""
-    instance = Instance()
-    key = module._report_key("shop", a_context(instance))
-
-    def die(*_: object) -> None:
-        submitted.write(key, json.dumps(REPORT).encode())
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(SparkSubmitOperator, "execute", die)
-    with pytest.raises(KeyboardInterrupt):
-        merge().execute(a_context(instance))
-    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
-
-    assert merge().execute(a_context(instance)) == REPORT
-
-
 def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
     submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,3 +309,58 @@ def test_a_job_that_fails_is_an_error_that_says_why(
 def test_another_word_is_refused(checkpoint: Checkpoint) -> None:
     with pytest.raises(AirflowFailException, match="on_stale is one of warn, fail"):
         merge(on_stale="perhaps").execute(a_context(Instance()))
+
+
+# ------------------------------------------------------------------- a driver on a cluster
+
+
+class States(dict[str, str]):
+    """What Airflow keeps of a task's tries."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+
+def run_on_cluster(
+    monkeypatch: pytest.MonkeyPatch, report: dict[str, Any], state: str = "FINISHED"
+) -> Any:
+    """Merge in a task whose first try's driver succeeded; another one ends so."""
+    connection = Connection(
+        conn_id="cluster",
+        conn_type="spark",
+        host="spark://m",
+        extra=json.dumps({"deploy-mode": "cluster"}),
+    )
+    monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
+    monkeypatch.setattr(module, "find_idle_report", lambda *_: None)
+    context = a_context(Instance())
+    context["task_state_store"] = States({BinlogMergeOperator.external_id_key: "driver-1"})
+
+    def submit(*_: Any) -> str:
+        store = module.open_store("memory://driver")
+        store.write(module._report_key("shop", context), json.dumps(report).encode())
+        return "driver-2"
+
+    def poll(*_: Any) -> None:
+        if state != "FINISHED":
+            raise RuntimeError(f"driver-2 exited with status {state}")
+
+    for name, method in (
+        ("submit_job", submit),
+        ("poll_until_complete", poll),
+        ("get_job_status", lambda *_: "FINISHED"),
+    ):
+        monkeypatch.setattr(BinlogMergeOperator, name, method)
+    return merge(staged=STAGED | {"staging_path": "memory://driver"}).execute(context)
+
+
+def test_a_cleared_task_merges_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_on_cluster(monkeypatch, REPORT) == REPORT
+
+
+def test_a_driver_s_failure_is_the_one_that_it_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"table": "shop.a", "error": "two columns differ only in case"}
+    report = {"status": "failed", "retryable": False, "error": None, "tables": [table]}
+
+    with pytest.raises(AirflowFailException, match=r"shop.a: two columns"):
+        run_on_cluster(monkeypatch, report, "FAILED")
