@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import (
     BinlogError,
-    StagingError,
     StoreUnavailableError,
     TargetConflictError,
     UnknownMergeError,
@@ -50,7 +49,8 @@ def explain(error: Exception, **where: str) -> BinlogError:
         if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
             return TargetConflictError("another writer committed to the target first", **context)
         if _MISSING.search(name) or _MISSING.search(text):
-            return StagingError("a file is missing that the merge reads", **context)
+            # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
+            return UnknownMergeError("a file was removed while the merge read it", **context)
         if _UNREACHABLE.search(name):
             return StoreUnavailableError("the store failed under the merge", **context)
     return UnknownMergeError("the merge failed", **context)
