@@ -32,9 +32,9 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
     source.commit()
     workplace.merge()
     table.insert(id=3)
-    more = {"n": BIGINT, "note": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
+    more = {"n": BIGINT, "a.b": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
     at = datetime(2026, 11, 21, 1, 2, 3, 4)
-    values: dict[str, Any] = {"n": 7, "note": "it's new", "at": at, "d": Decimal("1.50")}
+    values: dict[str, Any] = {"n": 7, "a.b": "it's new", "at": at, "d": Decimal("1.50")}
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
     source.commit()
     assert workplace.merge().tables[0].status == "merged"
@@ -60,9 +60,9 @@ def test_rows_of_an_iceberg_table_of_version_3_read_the_initial_default(
     source.commit()
     quick_workplace.merge(properties={"format-version": "3"})
     files = quick_workplace.state(table).files
-    more = {"n": BIGINT, "note": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
+    more = {"n": BIGINT, "a.b": TEXT, "at": NTZ, "d": decimal(5, 2), "null": BIGINT}
     at = datetime(2026, 11, 21, 1, 2, 3, 4)
-    values: dict[str, Any] = {"n": 7, "note": "it's new", "at": at, "d": Decimal("1.50")}
+    values: dict[str, Any] = {"n": 7, "a.b": "it's new", "at": at, "d": Decimal("1.50")}
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
     source.commit()
     quick_workplace.merge()

@@ -44,7 +44,8 @@ def add_columns(
     for name, type_ in types.items():
         java_type = util.convert(spark_types.fromDDL(type_))
         literal = _literal(session, type_, defaults[name]).to(java_type)
-        update = update.addColumn(name, java_type, None, literal)
+        # Without a parent a name with a dot would be one of a nested column.
+        update = update.addColumn(None, name, java_type, None, literal)
     update.commit()
 
 
