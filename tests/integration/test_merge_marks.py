@@ -134,6 +134,8 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     workplace.merge()
     workplace.check(table)
 
+    version = workplace.state(table).snapshot
+    assert version is not None
     history = workplace.spark.sql(f"DESCRIBE HISTORY {workplace.target(table)}")
     time = history.select(history.timestamp.cast("string")).first()
     assert time is not None
@@ -141,7 +143,10 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     source.commit()
     workplace.merge()
     workplace.spark.sql(f"RESTORE {workplace.target(table)} TO TIMESTAMP AS OF '{time[0]}'")
+    restored = workplace.state(table)
 
+    assert "RESTORE it again" in restored.lake_state.reason
+    restore(workplace, table, version)
     assert workplace.state(table).applied == Mark(2)
     table.update(3, note="four")
     source.commit()
@@ -381,3 +386,26 @@ def test_a_table_that_was_replaced_by_hand_is_not_taken_for_the_one_before(
     source.commit()
     workplace.merge()
     workplace.check(table)
+
+
+def test_a_source_that_was_staged_again_from_its_first_manifest_on_is_refused(
+    quick_workplace: Workplace,
+) -> None:
+    """Its manifests are not those of the same numbers that the lake table has got."""
+    source, table = a_table(quick_workplace)
+    quick_workplace.merge()
+    table.update(1, note="two")
+    source.commit()
+    quick_workplace.merge()
+    store = quick_workplace.store
+    store._fs.rm(store._path(quick_workplace.source), recursive=True)
+    again = quick_workplace.new_source()
+    table.source = again
+    again.identify(table)
+    table.update(2, note="three")
+    again.commit()
+
+    failed = quick_workplace.failure()
+
+    assert "another source name" in str(failed.error)
+    assert not failed.retryable

@@ -33,9 +33,6 @@ class CommitLog(Protocol):
     def read(self, version: int) -> Mapping[str, Any] | None:
         """Return what the commit of a version says of itself; None if its file was cleaned up."""
 
-    def version_at(self, timestamp: str) -> int | None:
-        """Return the version that RESTORE found for a timestamp; None if it cannot be found."""
-
 
 @dataclass(frozen=True)
 class Note:
@@ -99,9 +96,12 @@ def find_contents(
         if operation != "RESTORE":
             at -= 1
             continue
-        to = _restored_version(log, commit)
+        to = _restored_version(commit)
         if to is None or to >= at:
-            return f"the version that commit {at} restored cannot be determined"
+            return (
+                f"commit {at} restored the table to a time, and does not say to which version: "
+                "RESTORE it again, to the number of that version, or reload it"
+            )
         restored, at = True, to
     return Contents(NOTHING) if restored else Contents(mark_of(transaction), snapshot=None)
 
@@ -160,9 +160,10 @@ def _check(log: CommitLog, version: int, note: Note) -> Contents | str:
     return Contents(note.mark, note.table, note.snapshot)
 
 
-def _restored_version(log: CommitLog, commit: Mapping[str, Any]) -> int | None:
-    parameters = commit.get("operationParameters", {})
-    version, timestamp = parameters.get("version"), parameters.get("timestamp")
-    if version is not None:
-        return int(version)
-    return None if timestamp is None else log.version_at(str(timestamp))
+def _restored_version(commit: Mapping[str, Any]) -> int | None:
+    """Return the version that was restored; None if the commit does not say.
+
+    Of a time it does not say the zone, which is that of the session that restored the table.
+    """
+    version = commit.get("operationParameters", {}).get("version")
+    return None if version is None else int(version)

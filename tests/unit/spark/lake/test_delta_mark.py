@@ -30,9 +30,6 @@ class Commits:
     def read(self, version: int) -> Mapping[str, Any] | None:
         return self.commits[version]
 
-    def version_at(self, timestamp: str) -> int | None:
-        return int(timestamp) if timestamp.isdigit() else None
-
 
 def merged(mark: Mark, base: int, source: str = "shop") -> dict[str, Any]:
     note = Note(source, mark, base).encode(stop="log.000001:4")
@@ -52,6 +49,7 @@ def found(*commits: Mapping[str, Any] | None, is_merged: bool = True) -> Mark | 
 
 CREATE = {"operation": "CREATE TABLE"}
 REPLACE = {"operation": "CREATE OR REPLACE TABLE AS SELECT"}
+TIME = "2026-11-22 10:27:23.0"
 ONE = merged(Mark(1), 0)
 TWO = merged(Mark(2), 1)
 
@@ -65,7 +63,7 @@ TWO = merged(Mark(2), 1)
         ((CREATE, ONE, merged(Mark(1, 3), 1)), Mark(1, 3)),
         ((CREATE, ONE, TWO, restored(version=1, timestamp=None)), Mark(1)),
         ((CREATE, ONE, TWO, restored(version="1")), Mark(1)),
-        ((CREATE, ONE, OPTIMIZE, TWO, restored(timestamp="2"), OPTIMIZE), Mark(1)),
+        ((CREATE, ONE, TWO, restored(timestamp=TIME), restored(version=1), OPTIMIZE), Mark(1)),
         ((CREATE, ONE, TWO, restored(version=1), restored(version=2)), Mark(2)),
         ((CREATE, ONE, TWO, restored(version=0)), NOTHING),
         ((CREATE, ONE, REPLACE, TWO), Mark(2)),
@@ -83,8 +81,8 @@ def test_the_last_note_counts_that_led_to_the_version(
     ("commits", "says"),
     [
         ((None, None, TWO, restored(version=1)), "cleaned up"),
-        ((CREATE, ONE, restored(timestamp="yesterday")), "cannot be determined"),
-        ((CREATE, ONE, restored(version=2)), "cannot be determined"),
+        ((CREATE, ONE, TWO, restored(version=None, timestamp=TIME)), "commit 3 restored"),
+        ((CREATE, ONE, restored(version=2)), "commit 2 restored"),
         ((CREATE, ONE, REPLACE, OPTIMIZE), "was replaced by commit 2"),
         ((CREATE, ONE, {"operation": "CLONE"}), "was replaced by commit 2"),
         ((CREATE, ONE, restored(version=0), merged(Mark(2), 1)), "while a merge ran"),
