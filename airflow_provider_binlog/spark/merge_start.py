@@ -24,7 +24,7 @@ from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.plan.progress import Progress, load_progress, progress_folder
 from airflow_provider_binlog.spark.plan.running import read_running
 from airflow_provider_binlog.spark.report import Report, TableReport
-from airflow_provider_binlog.spark.staged.manifests import list_manifests
+from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
 from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_choice import TableChoice
 
@@ -112,13 +112,15 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
     """Return what a merge finds in the staged files.
 
     Raises:
-        ManifestError: The progress file is not one of ours.
+        ManifestError: The progress file is not one of ours, or is newer than all manifests.
     """
     folder = progress_folder(
         format=options.format, lake=options.lake, table_name=options.table_name
     )
     loaded = load_progress(files, folder)
     present = list_manifests(files)
+    if loaded is not None and present and present[-1] < loaded.through:
+        raise begun_again(loaded.through, newest=present[-1])
     lake = " ".join(filter(None, (options.format, options.lake, options.table_name)))
     before = loaded or Progress(since=present[0] if present else 1, lake=lake)
     wanted = options.through if options.through is not None else max(present, default=0)

@@ -34,6 +34,18 @@ def list_manifests(files: ReadFiles) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
+def begun_again(applied: int, *, newest: int) -> ManifestError:
+    """Return the refusal of manifests that are not those which a lake has got."""
+    return ManifestError(
+        "the lake has got a manifest that is newer than all that are staged: they were deleted, or "
+        "the source was captured again from manifest 1 on, which the lake tables take for those "
+        "that they have: put them back, or capture under another source name, and merge its "
+        "snapshots with adopt=True",
+        applied=applied,
+        newest=newest,
+    )
+
+
 def _read_manifest(files: ReadFiles, sequence: int) -> Manifest:
     path = f"manifests/{sequence:016d}.json"
     data = files.read(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
 from airflow_provider_binlog.operators.merge import merge_arguments
 from airflow_provider_binlog.snapshot_manifest import snapshot_path, table_digest
@@ -97,6 +98,17 @@ def test_a_new_manifest_is_merged(files: _Files, orders: Table) -> None:
 
     assert _find(files) is None
     assert _find(files, through=1) is not None
+
+
+def test_a_source_that_was_captured_again_under_its_name_is_refused(
+    files: _Files, orders: Table
+) -> None:
+    """Else the first manifests would be taken for those that the lake has got."""
+    second = orders.source.make_manifest()
+    _save(files, Progress().read([orders.source.log.load(1), second]))
+
+    with pytest.raises(ManifestError, match="another source name"):
+        _find(files)
 
 
 def test_without_progress_the_job_is_submitted(files: _Files, orders: Table) -> None:
