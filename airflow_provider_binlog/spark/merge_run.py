@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -34,9 +34,10 @@ from airflow_provider_binlog.spark.lake_table import (
     stale,
     stale_for,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.merge_context import MergeRun
 from airflow_provider_binlog.spark.merge_start import read_start
-from airflow_provider_binlog.spark.needed_log import prepend, read_needed_log
+from airflow_provider_binlog.spark.needed_log import read_needed_log
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import (
     Progress,
@@ -46,17 +47,20 @@ from airflow_provider_binlog.spark.plan.progress import (
 from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
-from airflow_provider_binlog.spark.renamed_table import copy_rows, find_old_names, find_old_table
+from airflow_provider_binlog.spark.renamed_rows import take_rows_along
 from airflow_provider_binlog.spark.report import Report, TableReport
-from airflow_provider_binlog.spark.session_settings import configure
+from airflow_provider_binlog.spark.sessions import Sessions
 from airflow_provider_binlog.spark.staged.changes import check_digests
 from airflow_provider_binlog.spark.staged.files import (
     HadoopFiles,
-    SourceFiles,
     check_sizes,
     read_sizes,
 )
-from airflow_provider_binlog.spark.staged.manifests import read_manifests
+from airflow_provider_binlog.spark.staged.manifests import (
+    begun_again,
+    list_manifests,
+    read_manifests,
+)
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
 from airflow_provider_binlog.spark.table_reload import (
     find_reload,
@@ -75,36 +79,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.lake_state import LakeState
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.merge_options import MergeOptions
-    from airflow_provider_binlog.spark.merge_start import MergeStart
     from airflow_provider_binlog.spark.plan.running import RunningMerge
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-@dataclass(frozen=True)
-class _Run:
-    """One merge of a source into a lake.
-
-    Attributes:
-        start: What it found.
-        finished: Called with the report of each table as it is done, by the thread that did it.
-        began: When, ISO 8601 in UTC.
-    """
-
-    spark: SparkSession
-    files: SourceFiles
-    lake: Lake
-    options: MergeOptions
-    start: MergeStart
-    finished: Callable[[TableReport], object]
-    began: str
-
-    def new_session(self) -> SparkSession:
-        """Return a session with the settings of a merge."""
-        session = self.spark.newSession()
-        configure(session)
-        return session
 
 
 def merge_all(
@@ -136,7 +114,8 @@ def merge_all(
     check_jars(spark, options.format)
     if options.format == "iceberg":
         check_catalog(spark, options.lake)
-    run = _Run(spark, files, _lake(options), options, start, finished, began)
+    lake = _lake(options)
+    run = MergeRun(Sessions(spark, lake.settings), files, lake, options, start, finished, began)
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)
     if manifests:
@@ -155,7 +134,7 @@ def merge_all(
     return Report(options.source, through, reports, seconds)
 
 
-def _delete_ended(run: _Run, tables: Iterable[LakeTable]) -> None:
+def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
     """Delete the notes of merges that cannot commit any more, now that their tables were read."""
     read = {table.name for table in tables if table.is_read}
     for each in run.start.running:
@@ -170,7 +149,7 @@ def _lake(options: MergeOptions) -> Lake:
 
 
 def _merge_tables(
-    run: _Run, newest: TableLog, now: Progress
+    run: MergeRun, newest: TableLog, now: Progress
 ) -> tuple[list[LakeTable], RunningMerge | None]:
     """Merge everything up to the last manifest.
 
@@ -181,7 +160,7 @@ def _merge_tables(
     log = read_needed_log(run.files, run.start, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
-    session = run.new_session()
+    session = run.sessions.get()
     for table in tables:
         _note_held(run, session, table)
     work = _work(run, log, tables)
@@ -209,7 +188,9 @@ def _merge_tables(
     return tables, note
 
 
-def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: Progress) -> None:
+def _find_needs(
+    run: MergeRun, tables: Sequence[LakeTable], newest: TableLog, now: Progress
+) -> None:
     """Find out from where on each table needs the log, and whether it is merged at all."""
     needed: dict[TableName, Exception] = {}
     for table in tables:
@@ -217,7 +198,9 @@ def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: P
             _find_reload(run, table, newest, now)
             hold_foreign(table)
         if table.is_followed:
-            needed |= _take_rows_along(run, table, newest)
+            needed |= take_rows_along(run, table, newest)
+        if table.is_followed:
+            _check_numbers(run, table)
         if table.is_followed:
             initial_load = run.options.initial_load
             check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
@@ -228,7 +211,18 @@ def _find_needs(run: _Run, tables: Sequence[LakeTable], newest: TableLog, now: P
             table.fail(needed[table.name])
 
 
-def _find_reload(run: _Run, table: LakeTable, newest: TableLog, now: Progress) -> None:
+def _check_numbers(run: MergeRun, table: LakeTable) -> None:
+    """Fail a table that has got a manifest which is not staged yet: its manifests were others."""
+    applied, present = table.applied.sequence, run.start.present
+    if not present or applied <= max(present):
+        return
+    # Another merge may have read a newer one since.
+    newest = max(list_manifests(run.files), default=0)
+    if applied > newest:
+        table.fail(begun_again(applied, newest=newest))
+
+
+def _find_reload(run: MergeRun, table: LakeTable, newest: TableLog, now: Progress) -> None:
     start = run.start
     try:
         find_reload(
@@ -245,7 +239,7 @@ def _find_reload(run: _Run, table: LakeTable, newest: TableLog, now: Progress) -
 
 
 def _work(
-    run: _Run, log: TableLog, tables: Iterable[LakeTable]
+    run: MergeRun, log: TableLog, tables: Iterable[LakeTable]
 ) -> list[tuple[LakeTable, TableWork]]:
     """Return what is to be committed to which tables."""
     found = []
@@ -272,11 +266,11 @@ def _work(
     return found
 
 
-def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
+def _survey(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable]:
     """Read how much of the log every table contains that may need something."""
     start = run.start
     names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
-    session = run.new_session()
+    session = run.sessions.get()
 
     def survey(name: TableName) -> LakeTable:
         target = run.lake.target(*name)
@@ -297,42 +291,6 @@ def _survey(run: _Run, log: TableLog, now: Progress) -> list[LakeTable]:
         return table
 
     return _in_threads(run.options.threads, sorted(filter(start.chosen, names)), survey)
-
-
-def _take_rows_along(run: _Run, table: LakeTable, newest: TableLog) -> dict[TableName, Exception]:
-    """Give a table that was renamed the rows of the lake table of its old name.
-
-    Returns its old names, with the error, if that failed.
-    """
-    known = run.start.before.tables.get(table.name, TableProgress())
-    names: list[TableName] = []
-    try:
-        log = newest
-        failed = known.pending and known.state.is_merged and known.mark == NOTHING
-        if failed and known.first is not None:
-            again = range(known.first, run.start.before.through + 1)
-            if not all(number in run.start.present for number in again):
-                return {}  # `check_manifests` refuses it.
-            log = prepend(run.files, newest, again.start, again.stop - 1)
-        names = find_old_names(table.name, table.state, log) if log.manifests else []
-        if names:
-            table.first_needed = log.first
-            _copy_rows(run, table, log)
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(error)
-        return dict.fromkeys(names, error)
-    return {}
-
-
-def _copy_rows(run: _Run, table: LakeTable, log: TableLog) -> None:
-    session, source = run.new_session(), run.options.source
-    old = find_old_table(session, run.lake, table.name, table.state, log)
-    if old is None or run.start.before.first_needed(old.name, old.state.applied) != log.first:
-        return
-    identity = log.manifests[-1].identity
-    table.state = copy_rows(
-        session, run.lake, old, name=table.name, source=source, identity=identity
-    )
 
 
 def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
@@ -361,7 +319,7 @@ def _plan_again(
     return plan_table(name, log, first=first, state=state, keys=options.keys)
 
 
-def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
+def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
     """Say in the lake table's properties why it is left alone, and since when."""
     known = run.start.before.tables.get(table.name)
     table.date(None if known is None else known.state, run.began)
@@ -377,10 +335,10 @@ def _note_held(run: _Run, session: SparkSession, table: LakeTable) -> None:
         table.fail(error)
 
 
-def _hold_stale(run: _Run, table: LakeTable, state: LakeState) -> None:
+def _hold_stale(run: MergeRun, table: LakeTable, state: LakeState) -> None:
     """Leave a table at what was committed of it, until a reload."""
     try:
-        session = run.new_session()
+        session = run.sessions.get()
         table.state = run.lake.find_state(session, table.target)
         table.report.applied_after = table.applied
         table.hold(state)
@@ -389,11 +347,13 @@ def _hold_stale(run: _Run, table: LakeTable, state: LakeState) -> None:
         table.fail(failed)
 
 
-def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int | None]) -> None:
+def _merge(
+    run: MergeRun, table: LakeTable, work: TableWork, sizes: Mapping[str, int | None]
+) -> None:
     check_sizes(run.files, work.plan.parts, sizes)
     if run.options.verify_parts:
-        check_digests(run.spark.newSession(), run.files, work.plan.parts)
-    merged = merge_table(run.spark, run.lake, run.files, work)
+        check_digests(run.sessions.get(), run.files, work.plan.parts)
+    merged = merge_table(run.sessions, run.lake, run.files, work)
     # The format found it done: by whom, and how much else, the next merge reads.
     table.is_settled = merged.commit is not None
     if merged.commit is None:
@@ -408,7 +368,9 @@ def _merge(run: _Run, table: LakeTable, work: TableWork, sizes: Mapping[str, int
         _hold_stale(run, table, stale(merged.stop))
 
 
-def _advance(run: _Run, newest: TableLog, now: Progress, tables: Iterable[LakeTable]) -> Progress:
+def _advance(
+    run: MergeRun, newest: TableLog, now: Progress, tables: Iterable[LakeTable]
+) -> Progress:
     """Return how far the lake has got, with what was done to every table."""
     known = dict(run.start.before.tables)
     for name in newest.names():

@@ -1,4 +1,4 @@
-"""Settings of the merge's own: of the job, and of the session that each table has.
+"""Settings of the merge's own: of the job, and of the sessions that tables are merged in.
 
 What values depend on is pinned, whatever the cluster's defaults are. What only makes a commit cheap
 gives way to a setting of the user's.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -35,6 +35,9 @@ _PINNED = {
     "spark.sql.storeAssignmentPolicy": "ANSI",
     # Else `${env:...}` in a name or a default would become a variable of the job's environment.
     "spark.sql.variable.substitute": "false",
+    # What is quoted is what it stands for: no pattern of names, and no backslash in a text counts.
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
 }
 _CHEAP = {
     # Delta sorts the few files of a small table's log into 50 partitions, at each commit.
@@ -70,26 +73,23 @@ def job_settings() -> dict[str, str]:
     }
 
 
-def configure(session: SparkSession) -> None:
-    """Set what holds for every table."""
-    for name, value in _PINNED.items():
+def configure(session: SparkSession, settings: Mapping[str, str], *, few: bool) -> None:
+    """Prepare a session of the merge.
+
+    Args:
+        session: A new one.
+        settings: What the lake needs in it.
+        few: Whether few rows are read, and few are there.
+    """
+    for name, value in (_PINNED | dict(settings) | (_FEW if few else _MANY)).items():
         session.conf.set(name, value)
     for name, value in _CHEAP.items():
         if session.conf.get(name, None) is None:
             session.conf.set(name, value)
 
 
-def configure_table(session: SparkSession, *, few: bool) -> None:
-    """Prepare the session of one table, and the thread that merges it.
-
-    Args:
-        session: The table's own.
-        few: Whether few rows are read, and few are there.
-    """
-    configure(session)
-    for name, value in (_FEW if few else _MANY).items():
-        session.conf.set(name, value)
-    # Each of the threads has its share, whatever the others run.
+def share(session: SparkSession) -> None:
+    """Give this thread its share of Spark, whatever the others run."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", threading.current_thread().name)
 
 

@@ -1,4 +1,4 @@
-"""Merges one table: read, collapse, evolve the target, commit. One session for each table."""
+"""Merges one table: read, collapse, evolve the target, commit."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
+    from airflow_provider_binlog.spark.sessions import Sessions
     from airflow_provider_binlog.spark.staged.files import SourceFiles
 
 
@@ -130,7 +131,7 @@ class _Merge:
     """One segment on its way into one lake table.
 
     Attributes:
-        session: The table's own: properties of a commit, partitions and views are its settings.
+        session: No other thread's: properties of a commit, partitions and views are its settings.
     """
 
     session: SparkSession
@@ -140,7 +141,7 @@ class _Merge:
     segment: Segment
 
 
-def merge_table(spark: SparkSession, lake: Lake, files: SourceFiles, work: TableWork) -> Merged:
+def merge_table(sessions: Sessions, lake: Lake, files: SourceFiles, work: TableWork) -> Merged:
     """Bring one table up to the plan's last manifest, or to what it cannot follow.
 
     After each segment the table is read and planned again, as a merge does that resumes one which
@@ -157,8 +158,8 @@ def merge_table(spark: SparkSession, lake: Lake, files: SourceFiles, work: Table
         segment = plan.segment
         work = replace(work, plan=plan)
         marked = replace(work.applied, mark=segment.mark, table=work.table, snapshot=work.loaded)
-        merge = _Merge(spark.newSession(), lake, files, replace(work, applied=marked), segment)
-        prepare_collapse(merge.session, segment, merge.work.state)
+        session = prepare_collapse(sessions, segment, work.state)
+        merge = _Merge(session, lake, files, replace(work, applied=marked), segment)
         commit = _merge_segment(merge)
         if commit is None:
             break

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.collapse.kept_rows import size_in_bytes
 from airflow_provider_binlog.spark.session_settings import (
-    configure_table,
     raise_partitions,
     set_partitions,
+    share,
 )
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.sessions import Sessions
 
 # Rows in memory against bytes of compressed Parquet.
 _EXPANSION = 4
@@ -37,19 +38,23 @@ def has_few_parts(segment: Segment) -> bool:
     return len(segment.parts) <= _FEW_PARTS
 
 
-def prepare_collapse(session: SparkSession, segment: Segment, state: TargetState | None) -> None:
-    """Prepare a table's session.
+def prepare_collapse(
+    sessions: Sessions, segment: Segment, state: TargetState | None
+) -> SparkSession:
+    """Return the session that a table is merged in, and prepare it and this thread.
 
     Args:
-        session: The table's own.
+        sessions: Those of the merge.
         segment: What changed.
         state: The target; None if there is none.
     """
     target = 0 if state is None else state.bytes
-    configure_table(session, few=has_few_rows(segment) and target <= _SMALL_TARGET_BYTES)
+    session = sessions.get(few=has_few_rows(segment) and target <= _SMALL_TARGET_BYTES)
+    share(session)
     source = _EXPANSION * segment.bytes
     # Of the target about as much meets the source, as long as no more is known.
     set_partitions(session, source + min(source, target))
+    return session
 
 
 def prepare_merge(

@@ -14,6 +14,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark import table_sizes
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
+from tests.unit.spark.session import reading_session
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
@@ -110,7 +111,26 @@ def test_several_manifests_are_one_merge(quick_workplace: Workplace) -> None:
     assert quick_workplace.state(orders).applied == Mark(4)
 
 
-def test_names_may_hold_anything(workplace: Workplace) -> None:
+# What a site may have chosen for its cluster.
+CHOSEN = {
+    "spark.sql.defaultCatalog": "lake",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+}
+
+
+def test_names_may_hold_anything(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a site has chosen that names and texts depend on."""
+    reading_session(workplace.spark)
+    new_session = SparkSession.newSession
+
+    def chosen(spark: SparkSession) -> SparkSession:
+        session = new_session(spark)
+        for setting, value in CHOSEN.items():
+            session.conf.set(setting, value)
+        return session
+
+    monkeypatch.setattr(SparkSession, "newSession", chosen)
     source = workplace.new_source()
     names = ["from", "path", "order date", "a.b", "tick`s", "größe", "c0", "_metadata", "x=;(){},"]
     names += [

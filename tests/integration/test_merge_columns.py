@@ -372,3 +372,31 @@ def test_a_delta_table_without_column_mapping_is_upgraded(workplace: Workplace) 
     workplace.merge()
 
     workplace.check(table)
+
+
+def test_a_column_that_a_lake_table_is_partitioned_by_cannot_be_dropped(
+    quick_workplace: Workplace,
+) -> None:
+    """Iceberg itself would drop it where the table was so once, and then write no row any more."""
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT, "n": INT}, ("id",))
+    table.insert(id=1, n=1)
+    source.commit()
+    quick_workplace.merge()
+    session, target = quick_workplace.spark, quick_workplace.target(table)
+    session.sql(f"ALTER TABLE {target} ADD PARTITION FIELD n")
+    session.sql(f"ALTER TABLE {target} DROP PARTITION FIELD n")
+    table.update(1, n=2)
+    source.commit()
+    quick_workplace.merge()
+    table.alter("DROP COLUMN n", {"id": INT})
+    table.insert(id=2)
+    source.commit()
+
+    failed = quick_workplace.failure()
+
+    assert "drop the lake table, and load it" in str(failed.error)
+    assert not failed.retryable
+    session.sql(f"DROP TABLE {target}")
+    quick_workplace.merge()
+    quick_workplace.check(table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake.iceberg_table import load_table
+from airflow_provider_binlog.spark.lake.iceberg_table import commit_properties, load_table
 from airflow_provider_binlog.spark.lake.table_format import COPIED, claim_again, read_copied
 from airflow_provider_binlog.spark.plan.evolution import COPY
 
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property"
-"""Setting of a session: before the name of a property that its commits have."""
 
-
-def note_copied(session: SparkSession, copied: Iterable[str]) -> None:
-    """Let the session's commits say that they have the values of copied columns, by their ids."""
-    session.conf.set(f"{SNAPSHOT_PROPERTY}.{COPIED}", ",".join(sorted(copied)))
+def copied_property(copied: Iterable[str]) -> dict[str, str]:
+    """Return the property that says which copied columns have their values, by their ids."""
+    return {COPIED: ",".join(sorted(copied))}
 
 
 def copy_column(
@@ -51,8 +48,8 @@ def copy_column(
     table = load_table(session, target)
     before, ids = table.current, table.column_ids
     copied |= {ids[COPY]}
-    note_copied(session, copied)
-    session.sql(merge_sql.set_column(target, COPY, name)).collect()
+    with commit_properties(session, copied_property(copied)):
+        session.sql(merge_sql.set_column(target, COPY, name)).collect()
     table = load_table(session, target)
     written = table.current
     since = [*table.snapshots(until=None if before is None else before.id)]
@@ -62,7 +59,7 @@ def copy_column(
     transaction.updateSchema().deleteColumn(name).renameColumn(COPY, name).commit()
     found = claim_again(table.properties, {ids[name]: ids[COPY]})
     if since:
-        found[COPIED] = ",".join(sorted(read_copied(table.properties) | {ids[COPY]}))
+        found |= copied_property(read_copied(table.properties) | {ids[COPY]})
     for property_, claims in found.items():
         transaction.updateProperties().set(property_, claims).commit()
     transaction.commitTransaction()

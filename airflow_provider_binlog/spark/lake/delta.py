@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
 
+from airflow_provider_binlog.changes import CHANGE_TYPE
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.delta_mark import (
@@ -20,6 +21,7 @@ from airflow_provider_binlog.spark.lake.delta_mark import (
     transaction_version,
 )
 from airflow_provider_binlog.spark.lake.jvm import java_class, set_active
+from airflow_provider_binlog.spark.lake.namespaces import Namespaces
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
@@ -44,10 +46,13 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # The source rows are computed once and kept already.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
+_MAPPING = "delta.columnMapping.mode"
 _NEW_TABLE = {
     # Columns can be dropped and renamed, and have any name.
-    "delta.columnMapping.mode": "name",
+    _MAPPING: "name",
 }
+# A changelog has a column that Delta's own change data feed calls so, too.
+_CHANGELOG = {"delta.enableChangeDataFeed": "false"}
 _COLUMN_ID = "delta.columnMapping.id"
 
 
@@ -69,6 +74,13 @@ class DeltaLake:
         self._root = root
         self._template = template
         self._properties = dict(properties)
+        self._namespaces = Namespaces()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a session needs; see `Lake`."""
+        # Names without a catalog are Delta's, whichever catalog others of the cluster use.
+        return {"spark.sql.defaultCatalog": "spark_catalog"}
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
@@ -111,8 +123,9 @@ class DeltaLake:
     ) -> None:
         """Make an empty table; see `Lake`."""
         if self._template is not None and (namespace := target.rpartition(".")[0]):
-            session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        everything = _NEW_TABLE | self._properties | dict(properties)
+            self._namespaces.create(session, namespace)
+        own = _CHANGELOG if CHANGE_TYPE in columns else {}
+        everything = _NEW_TABLE | self._properties | own | dict(properties)
         session.sql(
             merge_sql.create_table(target, provider="delta", columns=columns, properties=everything)
         )
@@ -127,14 +140,15 @@ class DeltaLake:
             needed["delta.feature.timestampNtz"] = "supported"
         if evolution.widened:
             needed["delta.enableTypeWidening"] = "true"
-        if evolution.dropped or evolution.renamed:
+        is_mapped = state.properties.get(_MAPPING, "none") != "none"
+        if (evolution.dropped or evolution.renamed) and not is_mapped:
             needed |= _NEW_TABLE
         missing = {
             name: value for name, value in needed.items() if state.properties.get(name) != value
         }
         if missing:
             session.sql(merge_sql.set_properties(target, missing))
-        found = self.find_state(session, target) if _NEW_TABLE.keys() & missing.keys() else None
+        found = self.find_state(session, target) if _MAPPING in missing else None
         if found is not None and (claims := claim_again(found.properties, found.column_ids)):
             # Its columns had names alone, and have ids now.
             session.sql(merge_sql.set_properties(target, claims))
@@ -257,17 +271,6 @@ class DeltaCommits:
         finally:
             reader.close()
         return dict(action.get("commitInfo", {}))
-
-    def version_at(self, timestamp: str) -> int | None:
-        """Return the version that RESTORE found; see `CommitLog`."""
-        try:
-            at = self._class("java.sql.Timestamp").valueOf(timestamp)
-            none: Any = self._class("scala.Option").empty()
-            history = self._snapshot.deltaLog().history()
-            commit = history.getActiveCommitAtTime(at, none, True, False, True)  # noqa: FBT003
-        except Py4JJavaError:
-            return None
-        return int(commit.version())
 
 
 def _known(option: Any, compute: Callable[[], Any]) -> Any:

@@ -17,11 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.column_copy import (
-    SNAPSHOT_PROPERTY,
-    copy_column,
-    note_copied,
-)
+from airflow_provider_binlog.spark.lake.column_copy import copied_property, copy_column
 from airflow_provider_binlog.spark.lake.iceberg_mark import (
     APPLIED,
     CONTAINS_TABLE,
@@ -30,8 +26,14 @@ from airflow_provider_binlog.spark.lake.iceberg_mark import (
     Link,
     find_contents,
 )
-from airflow_provider_binlog.spark.lake.iceberg_table import IcebergTable, find_table, load_table
+from airflow_provider_binlog.spark.lake.iceberg_table import (
+    IcebergTable,
+    commit_properties,
+    find_table,
+    load_table,
+)
 from airflow_provider_binlog.spark.lake.initial_defaults import add_columns, has_initial_defaults
+from airflow_provider_binlog.spark.lake.namespaces import Namespaces
 from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
@@ -43,7 +45,7 @@ from airflow_provider_binlog.spark.names import target_name
 from airflow_provider_binlog.spark.staged.types import widens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -90,6 +92,13 @@ class IcebergLake:
         self._catalog = catalog
         self._template = template
         self._properties = dict(properties)
+        self._namespaces = Namespaces()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a session needs; see `Lake`."""
+        # Each session would keep its own stale copy of a table for half a minute.
+        return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
@@ -134,7 +143,7 @@ class IcebergLake:
     ) -> None:
         """Make an empty table; see `Lake`."""
         _check_names(target, columns)
-        session.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
+        self._namespaces.create(session, target.rpartition(".")[0])
         everything = _NEW_TABLE | self._properties | dict(properties)
         session.sql(
             merge_sql.create_table(
@@ -150,6 +159,8 @@ class IcebergLake:
         before = {name: state.columns[old] for name, old in evolution.columns.items()}
         wider = evolution.widened
         in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
+        replaced = [evolution.columns[name] for name in wider if name not in in_place]
+        _check_partitions(session, target, state, [*evolution.dropped, *replaced])
         filled, added = dict(evolution.filled), dict(evolution.added)
         with_default = {name: added[name] for name in filled if name in added}
         if with_default and has_initial_defaults(load_table(session, target)):
@@ -176,28 +187,31 @@ class IcebergLake:
         applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        self._set_applied(session, applied, state.copied)
-        session.sql(statement).collect()
+        with commit_properties(session, _said_of(applied, state.copied)):
+            session.sql(statement).collect()
         return _check_commit(session, target, state)
 
     def overwrite(
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        self._set_applied(session, applied, state.column_ids.values())
         writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
-        writer.overwrite(F.expr("true"))
+        with commit_properties(session, _said_of(applied, state.column_ids.values())):
+            writer.overwrite(F.expr("true"))
         return _check_commit(session, target, state)
 
-    def _set_applied(self, session: SparkSession, applied: Applied, copied: Iterable[str]) -> None:
-        session.conf.set(f"{SNAPSHOT_PROPERTY}.{WRITER}", applied.source)
-        session.conf.set(f"{SNAPSHOT_PROPERTY}.binlog.stop", applied.stop)
-        session.conf.set(f"{SNAPSHOT_PROPERTY}.{APPLIED}", str(applied.mark))
-        session.conf.set(f"{SNAPSHOT_PROPERTY}.{CONTAINS_TABLE}", applied.table or "")
-        session.conf.set(f"{SNAPSHOT_PROPERTY}.{LOADED}", applied.snapshot)
-        note_copied(session, copied)
+
+def _said_of(applied: Applied, copied: Iterable[str]) -> dict[str, str]:
+    """Return the properties of a commit of rows."""
+    return {
+        WRITER: applied.source,
+        "binlog.stop": applied.stop,
+        APPLIED: str(applied.mark),
+        CONTAINS_TABLE: applied.table or "",
+        LOADED: applied.snapshot,
+    } | copied_property(copied)
 
 
 def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
@@ -245,6 +259,24 @@ def _check_names(target: str, columns: Iterable[str]) -> None:
             "Iceberg keeps this name for itself: rename the column at the source, or use Delta",
             target=target,
             column=",".join(taken),
+        )
+
+
+def _check_partitions(
+    session: SparkSession, target: str, state: TargetState, lost: Sequence[str]
+) -> None:
+    """Refuse to drop columns without which Iceberg finds no partition, and writes no row any more.
+
+    Raises:
+        MergeError: The table is partitioned by one of them, or was.
+    """
+    ids = load_table(session, target).partitioned_by if lost else set()
+    if found := [name for name in lost if state.column_ids[name] in ids]:
+        raise MergeError(
+            "the lake table is, or was, partitioned by a column that was dropped, or got another "
+            "type: drop the lake table, and load it from a snapshot",
+            target=target,
+            column=",".join(found),
         )
 
 

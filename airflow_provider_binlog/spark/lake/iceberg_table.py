@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from pyspark.sql.types import StructType
 from airflow_provider_binlog.spark.lake.jvm import java_class, read_map, set_active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
+_COMMIT_PROPERTY = "spark.sql.iceberg.snapshot-property"
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 _MISSING_CLASSES = ("NoSuchNamespaceException", "NoSuchTableException")
 
@@ -73,6 +75,13 @@ class IcebergTable:
         return {str(each["name"]): str(each["id"]) for each in fields}
 
     @property
+    def partitioned_by(self) -> set[str]:
+        """The field ids of columns that it is partitioned by, or was."""
+        parser = java_class(self._session, "org.apache.iceberg.PartitionSpecParser")
+        specs = [json.loads(parser.toJson(each)) for each in self.java.specs().values()]
+        return {str(each["source-id"]) for spec in specs for each in spec["fields"]}
+
+    @property
     def current(self) -> Snapshot | None:
         """The current snapshot; None if there is none."""
         return self._read(self.java.currentSnapshot())
@@ -119,6 +128,19 @@ class IcebergTable:
         parser = java_class(self._session, "org.apache.iceberg.TableMetadataParser")
         self._metadata = parser.read(operations.io(), self._previous.pop())
         return True
+
+
+@contextmanager
+def commit_properties(session: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Give properties to the snapshots that the session commits meanwhile, and to no others."""
+    settings = {f"{_COMMIT_PROPERTY}.{name}": value for name, value in properties.items()}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
 
 
 def load_table(session: SparkSession, target: str) -> IcebergTable:

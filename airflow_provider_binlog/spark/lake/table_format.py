@@ -217,7 +217,11 @@ class Applied:
 
 
 class Lake(Protocol):
-    """Tables of one format. `session` belongs to one table; `target` is its quoted name."""
+    """Tables of one format. No other thread uses `session`; `target` is a table's quoted name."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What a session needs to have set before it sees a table."""
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of the table that follows a table of the source."""

@@ -24,7 +24,13 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
     table_digest,
 )
-from airflow_provider_binlog.spark import merge_run, merge_start, table_merge
+from airflow_provider_binlog.spark import (
+    merge_run,
+    merge_start,
+    renamed_rows,
+    sessions,
+    table_merge,
+)
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
 from airflow_provider_binlog.spark.lake.owner import owner_properties
@@ -202,6 +208,7 @@ class LakeInMemory:
 
     def __init__(self, source: StagedInMemory, chance: random.Random) -> None:
         self.source, self.chance = source, chance
+        self.settings: dict[str, str] = {}
         self.tables: dict[str, Target] = {}
         self.history: dict[str, list[Target]] = {}
         self.unfinished: set[str] = set()
@@ -532,13 +539,13 @@ def run_history(seed: int, monkeypatch: pytest.MonkeyPatch, *, quiet: bool = Fal
     lake = LakeInMemory(source, chance)
     monkeypatch.setattr(merge_run, "HadoopFiles", lambda *_: files)
     monkeypatch.setattr(merge_run, "_lake", lambda _: lake)
-    monkeypatch.setattr(merge_run, "copy_rows", lake.copy_rows)
+    monkeypatch.setattr(renamed_rows, "copy_rows", lake.copy_rows)
     monkeypatch.setattr(table_merge, "_merge_segment", lake.merge_segment)
     monkeypatch.setattr(table_merge, "prepare_collapse", lambda *_: None)
     monkeypatch.setattr(merge_run, "check_sizes", lambda *_: None)
     monkeypatch.setattr(merge_run, "_note_held", lake.note_held)
     monkeypatch.setattr(merge_start, "list_manifests", lambda _: [*range(1, source.sequence + 1)])
-    monkeypatch.setattr(merge_run, "configure", lambda _: None)
+    monkeypatch.setattr(sessions, "configure", lambda *_, few: None)
     spark: Any = SimpleNamespace(newSession=lambda: None)
     options = MergeOptions("", "shop", "delta", "lake", threads=1)
     owners = [Owner(source, chance, name, quiet=quiet) for name in ("t", "u")]

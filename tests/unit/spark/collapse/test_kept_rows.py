@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
 from airflow_provider_binlog.spark.collapse.whole_rows import collapse
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import plan_table
-from airflow_provider_binlog.spark.session_settings import configure_table
+from airflow_provider_binlog.spark.session_settings import configure
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
 from tests.unit.spark.history import ColumnType
@@ -59,7 +59,7 @@ _VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def test_literals_are_the_rows_of_the_executors(quick_workplace: Workplace) -> None:
     workplace = quick_workplace
     session = workplace.spark.newSession()
-    configure_table(session, few=True)
+    configure(session, {}, few=True)
     changes = _staged_changes(workplace, session)
     rows = collapse(changes.coalesce(1), width=len(_VALUES) + 2, key=(0, 1))
 
