@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 CHANGES = "binlog_changes"
-"""The view the source rows are read from; each table's session has its own."""
+"""The view the source rows are read from; each session has its own."""
 
 DELETED = "deleted"
 """Column of the source rows: whether the row's key is to be deleted."""

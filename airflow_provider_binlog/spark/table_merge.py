@@ -176,7 +176,11 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     rows, collapsed = _collapse(merge)
     _check_count(merge.segment, collapsed)
     current, filled = _prepare(merge)
-    commit = _commit(merge, current, rows, collapsed, filled)
+    try:
+        commit = _commit(merge, current, rows, collapsed, filled)
+    finally:
+        # Else the rows would be kept until the session has others.
+        merge.session.catalog.dropTempView(merge_sql.CHANGES)
     if commit is None:
         return None
     _follow(merge, current)
