@@ -35,8 +35,7 @@ _PINNED = {
     "spark.sql.storeAssignmentPolicy": "ANSI",
     # Else `${env:...}` in a name or a default would become a variable of the job's environment.
     "spark.sql.variable.substitute": "false",
-    # What is quoted is what it stands for: no pattern of names, and no backslash in a text counts.
-    "spark.sql.parser.escapedStringLiterals": "false",
+    # Else a name in quotes would be a pattern.
     "spark.sql.parser.quotedRegexColumnNames": "false",
 }
 _CHEAP = {
