@@ -58,13 +58,16 @@ def check_owner(
     """Refuse a target that does not follow this table of this source.
 
     `servers` are those whose logs the source has followed, the newest first: which of them the
-    target names depends on when it changed last.
+    target names depends on when it changed last. There are none before the first manifest.
 
     Raises:
         MergeError: A property is missing or differs.
     """
     found = state.properties
     allowed = [owner_properties(source, server, name) for server in servers]
+    if not allowed:
+        any_ = found.get(IDENTITY, "")
+        allowed = [{SOURCE: source, TABLE: _name_text(name), IDENTITY: any_}]
     same = (each for each in allowed if each[IDENTITY] == found.get(IDENTITY))
     wanted = next(same, allowed[0])
     differs = [each for each in (TABLE, SOURCE, IDENTITY) if found.get(each) != wanted[each]]
