@@ -270,7 +270,7 @@ def _check_partitions(
     Raises:
         MergeError: The table is partitioned by one of them, or was.
     """
-    ids = load_table(session, target).partitioned_by if lost else set()
+    ids = load_table(session, target).partitioned_by if lost else set[str]()
     if found := [name for name in lost if state.column_ids[name] in ids]:
         raise MergeError(
             "the lake table is, or was, partitioned by a column that was dropped, or got another "
