@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.spark.lake.owner import check_owner, owner_properties
 from airflow_provider_binlog.spark.lake.table_format import TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Contents
 from tests.unit.spark.history import IDENTITY
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.position import SourceIdentity
 
 NAME = ("shop", "orders")
 
