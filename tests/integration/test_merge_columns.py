@@ -398,5 +398,7 @@ def test_a_column_that_a_lake_table_is_partitioned_by_cannot_be_dropped(
     assert "drop the lake table, and load it" in str(failed.error)
     assert not failed.retryable
     session.sql(f"DROP TABLE {target}")
+    table.insert(id=3)
+    source.commit()
     quick_workplace.merge()
     quick_workplace.check(table)
