@@ -546,6 +546,7 @@ def run_history(seed: int, monkeypatch: pytest.MonkeyPatch, *, quiet: bool = Fal
     monkeypatch.setattr(merge_run, "_note_held", lake.note_held)
     monkeypatch.setattr(merge_start, "list_manifests", lambda _: [*range(1, source.sequence + 1)])
     monkeypatch.setattr(sessions, "configure", lambda *_, few: None)
+    monkeypatch.setattr(merge_run, "check_jars", lambda *_: None)
     spark: Any = SimpleNamespace(newSession=lambda: None)
     options = MergeOptions("", "shop", "delta", "lake", threads=1)
     owners = [Owner(source, chance, name, quiet=quiet) for name in ("t", "u")]
