@@ -11,6 +11,7 @@ Values only: no I/O, nothing but the standard library.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
@@ -198,7 +199,7 @@ class AddField:
     table: TableId
     field: int
     name: str
-    optional: bool = field(default=False, metadata=LEFT_OUT)
+    optional: bool = dataclasses.field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

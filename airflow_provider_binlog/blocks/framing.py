@@ -120,7 +120,8 @@ class Framer:
 
         To step from one to the next costs less than to search all their bytes.
         """
-        starts, at, octets = [], begin, data.data
+        starts: list[int] = []
+        at, octets = begin, data.data
         while end - at >= HEADER_SIZE:
             if at - begin < _LONG_EVENT_BYTES * (len(starts) - _SHORT_EVENTS):
                 break

@@ -152,7 +152,7 @@ def _walk_values(
     nulls, limit = step[len(route.segments) :], memory.size
     ahead = 0  # still to be added to the cursors, with what is added next
     for segment, out in zip(route.segments, step, strict=False):
-        stop = np.add(cursor, segment.size + ahead, out=out)
+        stop: Int64Array = np.add(cursor, segment.size + ahead, out=out)
         if some_null & segment.columns:
             for byte, table in segment.missing:
                 if some_null >> 8 * byte & 0xFF:

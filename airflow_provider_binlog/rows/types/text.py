@@ -198,7 +198,8 @@ def _joined_to_utf8(text: Bytes, charset: str) -> Bytes:
     separator: Any = of_octets([bytes([free])])[0]
     whole: Any = of_numbers(np.array([0, count], dtype=np.int32))
     values: Any = pa.ListArray.from_arrays(whole, text.array(pa.binary(), None))
-    joined = Bytes.of(pc.binary_join(values, separator))
+    text_of_all: Any = pc.binary_join(values, separator)
+    joined = Bytes.of(text_of_all)
     encoded = np.frombuffer(_decode(joined.data.data, charset), dtype=np.uint8)
     ends = np.append(np.flatnonzero(encoded == free), len(encoded))
     if len(ends) != count:

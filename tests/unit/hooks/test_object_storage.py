@@ -36,7 +36,12 @@ def test_a_location_on_azure_names_its_account(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ConfigurationError, match="container@account"):
         spark_location("abfs://conn@box/x")
     reached: list[str] = []
-    monkeypatch.setattr(module, "reach_plainly", lambda at: (reached.append(at), "box/x"))
+
+    def reach_plainly(location: str) -> tuple[None, str]:
+        reached.append(location)
+        return None, "box/x"
+
+    monkeypatch.setattr(module, "reach_plainly", reach_plainly)
 
     reach("abfss://box@account.dfs.core.windows.net/x")
 
