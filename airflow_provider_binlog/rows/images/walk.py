@@ -12,6 +12,8 @@ image is its offset, the stop of each run, and the NULL bits.
 Images need not hold all of a route's columns, and after-images may begin with options: see
 `rows/images/presence.py`.
 
+Images of fixed width without any NULL lie at equal distances, and take no walk.
+
 Where few events are left, a vector does not pay: their images are walked one by one, which is
 faster from 16 events down (3 microseconds an image, against 40 a step).
 
@@ -73,6 +75,10 @@ def locate(
         TruncatedError: An event ends inside an image.
         UnsupportedError: The options of an after-image are not known.
     """
+    if presence is None:
+        images = _of_one_size(route, memory, cursor, end)
+        if images is not None:
+            return images
     event = np.arange(len(cursor))
     found: list[_Found] = []
     number = 0
@@ -98,6 +104,31 @@ def locate(
         found.append(rest)
     options = presence is not None and presence.options is not None
     return _in_log_order(route, memory, found, nullish, options=options)
+
+
+def _of_one_size(
+    route: Route, memory: Memory, cursor: Int64Array, end: Int64Array
+) -> Images | None:
+    """Return the images where all columns are of fixed width and none is NULL, else None.
+
+    An image without NULL ends where its columns' sizes say, and so the next one is found too: the
+    first one with a NULL shows it, whatever is read after it.
+    """
+    if len(route.segments) != 1 or route.segments[0].variable is not None:
+        return None
+    size = route.null_bytes + route.segments[0].size
+    count, rest = np.divmod(end - cursor, size)
+    if rest.any() or (count < 0).any():
+        return None
+    event = np.repeat(np.arange(len(cursor)), count)
+    number = np.arange(len(event)) - np.repeat(np.cumsum(count) - count, count)
+    begin = cursor[event] + number * size
+    nulls = np.empty((len(route.null_masks), len(event)), dtype=np.int64)
+    for word, mask in enumerate(route.null_masks):
+        np.bitwise_and(memory.i8[np.minimum(begin + 8 * word, memory.size)], mask, out=nulls[word])
+    if nulls.any():
+        return None
+    return Images(route, memory, event, number, begin, (begin + size)[None], nulls, nullish=0)
 
 
 def _check_ends(cursor: Int64Array, end: Int64Array, event: Int64Array) -> None:

@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
@@ -110,3 +112,39 @@ def test_images_of_nothing_but_nulls(few: int) -> None:
     assert len(images) == 1000
     assert images.number.tolist() == list(range(1000))
     assert all(bool(v.null is not None and v.null.all()) for _, v in images.each_column())
+
+
+@pytest.mark.parametrize("others", [0, 30])
+def test_a_short_length_that_leads_outside_is_truncated(others: int, few: int) -> None:
+    good = wire.event(EventType.WRITE_ROWS, 6, wire.image_of_bytes(FULL))
+    bad = wire.event(EventType.WRITE_ROWS, 6, wire.image_of_bytes([*FULL[:2], b"\xff"]))
+
+    with (
+        patch.object(walk, "FEW_EVENTS", few),
+        pytest.raises(TruncatedError, match=f"inside a row.*event={others}"),
+    ):
+        decode(LAYOUT, wire.rows_events(*[good] * others, bad))
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=20))
+def test_rows_of_one_size_are_found_as_others_are(events: list[list[int]]) -> None:
+    # The second column of a 4 is NULL. What is read at the wrong place looks like NULL bits.
+    rows = [[[b"\4\4\4\4", None if each >> 2 else b"\4\4"] for each in event] for event in events]
+    layout = compile_layout(
+        wire.table(wire.column(ColumnType.LONG), wire.column(ColumnType.SHORT, nullable=True))
+    )
+    logged = wire.rows_events(
+        *(
+            wire.event(EventType.WRITE_ROWS, 2, b"".join(map(wire.image_of_bytes, event)))
+            for event in rows
+        )
+    )
+
+    found = decode(layout, logged)
+    with patch.object(walk, "_of_one_size", lambda *_: None):
+        walked = decode(layout, logged)
+    assert found.columns == walked.columns
+    assert found.offset.tolist() == walked.offset.tolist()
+    assert found.event.tolist() == walked.event.tolist()
+    nulls = [each >> 2 for event in events for each in event]
+    assert found.columns[1].to_pylist() == [None if null else 0x404 for null in nulls]
