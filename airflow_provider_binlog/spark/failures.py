@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from airflow_provider_binlog.errors import (
     BinlogError,
+    ConfigurationError,
     StoreUnavailableError,
     TargetConflictError,
     UnknownMergeError,
@@ -46,6 +47,12 @@ def explain(error: Exception, **where: str) -> BinlogError:
     cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}
     for name, text in causes:
+        if "DELTA_CONFIGURE_SPARK_SESSION" in text:
+            return ConfigurationError(
+                "the Spark session is not configured for Delta tables: give the merge "
+                "conf=delta_conf(), or the same settings to the cluster",
+                **where,
+            )
         if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
             return TargetConflictError("another writer committed to the target first", **context)
         if _MISSING.search(name) or _MISSING.search(text):

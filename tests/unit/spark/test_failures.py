@@ -7,8 +7,29 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from airflow_provider_binlog.errors import UnknownMergeError
+from airflow_provider_binlog.errors import ConfigurationError, UnknownMergeError
 from airflow_provider_binlog.spark.failures import explain
+
+
+def raised_for(name: str, text: str) -> PySparkException:
+    """Return what PySpark raises for a Java exception."""
+    raised: Any = PySparkException("a task failed")
+    raised._origin = SimpleNamespace(
+        getClass=lambda: SimpleNamespace(getName=lambda: name),
+        getMessage=lambda: text,
+        getCause=lambda: None,
+    )
+    found: PySparkException = raised
+    return found
+
+
+def test_a_session_without_the_settings_of_delta_is_named() -> None:
+    raised = raised_for("DeltaAnalysisException", "[DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION]")
+
+    error = explain(raised, table="shop.orders")
+
+    assert isinstance(error, ConfigurationError)
+    assert "conf=delta_conf()" in str(error)
 
 
 def test_any_other_error_may_pass() -> None:
@@ -19,13 +40,7 @@ def test_any_other_error_may_pass() -> None:
 
 
 def test_a_file_that_was_vacuumed_meanwhile_is_not_missed_by_the_next_merge() -> None:
-    missing = SimpleNamespace(
-        getClass=lambda: SimpleNamespace(getName=lambda: "java.io.FileNotFoundException"),
-        getMessage=lambda: "No such file: part-00000.parquet",
-        getCause=lambda: None,
-    )
-    raised: Any = PySparkException("a task failed")
-    raised._origin = missing
+    raised = raised_for("java.io.FileNotFoundException", "No such file: part-00000.parquet")
 
     error = explain(raised, table="shop.orders")
 
