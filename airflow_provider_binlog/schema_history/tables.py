@@ -296,8 +296,9 @@ class Tables:
 
     def _names_in(self, database: str) -> list[TableName]:
         """Return the names of captured tables that were ever known in a database."""
-        found = {state.name for state in self._known.find_all(database)}
-        found |= {name for name in self._names if name[0] == database}
+        found = {name for name in self._names if name[0] == database}
+        if database not in self._dropped_databases:  # else all that were known are among them
+            found |= {state.name for state in self._known.find_all(database)}
         return sorted(name for name in found if self._captured(*name))
 
     def _tables_in(self, database: str) -> list[TableName]:

@@ -535,6 +535,13 @@ def test_a_dropped_database_ends_all_of_its_tables() -> None:
     for name in ("v", "other"):
         (created,) = log.run(f"CREATE TABLE IF NOT EXISTS {name} (id INT)")
         assert isinstance(created, CreateTable)
+    # What was known is not searched again.
+    log.known["shop", "w"] = TableState("1" * 16, ("shop", "w"))
+    dropped = log.run("DROP DATABASE shop")
+    assert [each.name for each in dropped if isinstance(each, DropTable)] == [
+        ("shop", "other"),
+        ("shop", "v"),
+    ]
 
 
 def test_a_table_that_comes_from_outside_is_another_one() -> None:
