@@ -14,7 +14,6 @@ from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
-    new_snapshot_id,
     snapshot_path,
 )
 from airflow_provider_binlog.staging.paths import part_key
@@ -36,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from airflow_provider_binlog.hooks.object_storage import open_store
     from airflow_provider_binlog.operators.snapshot import read_table_name
+    from airflow_provider_binlog.snapshot import SnapshotFiles
     from airflow_provider_binlog.sources.server_log import ServerLog
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     schema = _read_schema(settings, name, policies)
     now = datetime.now(UTC)
     manifest = SnapshotManifest(
-        id=new_snapshot_id(now, name),
+        id=SnapshotFiles(store, arguments.name).new_id(name, now),
         identity=identity,
         database=name[0],
         table=name[1],

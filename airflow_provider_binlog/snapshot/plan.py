@@ -38,6 +38,7 @@ from airflow_provider_binlog.staging.paths import part_key, source_folder
 from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
@@ -127,6 +128,7 @@ class SnapshotFiles:
     def __init__(self, store: ObjectStore, source: str) -> None:
         self.store = store
         self._source = source
+        self._around = f"{source_folder(source)}/{SNAPSHOTS}"
 
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
@@ -138,7 +140,10 @@ class SnapshotFiles:
         It follows those that there are, also if a worker's clock was ahead when they were planned:
         a merge loads the snapshot of the greatest id.
         """
-        newest = max(map(planned_at, self._folders(name)), default=None)
+        # A table that was adopted has a manifest alone.
+        manifests = [each.removesuffix(".json") for each in self.store.list(self._around)]
+        known = [*self._folders(name), *_ids_of(name, manifests)]
+        newest = max(map(planned_at, known), default=None)
         if newest is not None and newest >= now:
             # Two tasks may begin at the same time.
             now = newest + timedelta(microseconds=1 + secrets.randbelow(_MICROSECONDS))
@@ -195,8 +200,7 @@ class SnapshotFiles:
         return True
 
     def _folders(self, name: TableName) -> list[str]:
-        folders = self.store.folders(f"{source_folder(self._source)}/{SNAPSHOTS}")
-        return [each for each in folders if digest_in(each) == table_digest(name)]
+        return _ids_of(name, self.store.folders(self._around))
 
     def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
         """Return the record of a chunk; None if it is not read yet."""
@@ -228,6 +232,10 @@ class SnapshotFiles:
                 return form.decode(kind, self.store.read(key))
         except ObjectMissingError:
             return None
+
+
+def _ids_of(name: TableName, ids: Iterable[str]) -> list[str]:
+    return [each for each in ids if digest_in(each) == table_digest(name)]
 
 
 def _plan_path(snapshot_id: str) -> str:

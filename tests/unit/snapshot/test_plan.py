@@ -15,7 +15,7 @@ from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot.request import SnapshotRequest
-from airflow_provider_binlog.snapshot_manifest import Chunk, new_snapshot_id
+from airflow_provider_binlog.snapshot_manifest import Chunk, new_snapshot_id, snapshot_path
 from tests.support.stores import open_store
 
 _numbers = count()
@@ -72,6 +72,10 @@ def test_a_new_id_follows_those_of_a_clock_that_was_ahead(files: SnapshotFiles) 
     assert min(ahead) > plan(hours=2).id
     assert files.new_id(NAME, later) == new_snapshot_id(later, NAME)
     assert files.new_id(("shop", "others"), AT) == new_snapshot_id(AT, ("shop", "others"))
+
+    adopted = new_snapshot_id(AT + timedelta(hours=4), NAME)
+    files.store.write(files.key(snapshot_path(adopted)), b"a manifest without a plan")
+    assert files.new_id(NAME, later) > adopted
 
 
 @pytest.mark.parametrize(
