@@ -65,7 +65,7 @@ def test_defaults_are_values_of_their_type(spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
-    configure(session)
+    configure(session, {}, few=True)
     values = write_defaults(Schema(1, (*fields, column(99, "unknown")), ()))
 
     found = session.range(1).select(*(F.expr(each).alias(name) for name, each in values.items()))
