@@ -80,8 +80,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
     :param tables: Globs of ``database.table`` to merge, and ``!globs`` that take some back; all
         that are staged by default. (templated)
     :param exclude: Globs of tables among them to leave out. (templated)
-    :param table_name: Names of the target tables; ``"{database}.{table}"`` by default.
-        (templated)
+    :param table_name: Names of the target tables, such as ``"lake.{database}_{table}"``. Those of
+        Delta are names in ``spark_catalog``; without one its tables are folders below ``lake``.
+        Iceberg's default is ``"{database}.{table}"``. (templated)
     :param keys: Key columns of tables whose key the log does not contain,
         ``{"shop.visits": ["id"]}``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
