@@ -148,4 +148,6 @@ def spark_location(location: str) -> str:
     if parts.scheme not in _SPARK_SCHEMES:
         return location
     bucket = parts.netloc.rpartition("@")[2]
-    return f"{_SPARK_SCHEMES[parts.scheme]}://{bucket}{parts.path}"
+    # As it is: in a key, # and ? are characters like others.
+    path = location.partition("://")[2].removeprefix(parts.netloc)
+    return f"{_SPARK_SCHEMES[parts.scheme]}://{bucket}{path}"

@@ -16,6 +16,7 @@ from airflow_provider_binlog.hooks.object_storage import open_store, reach, spar
         ("s3://conn@lake/staging", "s3a://lake/staging"),
         ("s3://lake/staging", "s3a://lake/staging"),
         ("s3a://lake", "s3a://lake"),
+        ("s3://conn@lake/team#1/a?b", "s3a://lake/team#1/a?b"),
         ("gs://conn@lake/a/b", "gs://lake/a/b"),
         ("gcs://lake/a/b", "gs://lake/a/b"),
         ("file:///data/staging", "file:///data/staging"),
