@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot import SnapshotRequest
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+
+_READERS = 8
 
 _NO_TABLE = (
     "globs match no table of the server, in letters and case: correct them, or GRANT SELECT on the "
@@ -269,12 +272,16 @@ def find_tables_to_read(
     Raises:
         ManifestError: What is known of a table is unreadable.
     """
-    return [
-        name
-        for name in sorted(on_server)
-        if _is_unreadable(name, progress, snapshots)
-        or (_lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots))
-    ]
+
+    def needs_snapshot(name: TableName) -> bool:
+        return _is_unreadable(name, progress, snapshots) or (
+            _lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots)
+        )
+
+    names = sorted(on_server)
+    # Before its first merge each table is a request or more to the store.
+    with ThreadPoolExecutor(_READERS) as pool:
+        return [name for name, needs in zip(names, pool.map(needs_snapshot, names)) if needs]
 
 
 def next_time(name: TableName, progress: Progress | None, snapshots: Snapshots) -> datetime:
