@@ -281,7 +281,8 @@ def find_tables_to_read(
     names = sorted(on_server)
     # Before its first merge each table is a request or more to the store.
     with ThreadPoolExecutor(_READERS) as pool:
-        return [name for name, needs in zip(names, pool.map(needs_snapshot, names)) if needs]
+        found = pool.map(needs_snapshot, names)
+        return [name for name, needs in zip(names, found, strict=True) if needs]
 
 
 def next_time(name: TableName, progress: Progress | None, snapshots: Snapshots) -> datetime:
