@@ -63,6 +63,7 @@ def test_versions(text: str, flavor: Flavor, version: tuple[int, ...]) -> None:
         (pymysql.OperationalError(2013, "Lost connection"), ConnectionLostError),
         (pymysql.OperationalError(1053, "Server shutdown in progress"), ConnectionLostError),
         (pymysql.OperationalError(1040, "Too many connections"), ConnectionLostError),
+        (pymysql.OperationalError(1461, "Can't create more statements"), ConnectionLostError),
         (pymysql.OperationalError(4031, "The client was disconnected"), ConnectionLostError),
         (pymysql.InterfaceError(0, ""), ConnectionLostError),
         (BrokenPipeError(32, "Broken pipe"), ConnectionLostError),
