@@ -38,6 +38,11 @@ READ_BYTES = 64_000_000
 take more than in the log: see `Plan.growth`."""
 
 
+# So many times the rows that are decoded together may be located together: to locate a row takes
+# less room than its values, and how many rows there are is known then.
+_WALKED_TOGETHER = 4
+
+
 @dataclass(frozen=True)
 class DecodedRows:
     """Change rows of one table, all of the same columns, in log order.
@@ -137,18 +142,18 @@ def _decode_group(
     memory = Memory(events.data[base:], stop - base + 1)
     start, end = events.start - base, events.end - base
     headers = parse_headers(memory, start, end, events.type, layout.width)
-    for begin, stop_event in _slices(layout, headers, end - start, rows_max):
+    for begin, stop_event in _slices(layout, headers, end - start, rows_max * _WALKED_TOGETHER):
         part = slice(begin, stop_event)
         piece = _Piece(
             memory, headers.slice(begin, stop_event), start[part], end[part], first + begin
         )
         try:
-            rows = _decode_piece(layout, piece, before_images)
+            for last, rows in _decode_piece(layout, piece, before_images, rows_max):
+                yield first + begin, first + begin + last, rows
         except BinlogError as error:
             if isinstance(event := error.context.get("event"), int):
                 error.context["event"] = event + begin
             raise
-        yield first + begin, first + stop_event, rows
 
 
 @dataclass(frozen=True)
@@ -189,14 +194,27 @@ def _slices(
     return batches(sizes, rows_max * _least_image(layout, headers))
 
 
-def _decode_piece(layout: RowLayout, piece: _Piece, before_images: BeforeImages) -> DecodedRows:
+def _decode_piece(
+    layout: RowLayout, piece: _Piece, before_images: BeforeImages, rows_max: int
+) -> Iterator[tuple[int, DecodedRows]]:
+    """Yield the rows of `rows_max` images at most, or of one event, with the events done then."""
     found = RowImages(layout, piece.memory, piece.headers, piece.end)
     _check_pairs(found.images, piece.headers.paired)
-    rows: Rows = slice(None)
+    counts = np.bincount(found.images.event, minlength=len(piece.end))
+    bounds = np.append(0, np.cumsum(counts))
+    for first, last in batches(counts, rows_max):
+        rows = slice(int(bounds[first]), int(bounds[last]))
+        yield last, _decode_rows(layout, piece, found, rows, before_images)
+
+
+def _decode_rows(
+    layout: RowLayout, piece: _Piece, found: RowImages, some: slice, before_images: BeforeImages
+) -> DecodedRows:
+    rows: Rows = some
     if before_images == BeforeImages.KEY_CHANGES and layout.key:
-        before = np.flatnonzero(found.change == UPDATE_PREIMAGE)
+        before = some.start + np.flatnonzero(found.change[some] == UPDATE_PREIMAGE)
         if len(dropped := before[~found.key_changed(before)]):
-            rows = np.delete(np.arange(len(found.images)), dropped)
+            rows = np.delete(np.arange(some.start, some.stop), dropped - some.start)
     event = found.images.event[rows]
     converted = convert_columns(layout, found.each_column(rows), event)
     image, images = found.number_sets(rows)

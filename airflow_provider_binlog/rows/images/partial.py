@@ -112,10 +112,10 @@ class RowImages:
             FormatError: A JSON document or its differences break the format.
             UnsupportedError: A JSON document is not in the before-image that differs from it.
         """
-        all_rows, shown = isinstance(rows, slice), len(self._layout.columns)
+        shown = len(self._layout.columns)
         if self._is_whole:
-            images = self.images if all_rows else self.images.select(rows)
-            yield from (each for each in images.each_column() if each[0] < shown)
+            columns = self.images.select(rows).each_column()
+            yield from (each for each in columns if each[0] < shown)
             return
         for index, found in self.images.each_column():
             column, values = self._columns[index], found
@@ -128,10 +128,10 @@ class RowImages:
             if len(as_before):
                 source = np.arange(len(self.images))
                 source[as_before] -= 1
-                values = values.choose(source[rows])
-            elif not all_rows:
-                values = values.choose(rows)
-            yield column, values
+                rows_of_values: Rows = source[rows]
+            else:
+                rows_of_values = rows
+            yield column, values.choose(rows_of_values)
 
     def _as_before(self, index: int) -> Int64Array:
         """Return the after-images that leave out what their before-images hold of a column."""
