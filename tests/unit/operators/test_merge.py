@@ -337,7 +337,7 @@ def run_on_cluster(
     context["task_state_store"] = States({BinlogMergeOperator.external_id_key: "driver-1"})
 
     def submit(*_: Any) -> str:
-        store = module.open_store("memory://driver")
+        store = open_store("memory://driver")
         store.write(module._report_key("shop", context), json.dumps(report).encode())
         return "driver-2"
 

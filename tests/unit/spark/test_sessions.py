@@ -26,7 +26,8 @@ class Spark:
 
 def test_a_thread_has_two_sessions_whatever_it_merges() -> None:
     spark: Any = Spark()
-    sessions, together = Sessions(spark, {"catalog": "own"}), Barrier(3)
+    sessions: Any = Sessions(spark, {"catalog": "own"})
+    together = Barrier(3)
 
     def merge(_: int) -> set[int]:
         together.wait()
