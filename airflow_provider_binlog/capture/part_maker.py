@@ -8,26 +8,24 @@ becomes several parts where its rows take much more room than they did in the lo
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airflow_provider_binlog.capture.manifest_entry import ManifestEntry, count_replaced
 from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, StagedRows
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table, join
 from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.manifest import Part, TableChanges
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
-from airflow_provider_binlog.rows.images.partial import first_rows
 from airflow_provider_binlog.rows.memory import batches
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
 
     import numpy.typing as npt
 
@@ -35,12 +33,12 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.log_range import ExtractRequest
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.segments import Segment
+    from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.rows.events import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Schema, TableId
     from airflow_provider_binlog.schema_history.tables import Touched
     from airflow_provider_binlog.staging.part_queue import PartQueue
-    from airflow_provider_binlog.staging.part_writer import WrittenPart
 
 
 # Of each row: its columns of change, and what the decoder keeps of where it is.
@@ -50,26 +48,18 @@ _TEXT_BYTES = 16
 
 
 @dataclass
-class _Table:
-    """A table of the range, as its manifest entry grows."""
-
-    schemas: dict[int, Schema] = field(default_factory=dict)
-    # By the fields' ids: the set's number.
-    images: dict[tuple[int, ...], int] = field(default_factory=dict)
-    # Each with what is known of its file once that is written.
-    parts: list[tuple[Part, Future[WrittenPart]]] = field(default_factory=list)
-    unrepresentable: Counter[str] = field(default_factory=Counter)
-    invalid_text: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass
 class _Waiting:
     """The events of one segment that wait."""
 
-    table: _Table
+    entry: ManifestEntry
     layout: RowLayout
     schema: Schema
     pending: PendingEvents = field(default_factory=PendingEvents)
+
+    def number_images(
+        self, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
+    ) -> npt.NDArray[np.int32]:
+        return self.entry.number_images(self.schema, image, images)
 
 
 class _TableError(Exception):
@@ -117,7 +107,7 @@ class PartMaker:
         self._queue = queue
         self._files = files
         self._prefixes = prefixes
-        self._tables: dict[TableId, _Table] = {}
+        self._entries: dict[TableId, ManifestEntry] = {}
         # By table map, in the order of their first events: the order in which parts are written.
         self._waiting: dict[int, _Waiting] = {}
         self._pending_bytes = 0
@@ -148,7 +138,10 @@ class PartMaker:
         self._read_through = self._quarantines.read_through
         self._write_all(self._waiting.values())
         self._queue.flush()
-        changes = [_changes(each, self._tables.get(table)) for table, each in touched.items()]
+        nothing = ManifestEntry()
+        changes = [
+            self._entries.get(table, nothing).finish(each) for table, each in touched.items()
+        ]
         return tuple(sorted(changes, key=lambda each: each.name))
 
     def _until_full(self, columns: RowsColumns, segments: Sequence[Segment]) -> int:
@@ -183,9 +176,9 @@ class PartMaker:
         waiting = self._waiting.get(index)
         if waiting is None:
             table, schema, layout = segments[index]
-            of_table = self._tables.setdefault(table, _Table())
-            of_table.schemas[schema.id] = schema
-            waiting = self._waiting[index] = _Waiting(of_table, layout, schema)
+            entry = self._entries.setdefault(table, ManifestEntry())
+            entry.schemas[schema.id] = schema
+            waiting = self._waiting[index] = _Waiting(entry, layout, schema)
         return waiting
 
     def _write_all(self, waiting: Iterable[_Waiting]) -> None:
@@ -230,7 +223,7 @@ class PartMaker:
         begin = 0
         for number, waiting in enumerate(group):
             images = [
-                _number_images(waiting, rows.image[at[number] : at[number + 1]], rows.images)
+                waiting.number_images(rows.image[at[number] : at[number + 1]], rows.images)
                 for rows, at in zip(pieces, bounds, strict=True)
             ]
             image = np.concatenate(images)
@@ -268,8 +261,7 @@ class PartMaker:
         """Yield the rows of waiting events in pieces, each with the events that are done then."""
         try:
             for _, last, rows in self._pieces(waiting.layout, events):
-                waiting.table.unrepresentable.update(rows.unrepresentable)
-                waiting.table.invalid_text.update(rows.invalid_text)
+                waiting.entry.count(rows)
                 yield last, rows
         except BinlogError as error:
             event = error.context.pop("event", None)
@@ -311,8 +303,8 @@ class PartMaker:
         if not pieces:
             return
         staged = self._stage(waiting.layout, pieces, columns)
-        image = [_number_images(waiting, rows.image, rows.images) for rows in pieces]
-        rows, replaced = slice(0, len(staged.row)), _count_replaced(pieces)
+        image = [waiting.number_images(rows.image, rows.images) for rows in pieces]
+        rows, replaced = slice(0, len(staged.row)), count_replaced(pieces)
         self._write_part(waiting, staged, rows, np.concatenate(image), replaced=replaced)
 
     def _write_part(
@@ -358,72 +350,9 @@ class PartMaker:
             },
             replaced=dict(replaced),
         )
-        waiting.table.parts.append((part, written))
+        waiting.entry.parts.append((part, written))
         self.parts += 1
         self.rows += part.rows
-
-
-def _changes(touched: Touched, table: _Table | None) -> TableChanges:
-    table = table or _Table()
-    state, schemas = touched.state, dict(table.schemas)
-    if state.schema is not None:
-        schemas[state.schema.id] = state.schema
-    return TableChanges(
-        id=state.id,
-        database=state.name[0],
-        table=state.name[1],
-        dropped=touched.dropped,
-        created=state.created,
-        schemas=tuple(schema for _, schema in sorted(schemas.items())),
-        current=None if state.schema is None else state.schema.id,
-        last_field_id=state.last_field_id,
-        logged=state.logged,
-        changed=touched.changed,
-        images=tuple(table.images),
-        # A segment of few rows may have been written after one that came later.
-        parts=tuple(sorted(map(_written, table.parts), key=lambda part: part.first_row)),
-        unrepresentable=dict(sorted(table.unrepresentable.items())),
-        invalid_text=dict(sorted(table.invalid_text.items())),
-    )
-
-
-def _written(part: tuple[Part, Future[WrittenPart]]) -> Part:
-    """Return the part with what is known of its file.
-
-    Raises:
-        StagingError: It could not be written.
-    """
-    made, written = part
-    file = written.result()
-    return replace(made, bytes=file.bytes, sha256=file.sha256)
-
-
-def _count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
-    """Return by column how many values no lake type holds."""
-    counts: Counter[str] = Counter()
-    for rows in pieces:
-        counts.update(rows.unrepresentable)
-        counts.update(rows.invalid_text)
-    return dict(sorted(counts.items()))
-
-
-def _number_images(
-    waiting: _Waiting, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
-) -> npt.NDArray[np.int32]:
-    """Return each row's number of its set of columns; new sets are numbered as their rows come."""
-    known, fields = waiting.table.images, waiting.schema.fields
-
-    def number(image: int) -> int:
-        ids = tuple(fields[column].id for column in images[image])
-        return known.setdefault(ids, len(known))
-
-    if len(images) == 1:
-        return np.full_like(image, number(0)) if len(image) else image
-    first = first_rows(image, len(images))
-    numbers = np.zeros(len(first), dtype=np.int32)
-    for each in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
-        numbers[each] = number(each)
-    return numbers[image]
 
 
 def _row_bytes(layout: RowLayout) -> int:
