@@ -90,7 +90,6 @@ def _inside(state: State) -> dict[Step, Transition]:
     """Return the transitions of a transaction that is open."""
     return {
         Step.BEGIN: (state, None),
-        Step.XA_START: (state, None),
         Step.CHANGE: (state, None),
         Step.STATEMENT: (state, None),
         Step.OTHER: (state, None),
@@ -182,5 +181,7 @@ def why_impossible(step: Step) -> str:
     """Return what is wrong where a step cannot follow."""
     if step in _GTIDS:
         return "a transaction begins inside another"
+    if step is Step.XA_START:
+        return "a statement outside a transaction, or XA START inside one: the log is damaged"
     what = "a change" if step in _EVENTS else "a statement"
     return f"{what} outside a transaction: the start is no transaction boundary"

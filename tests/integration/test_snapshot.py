@@ -178,38 +178,28 @@ def entries_read(database: Database) -> int:
 # ------------------------------------------------------------------- tries
 
 
-class Interrupted:
-    """Opens connections, and after so many fails to."""
-
-    def __init__(self, server: Server, left: int) -> None:
-        self._server = server
-        self.left = left
-
-    def __call__(self) -> Connection:
-        self.left -= 1
-        if self.left < 0:
-            raise ConnectionLostError("interrupted by a test")
-        return connect(self._server)
-
-
 @pytest.mark.fault("snapshot-killed", servers="mysql97 mariadb1011 mariadb118")
 def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
     fill(database)
     chunks: list[int] = []
+
+    def interrupted() -> Connection:
+        if len(chunks) > 1:
+            raise ConnectionLostError("interrupted by a test")
+        return connect(database.server)
+
     with pytest.raises(ConnectionLostError, match="interrupted"):
         take(
             database,
             "numbers",
             chunk_bytes=_CHUNK_BYTES,
-            connect=Interrupted(database.server, 5),
+            connect=interrupted,
             on_progress=lambda progress: chunks.append(progress.chunks),
         )
     database.execute("UPDATE numbers SET n = -1")
 
     taken = take(database, "numbers", chunk_bytes=_CHUNK_BYTES)
-    again = take(
-        database, "numbers", chunk_bytes=_CHUNK_BYTES, connect=Interrupted(database.server, 0)
-    )
+    again = take(database, "numbers", chunk_bytes=_CHUNK_BYTES, connect=interrupted)
 
     rows = by_key(read(taken), ("id",))
     assert len(rows) == _ROWS
@@ -222,10 +212,16 @@ def test_a_retry_reads_the_chunks_that_are_missing(database: Database) -> None:
 
 def test_a_retry_on_another_server_begins_again(database: Database) -> None:
     fill(database)
+    files, request = SnapshotFiles(new_store(), SOURCE), request_of(database, "numbers")
+
+    def connect_until_planned() -> Connection:
+        if files.find_plan(request) is not None:
+            raise ConnectionLostError("interrupted by a test")
+        return connect(database.server)
+
     with pytest.raises(ConnectionLostError):
-        take(database, "numbers", connect=Interrupted(database.server, 2))
-    files = SnapshotFiles(new_store(), SOURCE)
-    plan = files.find_plan(request_of(database, "numbers"))
+        take(database, "numbers", connect=connect_until_planned)
+    plan = files.find_plan(request)
     assert plan is not None
     files.write_plan(replace(plan, identity=replace(plan.identity, server="another")))
 

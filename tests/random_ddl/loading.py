@@ -107,7 +107,7 @@ class Loader:
             return
         except SourceError as error:
             # It was dropped, or renamed.
-            if not re.search("no such table|doesn't exist", str(error)):
+            if "no such table" not in str(error):
                 raise
             return
         self.again.discard(table)

@@ -285,6 +285,8 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
             table=".".join(name),
         ) from error
     except SourceError as error:
+        if error.context.get("code") == ER.NO_SUCH_TABLE:
+            raise _no_table(name) from error
         if error.context.get("code") != ER.LOCK_WAIT_TIMEOUT:
             raise
         raise TableLockedError(
@@ -330,4 +332,8 @@ def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
         found = read_tables(connection, [name])
         if name in found:
             return found[name]
-    raise SourceError("the server has no such table", table=".".join(name))
+    raise _no_table(name)
+
+
+def _no_table(name: TableName) -> SourceError:
+    return SourceError("the server has no such table", table=".".join(name))
