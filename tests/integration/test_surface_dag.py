@@ -130,7 +130,7 @@ def set_password(database: Database, password: str) -> None:
     database.execute(
         f"DROP USER IF EXISTS '{USER}'@'%'",
         f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{password}'",
-        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO '{USER}'@'%'",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, LOCK TABLES, SELECT ON *.* TO '{USER}'@'%'",
     )
 
 
