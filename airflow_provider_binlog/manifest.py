@@ -177,7 +177,8 @@ class Statement:
         row: Where it is among the change rows: it applies after those with a smaller `_row`.
         type: `CREATE TABLE`, `ALTER TABLE`, `DROP TABLE`, `RENAME TABLE`, `TRUNCATE TABLE`,
             `DROP DATABASE`, ...; empty for what rows show.
-        text: The statement as the server logged it, for people: no reader takes it apart.
+        text: The statement as the server logged it, but for what may hold a password; for people:
+            no reader takes it apart.
         actions: What it does to captured tables, in order.
     """
 

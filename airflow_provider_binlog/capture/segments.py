@@ -24,6 +24,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.tables import EventOffset, Tables
+from airflow_provider_binlog.sql.lexer import hide_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -168,7 +169,7 @@ class SegmentReader:
         if ddl is None:
             return
         actions = tuple(self._tables.apply(ddl.changes, at, statement.session))
-        text = statement.query.sql
+        text = hide_passwords(statement.query.sql)
         self.statements.append(Statement(*at, statement.row, ddl.type, text, actions))
         self._cut(actions)
         self._current[:] = _UNKNOWN

@@ -62,6 +62,11 @@ _LEXEME = r"""
 # The server that logged a version comment executed it: one that it did not, it logs without the
 # exclamation mark. To MySQL `/*M!` is a comment like any other.
 _OPENINGS = {Flavor.MYSQL: r"/\*!\d*", Flavor.MARIADB: r"/\*M?!\d*"}
+_NAMES_CONNECTION = re.compile(r"\b(?:CONNECTION|SPIDER)\b", re.IGNORECASE)
+_CONNECTION = re.compile(
+    r"""(\b(?:CONNECTION|COMMENT)\s*+=?\s*+)(?:'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+")""",
+    re.IGNORECASE | re.DOTALL,
+)
 _ESCAPE, _PLAIN = r"\\.", r"\\"
 _LEXEMES = {
     Dialect(flavor, escapes, ansi): re.compile(
@@ -149,6 +154,14 @@ def mask_literals(sql: str, session: Session, size: int = STATEMENT_SHOWN) -> st
         else:
             shown += "?" if text[0].isdigit() else text
     return shown[:size].strip()
+
+
+def hide_passwords(sql: str) -> str:
+    """Return a statement with `?` for what may hold a password: FEDERATED's and SPIDER's tables.
+
+    Source: MySQL manual, "Creating FEDERATED Tables"; MariaDB manual, "Spider Table Parameters".
+    """
+    return _CONNECTION.sub(r"\1'?'", sql) if _NAMES_CONNECTION.search(sql) else sql
 
 
 def _quoted(text: str, dialect: Dialect) -> Word:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.lexer import Reader, Word, mask_literals
+from airflow_provider_binlog.sql.lexer import Reader, Word, hide_passwords, mask_literals
 from airflow_provider_binlog.sql.lexer import split_words as split
 from airflow_provider_binlog.sql.session import ANSI_QUOTES, Session
 
@@ -149,6 +149,28 @@ def test_quoted_names_are_no_keywords() -> None:
 )
 def test_messages_show_no_literals(sql: str, shown: str) -> None:
     assert mask_literals(sql, Session(Flavor.MYSQL, sql_mode=0)) == shown
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        (
+            "CREATE TABLE f (id INT) ENGINE=FEDERATED connection = 'mysql://u:it''s\\'@h/d/t'",
+            "CREATE TABLE f (id INT) ENGINE=FEDERATED connection = '?'",
+        ),
+        (
+            'ALTER TABLE s ENGINE=SPIDER COMMENT=\'wrapper "mysql", password "secret"\' , ADD a INT',
+            "ALTER TABLE s ENGINE=SPIDER COMMENT='?' , ADD a INT",
+        ),
+        (
+            'ALTER TABLE f CONNECTION "s/t", COMMENT "it"',
+            "ALTER TABLE f CONNECTION '?', COMMENT '?'",
+        ),
+        ("ALTER TABLE t COMMENT 'kept', ADD b INT", "ALTER TABLE t COMMENT 'kept', ADD b INT"),
+    ],
+)
+def test_a_statement_that_is_stored_shows_no_password(sql: str, shown: str) -> None:
+    assert hide_passwords(sql) == shown
 
 
 def test_double_quotes_enclose_names_where_the_session_says_so() -> None:
