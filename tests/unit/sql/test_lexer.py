@@ -159,7 +159,7 @@ def test_messages_show_no_literals(sql: str, shown: str) -> None:
             "CREATE TABLE f (id INT) ENGINE=FEDERATED connection = '?'",
         ),
         (
-            'ALTER TABLE s ENGINE=SPIDER COMMENT=\'wrapper "mysql", password "secret"\' , ADD a INT',
+            'ALTER TABLE s ENGINE=SPIDER COMMENT=\'user "u", password "p"\' , ADD a INT',
             "ALTER TABLE s ENGINE=SPIDER COMMENT='?' , ADD a INT",
         ),
         (
