@@ -45,6 +45,7 @@ from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
 from airflow_provider_binlog.transport.server.information_schema import (
+    LOCKED,
     hold_table,
     prepare_session,
     quote_table,
@@ -287,7 +288,7 @@ def _locked(connection: Connection, name: TableName) -> Iterator[None]:
     except SourceError as error:
         if error.context.get("code") == ER.NO_SUCH_TABLE:
             raise _no_table(name) from error
-        if error.context.get("code") != ER.LOCK_WAIT_TIMEOUT:
+        if error.context.get("code") not in LOCKED:
             raise
         raise TableLockedError(
             "a table cannot be locked for a moment: a transaction that wrote to it is still open, "

@@ -47,6 +47,9 @@ _ONE_BY_ONE = 20
 _ROUNDS_MAX = 10
 _LOCK_WAIT_SECONDS = 30
 
+LOCKED = frozenset({ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK})
+"""Errors of a session that waits for a lock. The second one ends its transaction, too."""
+
 _SYSTEM = ("information_schema", "performance_schema")
 # Character sets with characters that utf8mb3 does not hold, in which types are printed: as `?`.
 _BEYOND_UTF8MB3 = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
@@ -180,7 +183,7 @@ def hold_table(connection: Connection, name: TableName) -> bool:
         code = error.context.get("code")
         if code == ER.NO_SUCH_TABLE:
             return False
-        if code == ER.LOCK_WAIT_TIMEOUT:
+        if code in LOCKED:
             raise TableLockedError(
                 "a table cannot be read: another session holds it with LOCK TABLES, or waits to "
                 "alter it",

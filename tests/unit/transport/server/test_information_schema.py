@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pymysql.constants import ER
 
+from airflow_provider_binlog.errors import SourceError, TableLockedError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.sql.partial_schema import Facts, PartialColumn
+from airflow_provider_binlog.transport.server import information_schema
 from airflow_provider_binlog.transport.server.information_schema import (
     ServerTables,
     _column,
+    hold_table,
 )
 from airflow_provider_binlog.transport.server.version import parse_version
 from tests.support.server_tables import server_column, server_facts, server_table
@@ -81,3 +87,20 @@ def test_it_is_a_plain_value() -> None:
     catalog = ServerTables(Position("binlog.000001", 4), {("shop", "t"): table})
 
     assert pickle.loads(pickle.dumps(catalog)) == catalog
+
+
+@pytest.mark.parametrize("code", [ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK])
+def test_a_table_that_another_session_locks_is_held_later(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadlock ends the transaction: the tables that it held are held no more."""
+
+    def refuse(*_: object) -> list[Any]:
+        raise SourceError("the server refused", code=code)
+
+    monkeypatch.setattr(information_schema, "query", refuse)
+    connection: Any = SimpleNamespace()
+
+    with pytest.raises(TableLockedError, match="another session holds it") as raised:
+        hold_table(connection, ("shop", "orders"))
+    assert raised.value.retryable
