@@ -203,12 +203,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
             super().execute(context)
         except Exception as failure:
             # What a hook raises depends on where the driver runs.
-            reported = _read_report(store, report)
-            if reported.get("status") != "failed":
-                raise
-            error = UnknownMergeError if reported.get("retryable") else MergeError
-            raise error("; ".join(_failures(reported))) from failure
+            if (error := _find_error(_read_report(store, report))) is not None:
+                raise error from failure
+            raise
         reported = _read_report(store, report)
+        # For a hook, a driver whose pod was deleted has not failed.
+        if (error := _find_error(reported)) is not None:
+            raise error
         if not reported:
             raise UnknownMergeError(
                 "the Spark job ended without a report, or it still runs, if spark-submit does not "
@@ -341,9 +342,13 @@ def _held(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{table['table']}: {snapshot}"
 
 
-def _failures(report: Mapping[str, Any]) -> list[str]:
+def _find_error(report: Mapping[str, Any]) -> MergeError | None:
+    """Return why a job failed, as it reports it; None if it does not report a failure."""
+    if report.get("status") != "failed":
+        return None
     tables = [f"{each['table']}: {each['error']}" for each in report["tables"] if each["error"]]
-    return [report["error"]] if report["error"] else tables
+    failures = [report["error"]] if report["error"] else tables
+    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
 
 
 def _read_staged(staged: Any) -> tuple[str, str]:

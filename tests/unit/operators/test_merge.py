@@ -358,9 +358,13 @@ def test_a_cleared_task_merges_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_on_cluster(monkeypatch, REPORT) == REPORT
 
 
-def test_a_driver_s_failure_is_the_one_that_it_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("state", ["FAILED", "FINISHED"], ids=["failed", "deleted since"])
+def test_a_driver_s_failure_is_the_one_that_it_reported(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Of a driver on Kubernetes whose pod does not exist any more Airflow says no failure."""
     table = {"table": "shop.a", "error": "two columns differ only in case"}
     report = {"status": "failed", "retryable": False, "error": None, "tables": [table]}
 
     with pytest.raises(AirflowFailException, match=r"shop.a: two columns"):
-        run_on_cluster(monkeypatch, report, "FAILED")
+        run_on_cluster(monkeypatch, report, state)
