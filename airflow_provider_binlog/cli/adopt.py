@@ -33,13 +33,13 @@ def run(arguments: argparse.Namespace) -> None:
         ConfigurationError: The table has no key, or an argument cannot be used.
         SourceError: The server has no such table or position.
     """
+    let_hooks_read_the_database()
     from airflow_provider_binlog.hooks.object_storage import open_store
     from airflow_provider_binlog.operators.snapshot import read_table_name
     from airflow_provider_binlog.snapshot import SnapshotFiles
     from airflow_provider_binlog.sources.server_log import ServerLog
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
 
-    let_hooks_read_the_database()
     name, settings = read_table_name(arguments.table), read_settings(arguments.conn)
     store = open_store(arguments.staging_path)
     latest = ManifestLog(store, arguments.name).latest()

@@ -151,9 +151,10 @@ def _reach(location: str) -> tuple[Any, str]:
     """Return the file system of a location: by an Airflow connection, if it names one."""
     if "@" in urlsplit(location).netloc:
         from airflow_provider_binlog.cli.airflow_stores import let_hooks_read_the_database
-        from airflow_provider_binlog.hooks.object_storage import reach
 
         let_hooks_read_the_database()
+        from airflow_provider_binlog.hooks.object_storage import reach
+
         return reach(location)
     return reach_plainly(location)
 

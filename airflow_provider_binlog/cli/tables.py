@@ -24,9 +24,9 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         StagingError: Nothing was merged from there yet.
     """
+    let_hooks_read_the_database()
     from airflow_provider_binlog.hooks.object_storage import open_store
 
-    let_hooks_read_the_database()
     store = open_store(arguments.staging_path)
     lakes = list(_read(store, arguments.name))
     if not lakes:

@@ -225,11 +225,21 @@ def test_files_are_read_where_airflow_is_not_installed(command: str, log: Path) 
     assert run.stdout
 
 
-def test_an_airflow_connection_needs_airflow(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status", "shop_mysql"],
+        ["tables", "shop", "/staging"],
+        ["adopt", "--conn", "c", "--table", "a.b", "--at", "f.000001:4", "shop", "/staging"],
+        ["events", "s3://conn@lake/binlogs/"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_airflow_connection_needs_airflow(command: list[str]) -> None:
     hide = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))"
     run_it = "from airflow_provider_binlog.cli.run import main; sys.exit(main())"
     run = subprocess.run(
-        [sys.executable, "-c", f"{hide}; {run_it}", "status", "shop_mysql"],
+        [sys.executable, "-c", f"{hide}; {run_it}", *command],
         capture_output=True,
         text=True,
         check=False,
