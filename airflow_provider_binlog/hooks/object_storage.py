@@ -24,7 +24,8 @@ def open_store(location: str) -> ObjectStore:
     """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
 
     Raises:
-        ConfigurationError: As `reach`, or as `spark_location`.
+        ConfigurationError: As `reach`; or it is a relative path, which every process would find
+            elsewhere.
     """
     _check_absolute(location)
     return ObjectStore(*reach(location))

@@ -2,6 +2,7 @@
 
     <source>/manifests/0000000000000042.json
     <source>/schemas/<database>/<table>/0000000000000041.json
+    <source>/schemas/<database>/0000000000000041.json
     <source>/<database>/<table>/0000000000000042-000007-9f86d081884c.parquet
     <source>/snapshots/...
     <source>/backlogs/<plan>/plan.json

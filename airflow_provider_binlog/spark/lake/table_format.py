@@ -217,7 +217,7 @@ class Applied:
 
 
 class Lake(Protocol):
-    """Tables of one format. No other thread uses `session`; `target` is a table's quoted name."""
+    """Tables of one format. `target` is a quoted name; no other thread changes `session`."""
 
     @property
     def settings(self) -> Mapping[str, str]:
