@@ -183,8 +183,8 @@ def why_impossible(step: Step) -> str:
         return "a transaction begins inside another"
     if step is Step.XA_START:
         return (
-            "a statement outside a transaction, or XA START inside one: the start is no transaction "
-            "boundary, or the log is damaged"
+            "a statement outside a transaction, or XA START inside one: the start is no "
+            "transaction boundary, or the log is damaged"
         )
     what = "a change" if step in _EVENTS else "a statement"
     return f"{what} outside a transaction: the start is no transaction boundary"
