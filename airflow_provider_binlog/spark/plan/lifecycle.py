@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.schema import DropTable, RenameTable
+from airflow_provider_binlog.schema import DropTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.range_rows import Cut
 from airflow_provider_binlog.spark.plan.stops import Stop
@@ -179,13 +179,19 @@ def _has_rows(log: TableLog, table: TableId, renamed: Step) -> bool:
 
 
 def _is_empty_at(log: TableLog, table: TableId, renamed: Step) -> bool:
-    """Whether a table that was created in the staged log got no row before it was renamed."""
+    """Whether a table got no row between when it was created, or truncated, and renamed."""
     created = log.created(table)
-    if created is None or not _is_staged(log, table, created):
+    begin = None if created is None or created < log.first else (created, 0)
+    for step in log.steps(table, since=Mark(log.first - 1)):
+        if step == renamed:
+            break
+        if isinstance(step.action, TruncateTable):
+            begin = step.point
+    if begin is None or log.find_uncaptured_name(table, since=begin[0]) is not None:
         return False
     return not any(
-        part.rows and (manifest.sequence, part.first_row) < renamed.point
-        for manifest, entry in log.entries(table, since=created)
+        part.rows and begin <= (manifest.sequence, part.first_row) < renamed.point
+        for manifest, entry in log.entries(table, since=begin[0])
         for part in entry.parts
     )
 

@@ -450,6 +450,13 @@ def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
     assert "were not logged under its name" in found.reason
 
 
+def test_a_changelog_continues_with_a_table_that_was_truncated_before_it_was_renamed() -> None:
+    found = exchanged((5, 6), (40, 50))
+    truncated = replace(found, statements=[statement(7, TruncateTable(NEW)), *found.statements])
+
+    assert [each.first_row for each in segment(truncated).parts] == [10, 40]
+
+
 def test_a_renamed_table_without_a_key_and_without_new_rows_waits() -> None:
     renamed = statement(35, RenameTable(ORDERS, ("shop", "new"), NAME))
     found = plan(manifest(4, table([(5, 6)], schema("n", key=())), statements=[renamed]))
