@@ -148,8 +148,8 @@ def _decode_group(
             memory, headers.slice(begin, stop_event), start[part], end[part], first + begin
         )
         try:
-            for last, rows in _decode_piece(layout, piece, before_images, rows_max):
-                yield first + begin, first + begin + last, rows
+            for own, last, rows in _decode_piece(layout, piece, before_images, rows_max):
+                yield piece.first + own, piece.first + last, rows
         except BinlogError as error:
             if isinstance(event := error.context.get("event"), int):
                 error.context["event"] = event + begin
@@ -196,15 +196,15 @@ def _slices(
 
 def _decode_piece(
     layout: RowLayout, piece: _Piece, before_images: BeforeImages, rows_max: int
-) -> Iterator[tuple[int, DecodedRows]]:
-    """Yield the rows of `rows_max` images at most, or of one event, with the events done then."""
+) -> Iterator[tuple[int, int, DecodedRows]]:
+    """Yield the rows of `rows_max` images at most, or of one event, each with its events' range."""
     found = RowImages(layout, piece.memory, piece.headers, piece.end)
     _check_pairs(found.images, piece.headers.paired)
     counts = np.bincount(found.images.event, minlength=len(piece.end))
     bounds = np.append(0, np.cumsum(counts))
     for first, last in batches(counts, rows_max):
         rows = slice(int(bounds[first]), int(bounds[last]))
-        yield last, _decode_rows(layout, piece, found, rows, before_images)
+        yield first, last, _decode_rows(layout, piece, found, rows, before_images)
 
 
 def _decode_rows(

@@ -191,6 +191,19 @@ def test_pieces_are_the_whole(log: Log, rows_max: int, keep: BeforeImages) -> No
     assert rows == rows_of(whole)
 
 
+def test_pieces_of_rows_that_are_located_together_follow_one_another() -> None:
+    layout = compile_layout(wire.table(wire.column(ColumnType.TINY, nullable=True)))
+    images = wire.image_of_bytes([None]) * 90
+    events = wire.rows_events(*[wire.event(INSERT, 1, images)] * 5)
+
+    pieces = [
+        (first, last, len(rows))
+        for first, last, rows in decode_pieces(layout, events, rows_max=200)
+    ]
+
+    assert pieces == [(0, 2, 180), (2, 4, 180), (4, 5, 90)]
+
+
 @settings(max_examples=40, deadline=None)
 @given(log=logs(), data=st.data())
 def test_batches_do_not_show(log: Log, data: st.DataObject) -> None:
