@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.errors import StoreUnavailableError
 from airflow_provider_binlog.schema import Field, Schema
+from airflow_provider_binlog.staging import part_writer
 from airflow_provider_binlog.staging.part_writer import encode_part, write_part
 from tests.support.stores import open_store
 
@@ -99,6 +100,18 @@ def test_chunks_do_not_change_the_bytes(cuts: list[int]) -> None:
     chunks = [whole.slice(a, b - a) for a, b in itertools.pairwise(edges)]
 
     assert encode_part(pa.concat_tables(chunks), SCHEMA) == encode_part(whole, SCHEMA)
+
+
+def test_chunks_and_slices_do_not_make_a_part_large() -> None:
+    # Values of about as many bytes as are small; what else stands beside them is no part of it.
+    rows = next(n for n in range(10, 2000) if part_writer._size(table(n)) > 16_300)
+    whole = table(rows - 1)
+    apart = pa.concat_tables([whole.slice(each, 1) for each in range(whole.num_rows)])
+    arrays = [pa.array([None, *each.to_pylist()], each.type).slice(1) for each in whole.columns]
+
+    assert apart.nbytes > part_writer._SMALL_BYTES > part_writer._size(whole)
+    assert encode_part(apart, SCHEMA) == encode_part(whole, SCHEMA)
+    assert encode_part(pa.table(arrays, whole.column_names), SCHEMA) == encode_part(whole, SCHEMA)
 
 
 def test_metadata_and_a_longer_buffer_do_not_change_the_bytes() -> None:
