@@ -126,7 +126,7 @@ def _numbers(values: Values, *, parts: tuple[Group, ...], data_type: pa.DataType
 def _read_halves(values: Values, parts: tuple[Group, ...], halves: UInt64Array) -> None:
     """Set the low and the high 64 bits of each value.
 
-    Up to 19 digits are one word; of more there are two, of which the first is multiplied.
+    Up to 19 digits are one word; of more there are two or three, of which the first are multiplied.
     """
     flip = _flip(values)
     totals: list[tuple[int, UInt64Array]] = []
