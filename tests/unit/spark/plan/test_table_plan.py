@@ -452,7 +452,7 @@ def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
 
 def test_a_changelog_continues_with_a_table_that_was_truncated_before_it_was_renamed() -> None:
     found = exchanged((5, 6), (40, 50))
-    truncated = replace(found, statements=[statement(7, TruncateTable(NEW)), *found.statements])
+    truncated = replace(found, statements=(statement(7, TruncateTable(NEW)), *found.statements))
 
     assert [each.first_row for each in segment(truncated).parts] == [10, 40]
 
