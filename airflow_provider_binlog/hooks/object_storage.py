@@ -123,9 +123,12 @@ def _credentials(system: Any, session: Any) -> dict[str, Any]:
     return found | ({"client_kwargs": {"region_name": region}} if region else {})
 
 
-def lake_location(format: str, lake: str) -> str:  # noqa: A002
-    """Return a lake as the merge job takes it: a folder as Spark names it, or a catalog."""
-    return spark_location(lake) if format == "delta" else lake
+def lake_location(format: str, lake: str, table_name: str | None) -> str:  # noqa: A002
+    """Return a lake as the merge job takes it: a folder as Spark names it, or a catalog.
+
+    Tables with names of their own are in no folder: then it is only a name.
+    """
+    return lake if format != "delta" or table_name else spark_location(lake)
 
 
 def spark_location(location: str) -> str:
@@ -146,6 +149,8 @@ def spark_location(location: str) -> str:
             "variables AZURE_STORAGE_... of their environment, or by the machine's identity",
             location=location,
         )
+    if parts.scheme == "az":  # fsspec's name for it, which Spark does not know
+        return f"abfss{location.removeprefix(parts.scheme)}"
     if parts.scheme not in _SPARK_SCHEMES:
         return location
     bucket = parts.netloc.rpartition("@")[2]

@@ -236,7 +236,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         files = StoredFiles(store, source.name)
         folder = progress_folder(
             format=self.format,
-            lake=lake_location(self.format, lake),
+            lake=lake_location(self.format, lake, self.table_name),
             table_name=self.table_name or None,
         )
         progress, snapshots = load_progress(files, folder), Snapshots(files)

@@ -189,11 +189,19 @@ class Tasks:
         return len(self.database.query(SESSIONS)) - 1
 
     def dump_thread(self) -> int:
-        """Return the id of the session that sends us the log."""
-        ((found,),) = self.database.query(
-            "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%%'"
-        )
-        return int(found)
+        """Return the id of the newest session that sends us the log."""
+        found: list[tuple[Any, ...]] = []
+
+        def find() -> bool:
+            # MariaDB shows as "Busy" what it cannot look at.
+            found[:] = self.database.query(
+                "SELECT MAX(id) FROM information_schema.processlist "
+                "WHERE command LIKE 'Binlog Dump%%' HAVING MAX(id)"
+            )
+            return bool(found)
+
+        wait_until(find)
+        return int(found[0][0])
 
     # --------------------------------------------------------------- what surrounds a task
 

@@ -7,7 +7,12 @@ from airflow.sdk import BaseHook, Connection
 
 from airflow_provider_binlog.errors import ConfigurationError, ConnectionNotFoundError
 from airflow_provider_binlog.hooks import object_storage as module
-from airflow_provider_binlog.hooks.object_storage import open_store, reach, spark_location
+from airflow_provider_binlog.hooks.object_storage import (
+    lake_location,
+    open_store,
+    reach,
+    spark_location,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,10 +31,22 @@ from airflow_provider_binlog.hooks.object_storage import open_store, reach, spar
             "abfss://box@account.dfs.core.windows.net/x",
             "abfss://box@account.dfs.core.windows.net/x",
         ),
+        (
+            "az://box@account.dfs.core.windows.net/x",
+            "abfss://box@account.dfs.core.windows.net/x",
+        ),
     ],
 )
 def test_spark_gets_no_connection_id(location: str, for_spark: str) -> None:
     assert spark_location(location) == for_spark
+
+
+def test_only_delta_tables_without_names_of_their_own_are_in_a_folder() -> None:
+    assert lake_location("delta", "s3://conn@lake/x", None) == "s3a://lake/x"
+    assert lake_location("delta", "spark_catalog", "lake.{database}_{table}") == "spark_catalog"
+    assert lake_location("iceberg", "lake", None) == "lake"
+    with pytest.raises(ConfigurationError, match="relative"):
+        lake_location("delta", "lake", None)
 
 
 def test_a_location_on_azure_names_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
