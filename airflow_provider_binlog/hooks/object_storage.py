@@ -90,8 +90,12 @@ def locate(location: str) -> Location:
     return Location(protocol, path, text)
 
 
+def _is_absolute(location: str) -> bool:
+    return bool(urlsplit(location).scheme) or location.startswith("/")
+
+
 def _check_absolute(location: str) -> None:
-    if not urlsplit(location).scheme and not location.startswith("/"):
+    if not _is_absolute(location):
         raise ConfigurationError(
             "a location is a URL, such as s3://conn_id@bucket/prefix, or an absolute path",
             location=location,
@@ -126,9 +130,10 @@ def _credentials(system: Any, session: Any) -> dict[str, Any]:
 def lake_location(format: str, lake: str, table_name: str | None) -> str:  # noqa: A002
     """Return a lake as the merge job takes it: a folder as Spark names it, or a catalog.
 
-    Tables with names of their own are in no folder: then it is only a name.
+    Tables with names of their own need no folder: then it may be any name.
     """
-    return lake if format != "delta" or table_name else spark_location(lake)
+    is_name = format != "delta" or (table_name and not _is_absolute(lake))
+    return lake if is_name else spark_location(lake)
 
 
 def spark_location(location: str) -> str:

@@ -269,8 +269,8 @@ def merge_arguments(
         staging_path: As the extract operator has it; without an Airflow connection in it.
         through: Number of the last manifest to apply, or a template of it; None for the newest.
         format: `delta` or `iceberg`.
-        lake: Folder of the Delta tables, or name of the Iceberg catalog; with `table_name`, any name
-            for where Delta's tables are.
+        lake: Folder of the Delta tables, or name of the Iceberg catalog; with `table_name`,
+            any name for where Delta's tables are.
         tables: Globs of tables to merge.
         exclude: Globs of tables among them to leave out.
         table_name: Names of the target tables.

@@ -41,11 +41,11 @@ def test_spark_gets_no_connection_id(location: str, for_spark: str) -> None:
     assert spark_location(location) == for_spark
 
 
-def test_only_delta_tables_without_names_of_their_own_are_in_a_folder() -> None:
+def test_delta_tables_without_names_of_their_own_are_in_a_folder() -> None:
     assert lake_location("delta", "s3://conn@lake/x", None) == "s3a://lake/x"
     assert lake_location("delta", "spark_catalog", "lake.{database}_{table}") == "spark_catalog"
     assert lake_location("iceberg", "lake", None) == "lake"
-    with pytest.raises(ConfigurationError, match="relative"):
+    with pytest.raises(ConfigurationError, match="absolute"):
         lake_location("delta", "lake", None)
 
 
