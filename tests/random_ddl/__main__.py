@@ -26,7 +26,7 @@ from tests.support.pipeline import Pipeline
 from tests.unit.spark.session import shared_session
 from tests.unit.spark.workplace import local_workplace
 
-SERVERS = ("mysql97", "mariadb1011", "mariadb118")
+SERVERS = ("mysql97", "mysql80", "mariadb1011", "mariadb118")
 FORMATS = ("iceberg", "delta")
 
 
