@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.capture import TableFilter
@@ -53,9 +54,9 @@ def run_transactions(data: bytes) -> None:
 
 
 def _may_be_written(data: bytes) -> bool:
-    """Whether a file has one description, at its front, no encryption, and whole GTIDs of a family.
+    """Whether a file has one description, at its front, and no encryption.
 
-    Others are answered somehow; blocks look less closely at what no server writes.
+    And GTIDs of one family, and these and its statements are whole. Others are answered somehow; blocks look less closely at what no server writes.
     """
     kinds = Counter(event[4] for event in split(data))
     if kinds[EventType.FORMAT_DESCRIPTION] != 1 or kinds[EventType.START_ENCRYPTION]:
@@ -68,6 +69,8 @@ def _may_be_written(data: bytes) -> bool:
         for event in read_file(data):
             if event.header.type in GROUP_STARTS:
                 TransactionScanner().feed(event.header, event.body, event.format)
+            elif event.header.type == EventType.QUERY:
+                Query.parse(event.body, event.format)
     except BinlogError:
         return False
     return True
