@@ -56,7 +56,8 @@ def run_transactions(data: bytes) -> None:
 def _may_be_written(data: bytes) -> bool:
     """Whether a file has one description, at its front, and no encryption.
 
-    And GTIDs of one family, and these and its statements are whole. Others are answered somehow; blocks look less closely at what no server writes.
+    And GTIDs of one family, and these and its statements are whole. Others are answered somehow;
+    blocks look less closely at what no server writes.
     """
     kinds = Counter(event[4] for event in split(data))
     if kinds[EventType.FORMAT_DESCRIPTION] != 1 or kinds[EventType.START_ENCRYPTION]:
