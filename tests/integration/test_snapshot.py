@@ -355,6 +355,16 @@ def test_a_zero_date_is_refused_by_its_policy(database: Database) -> None:
     assert "event" not in raised.value.context
 
 
+def test_a_table_that_keeps_no_rows_is_refused(
+    mysql97: Server, create_database: Callable[[Server], Database]
+) -> None:
+    database = create_database(mysql97)
+    database.execute("CREATE TABLE hole (id INT PRIMARY KEY) ENGINE=BLACKHOLE")
+
+    with pytest.raises(UnsupportedError, match="keeps no row"):
+        take(database, "hole")
+
+
 def test_a_table_that_is_not_there_is_refused(database: Database) -> None:
     with pytest.raises(SourceError, match="no such table"):
         take(database, "missing")

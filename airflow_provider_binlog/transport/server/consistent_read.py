@@ -85,6 +85,8 @@ _REFUSED_KINDS = {
     "VIEW": "it is a view, whose changes no log has: take snapshots of the tables that it reads",
     "SYSTEM VERSIONED": "it is system-versioned, and capture does not follow its historical rows: "
     "leave it out, or ALTER TABLE ... DROP SYSTEM VERSIONING",
+    "BLACKHOLE": "its engine keeps no row, and the log has every row that is written to it: leave "
+    "it out",
 }
 _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
@@ -309,8 +311,9 @@ def _read_kind(connection: Connection, name: TableName) -> _Kind:
     """
     rows = query(
         connection,
-        "SELECT t.TABLE_TYPE AS kind, e.TRANSACTIONS AS transactions FROM information_schema.TABLES"
-        " t LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
+        "SELECT IF(t.ENGINE = 'BLACKHOLE', t.ENGINE, t.TABLE_TYPE) AS kind,"
+        " e.TRANSACTIONS AS transactions FROM information_schema.TABLES t"
+        " LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
         " WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s",
         *name,
     )
