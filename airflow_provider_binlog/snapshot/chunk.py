@@ -139,9 +139,11 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         pace = RowPace(reader.throttle.rows_per_second_max)
         try:
             _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
-        except FormatError as error:
-            # A server describes the columns before it says that the table is another one now.
-            if _is_altered(plan, reader):
+        except (FormatError, SourceError) as error:
+            # A server looks at the columns before it says that the table is another one now.
+            code = error.context.get("code")
+            of_columns = isinstance(error, FormatError) or code == ER.BAD_FIELD_ERROR
+            if of_columns and _is_altered(plan, reader):
                 raise TableAlteredError(_ALTERED) from error
             raise
     record = ChunkRecord(
