@@ -144,7 +144,8 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         with fail_unless_retryable():
             source = read_source(self.source)
             check_choice(Engine, self.engine, "engine")
-            names = self._choose(source, max_map_length())
+            most = max_map_length()
+            names = self._choose(source, most)
             if self.engine == "spark" or not names:
                 return [{"table": join_table_name(name)} for name in names]
             run = name_run(context)
@@ -152,7 +153,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
                 [self._request(source, run, name) for name in names],
                 Connections(server_settings(source)).open,
                 open_store(self.staging_path),
-                tasks_max=max_map_length(),
+                tasks_max=most,
                 logger=self.log,
             )
 

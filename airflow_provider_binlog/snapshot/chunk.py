@@ -143,7 +143,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
             # A server looks at the columns before it says that the table is another one now.
             code = error.context.get("code")
             of_columns = isinstance(error, FormatError) or code == ER.BAD_FIELD_ERROR
-            if of_columns and _is_altered(plan, reader):
+            if code == ER.TABLE_DEF_CHANGED or (of_columns and _is_altered(plan, reader)):
                 raise TableAlteredError(_ALTERED) from error
             raise
     record = ChunkRecord(
@@ -182,14 +182,9 @@ def _read_rows(
     parts: ChunkParts,
     pace: RowPace,
 ) -> None:
-    try:
-        with select_rows(read.connection, statement) as rows:
-            results.check_types([column.type for column in rows.columns])
-            for block in rows.blocks:
-                parts.add(results.decode(block.data, block.start, block.stop))
-                pace.count(len(block))
-    except SourceError as error:
-        if error.context.get("code") == ER.TABLE_DEF_CHANGED:
-            raise TableAlteredError(_ALTERED) from error
-        raise
+    with select_rows(read.connection, statement) as rows:
+        results.check_types([column.type for column in rows.columns])
+        for block in rows.blocks:
+            parts.add(results.decode(block.data, block.start, block.stop))
+            pace.count(len(block))
     parts.flush()
