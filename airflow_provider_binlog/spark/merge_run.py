@@ -193,6 +193,7 @@ def _find_needs(
 ) -> None:
     """Find out from where on each table needs the log, and whether it is merged at all."""
     needed: dict[TableName, Exception] = {}
+    newest_staged = max(run.start.present, default=0)
     for table in tables:
         if table.is_merged:
             _find_reload(run, table, newest, now)
@@ -200,7 +201,7 @@ def _find_needs(
         if table.is_followed:
             needed |= take_rows_along(run, table, newest)
         if table.is_followed:
-            _check_numbers(run, table)
+            _check_numbers(run, table, newest_staged)
         if table.is_followed:
             initial_load = run.options.initial_load
             check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
@@ -211,10 +212,10 @@ def _find_needs(
             table.fail(needed[table.name])
 
 
-def _check_numbers(run: MergeRun, table: LakeTable) -> None:
+def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:
     """Fail a table that has got a manifest which is not staged yet: its manifests were others."""
-    applied, present = table.applied.sequence, run.start.present
-    if not present or applied <= max(present):
+    applied = table.applied.sequence
+    if not newest_staged or applied <= newest_staged:
         return
     # Another merge may have read a newer one since.
     newest = max(list_manifests(run.files), default=0)
