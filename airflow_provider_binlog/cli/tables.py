@@ -62,9 +62,9 @@ def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
 
 
 def _read(store: ObjectStore, source: str) -> Iterator[Progress]:
-    from airflow_provider_binlog.operators.idle_merge import StoredFiles
     from airflow_provider_binlog.spark.plan.progress import PROGRESS, load_progress
     from airflow_provider_binlog.staging.paths import source_folder
+    from airflow_provider_binlog.staging.source_files import StoredFiles
 
     files = StoredFiles(store, source)
     for folder in store.folders(f"{source_folder(source)}/{PROGRESS}"):

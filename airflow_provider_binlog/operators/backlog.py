@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -25,7 +26,8 @@ from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import read_size
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator, open_log
+from airflow_provider_binlog.operators.extract import BinlogExtractOperator
+from airflow_provider_binlog.operators.source_log import open_log
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import Progress
     from airflow_provider_binlog.executors.location import Location
 
 
@@ -167,7 +168,7 @@ class BinlogSubRangeOperator(EngineOperator):
                 plan_id=plan_id,
                 number=number,
                 run=run,
-                on_progress=lambda progress: self._log_progress(source.name, progress),
+                on_progress=partial(self.log.info, "%s: %s", source.name),
             )
         self.log.info("%s: sub-range %d: %d rows", source.name, number, manifest.rows)
         changes = count_changes(manifest.tables)
@@ -208,9 +209,6 @@ class BinlogSubRangeOperator(EngineOperator):
             {"plan": plan_id, "number": each.number, "rows": each.rows, "changes": each.changes}
             for each in done
         ]
-
-    def _log_progress(self, name: str, progress: Progress) -> None:
-        self.log.info("%s: %s", name, progress)
 
 
 class BinlogCommitOperator(RendersSource, BaseOperator):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_binlog.checkpoint import Checkpoint, advance
-from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run, now
+from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.position import Position, SourceIdentity
+from airflow_provider_binlog.operators.staged import read_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,25 +48,3 @@ class BinlogCheckpointOperator(BaseOperator):
             saved = advance(AirflowVariableStore(), key, expected=expected, new=new)
         self.log.info("%s: the checkpoint is at %s", source, saved)
         return {"source": source, "position": saved.position.to_json(), "sequence": saved.sequence}
-
-
-def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
-    """Return the source's name, the checkpoint that the extract found, and the one to save.
-
-    Raises:
-        ConfigurationError: It is not what an extract returned.
-    """
-    try:
-        new = Checkpoint(
-            identity=SourceIdentity.from_json(staged["identity"]),
-            position=Position.from_json(staged["stop"]),
-            sequence=int(staged["last_sequence"]),
-            saved_at=now(),
-            saved_by=saved_by,
-        )
-        found = Checkpoint.decode(json.dumps(staged["checkpoint"]))
-        return str(staged["source"]), found, new
-    except (FormatError, KeyError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"`staged` is what the extract operator returned: {error!r}"
-        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -28,12 +29,10 @@ from airflow_provider_binlog.checkpoint import (
 from airflow_provider_binlog.errors import (
     BinlogError,
     CheckpointMissingError,
-    ConfigurationError,
     ForeignPositionError,
     PositionPurgedError,
 )
-from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.object_storage import open_store, reach
+from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
@@ -41,10 +40,10 @@ from airflow_provider_binlog.hooks.runs import name_run, now
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import Limits, read_limits
+from airflow_provider_binlog.operators.source_log import open_log
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
-from airflow_provider_binlog.operators.table_globs import GlobCheck
+from airflow_provider_binlog.operators.table_globs import GlobCheck, read_globs
 from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
-from airflow_provider_binlog.sources.binlog_files import find_files
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import (
     BeforeImagesChoice,
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.capture import Extracted, ExtractRequest, Progress
+    from airflow_provider_binlog.capture import Extracted, ExtractRequest
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.sources.log import Log
@@ -161,12 +160,11 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
                 extracted = self._extract(request, log, store)
             except (PositionPurgedError, ForeignPositionError) as error:
                 checkpoint, extracted = self._reuse(source, store, run, error)
-                return report_staged(
-                    self.log, extracted, checkpoint, source.name, self.staging_path
-                )
+                request = None
             staged = report_staged(self.log, extracted, checkpoint, source.name, self.staging_path)
-            # After the staging, which a server that is slow to answer must not hold up.
-            warn_of_foreign_keys(self.log, log, request, extracted)
+            if request is not None:
+                # After the staging, which a server that is slow to answer must not hold up.
+                warn_of_foreign_keys(self.log, log, request, extracted)
         return staged
 
     def _check(self) -> None:
@@ -209,7 +207,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             read_server_tables=log.read_server_tables,
             wants_defaults=log.logs_partial_images(),
             bytes_total=log.bytes_between(begin.position, stop) if here else None,
-            on_progress=lambda progress: self._log_progress(source.name, progress),
+            on_progress=partial(self.log.info, "%s: %s", source.name),
         )
 
     def _request_from(
@@ -273,30 +271,6 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
             raise AirflowSkipException(f"nothing to stage between {start} and {stop}")
         return extracted
 
-    def _log_progress(self, name: str, progress: Progress) -> None:
-        self.log.info("%s: %s", name, progress)
-
-
-def open_log(source: BinlogSource, *, server_id: int | None = None) -> Log:
-    """Return a source's log, on a server or in files; the caller closes it.
-
-    With `server_id`, a server knows us by it.
-
-    Raises:
-        ConfigurationError: The connection cannot be used, or there are no such files.
-        StagingError: The store of the files cannot be reached.
-    """
-    # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-    from airflow_provider_binlog.sources.file_log import FileLog
-    from airflow_provider_binlog.sources.server_log import ServerLog
-
-    if source.files is None:
-        settings = BinlogHook(source.conn_id).settings
-        if server_id is not None:
-            settings = replace(settings, server_id=server_id)
-        return ServerLog(settings, failover=source.failover)
-    return FileLog(find_files(source.files, reach))
-
 
 def first_checkpoint(
     checkpoints: CheckpointStore,
@@ -338,15 +312,3 @@ def first_checkpoint(
     elif not first.says_the_same(previous):
         overwrite(checkpoints, key, first)
     return first
-
-
-def read_globs(value: Any, name: str) -> tuple[str, ...]:
-    """Return globs given as a list; a text alone would be read letter by letter.
-
-    Raises:
-        ConfigurationError: It is no list of texts.
-    """
-    globs = () if value is None else value
-    if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
-        raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
-    return tuple(globs)

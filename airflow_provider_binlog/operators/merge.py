@@ -22,9 +22,9 @@ from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.spark import find_surroundings
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.names import encode_name
-from airflow_provider_binlog.operators.checkpoint import read_staged
-from airflow_provider_binlog.operators.extract import read_globs
-from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
+from airflow_provider_binlog.operators.idle_merge import find_idle_report
+from airflow_provider_binlog.operators.staged import read_staged
+from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.sources.choices import (
     InitialLoad,
     LakeFormat,
@@ -33,6 +33,7 @@ from airflow_provider_binlog.sources.choices import (
 )
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.paths import source_folder
+from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

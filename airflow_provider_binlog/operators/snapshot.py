@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     )
     from airflow_provider_binlog.sources.settings import ConnectionSettings
 
+_WAITS = "%s: %s: the next chunk waits: %s"
+
 
 class BinlogSnapshotOperator(EngineOperator):
     """Stage a table's rows, read with ``SELECT`` in chunks by its key, while capture continues.
@@ -171,8 +173,8 @@ class BinlogSnapshotOperator(EngineOperator):
             Connections(settings).open,
             open_store(self.staging_path),
             read_plan=partial(self._read_on_spark, source, settings) if on_spark else None,
-            on_progress=lambda progress: self._log_progress(source.name, progress),
-            on_wait=lambda reason: self._log_wait(source.name, reason),
+            on_progress=partial(self._log_progress, source.name),
+            on_wait=partial(self.log.info, _WAITS, source.name, self.table),
         )
         return self._describe(taken, source.name)
 
@@ -240,7 +242,7 @@ class BinlogSnapshotOperator(EngineOperator):
             files,
             read_limits(self.limits),
             self._throttle(),
-            lambda reason: self._log_wait(source.name, reason),
+            partial(self.log.info, _WAITS, source.name, self.table),
         )
         with _naming_shared_plan():
             plan = files.read_plan(id_, read_table_name(self.table))
@@ -248,7 +250,7 @@ class BinlogSnapshotOperator(EngineOperator):
                 plan,
                 range(first, stop),
                 reader,
-                on_progress=lambda progress: self._log_progress(source.name, progress),
+                on_progress=partial(self._log_progress, source.name),
             )
         # Whoever reads the last chunk finds all of them: a record is there once it is written.
         if files.is_read(plan):
@@ -285,9 +287,6 @@ class BinlogSnapshotOperator(EngineOperator):
             progress.chunk_count,
             progress.rows,
         )
-
-    def _log_wait(self, name: str, reason: str) -> None:
-        self.log.info("%s: %s: the next chunk waits: %s", name, self.table, reason)
 
 
 @contextmanager

@@ -17,14 +17,14 @@ from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.chunk_shares import share_tables
-from airflow_provider_binlog.operators.extract import read_globs
-from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot import read_request, server_settings
+from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 from airflow_provider_binlog.sources.choices import Engine, LakeFormat, SnapshotLock, check_choice
 from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a task that staged changes returns, and says in its log."""
+"""What a task that staged changes returns, and says in its log; and what others read of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.hooks.runs import now
+from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_provider_binlog.capture import Extracted, ExtractRequest
-    from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.sources.log import Log
 
 
@@ -61,6 +66,28 @@ def warn_of_foreign_keys(
             request.source_name,
             found,
         )
+
+
+def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:
+    """Return the source's name, the checkpoint that the extract found, and the one to save.
+
+    Raises:
+        ConfigurationError: It is not what an extract returned.
+    """
+    try:
+        new = Checkpoint(
+            identity=SourceIdentity.from_json(staged["identity"]),
+            position=Position.from_json(staged["stop"]),
+            sequence=int(staged["last_sequence"]),
+            saved_at=now(),
+            saved_by=saved_by,
+        )
+        found = Checkpoint.decode(json.dumps(staged["checkpoint"]))
+        return str(staged["source"]), found, new
+    except (FormatError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"`staged` is what the extract operator returned: {error!r}"
+        ) from error
 
 
 def _describe(

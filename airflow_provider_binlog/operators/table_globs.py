@@ -1,4 +1,4 @@
-"""Whether every glob of an extract matches a table: a misspelled one captures nothing, for ever."""
+"""Globs of tables, and whether every one matches: a misspelled one captures nothing, for ever."""
 
 from __future__ import annotations
 
@@ -62,3 +62,15 @@ class GlobCheck:
         shown = ", ".join(map(".".join, matched[:_SHOWN])) or "none yet"
         more = f" and {len(matched) - _SHOWN} more" if len(matched) > _SHOWN else ""
         self.logger.info("%s: captures %d tables: %s%s", self.source, len(matched), shown, more)
+
+
+def read_globs(value: Any, name: str) -> tuple[str, ...]:
+    """Return globs given as a list; a text alone would be read letter by letter.
+
+    Raises:
+        ConfigurationError: It is no list of texts.
+    """
+    globs = () if value is None else value
+    if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
+        raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
+    return tuple(globs)

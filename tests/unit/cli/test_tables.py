@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_binlog.cli.tables import run
 from airflow_provider_binlog.errors import StagingError
-from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import (
@@ -18,6 +17,7 @@ from airflow_provider_binlog.spark.plan.progress import (
     progress_folder,
     save_progress,
 )
+from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.operators.idle_merge import StoredFiles, find_idle_report
+from airflow_provider_binlog.operators.idle_merge import find_idle_report
 from airflow_provider_binlog.operators.merge import merge_arguments
 from airflow_provider_binlog.snapshot_manifest import snapshot_path, table_digest
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
@@ -25,6 +25,7 @@ from airflow_provider_binlog.spark.plan.progress import (
 )
 from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.support.stores import open_store
 from tests.unit.spark.history import INT, Source, Table
 

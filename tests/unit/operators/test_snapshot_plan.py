@@ -12,7 +12,6 @@ from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake
 from airflow_provider_binlog.operators import snapshot_plan
-from airflow_provider_binlog.operators.idle_merge import StoredFiles
 from airflow_provider_binlog.operators.snapshot_plan import (
     BinlogSnapshotPlanOperator,
     find_tables_to_read,
@@ -25,6 +24,7 @@ from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store
 from tests.unit.spark.history import INT, Source, Table
