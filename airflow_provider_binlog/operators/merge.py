@@ -32,6 +32,7 @@ from airflow_provider_binlog.sources.choices import (
     check_choice,
 )
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.report import UNMATCHED
 from airflow_provider_binlog.staging.paths import source_folder
 from airflow_provider_binlog.staging.source_files import StoredFiles
 
@@ -79,8 +80,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
     :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
         the catalog. (templated)
     :param tables: Globs of ``database.table`` to merge, and ``!globs`` that take some back; all
-        that are staged by default. (templated)
-    :param exclude: Globs of tables among them to leave out. (templated)
+        that are staged by default. The task warns of globs that match nothing that is staged; the
+        first merge fails for them, once all else is merged. (templated)
+    :param exclude: Globs of tables among them to leave out; the task warns of those that match
+        nothing. (templated)
     :param table_name: Names of the target tables, such as ``"lake.{database}_{table}"``. Those of
         Delta are names in ``spark_catalog``; without one its tables are folders below ``lake``.
         Iceberg's default is ``"{database}.{table}"``. (templated)
@@ -229,7 +232,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         for line in _lines(result):
             self.log.info("%s", line)
         held = list(_held(result))
-        for line in (*_missing(result), *held):
+        for line in (*_unmatched(result), *_missing(result), *held):
             self.log.warning("%s", line)
         if held and self.on_stale == "fail":
             self._move_checkpoint(context)
@@ -319,6 +322,11 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"{table['table']}: {table['reason']}"
 
 
+def _unmatched(report: Mapping[str, Any]) -> Iterator[str]:
+    if globs := report.get("unmatched"):
+        yield f"{report['source']}: {UNMATCHED}: {', '.join(globs)}"
+
+
 def _missing(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield a warning for each table that lacked rows, unless its state says so."""
     for table in report.get("tables", ()):
@@ -349,7 +357,7 @@ def _find_error(report: Mapping[str, Any]) -> MergeError | None:
     if report.get("status") != "failed":
         return None
     tables = [f"{each['table']}: {each['error']}" for each in report["tables"] if each["error"]]
-    failures = [report["error"]] if report["error"] else tables
+    failures = [report["error"], *tables] if report["error"] else tables
     return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
 
 

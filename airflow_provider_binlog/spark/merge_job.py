@@ -22,7 +22,7 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.spark.failures import explain
 from airflow_provider_binlog.spark.merge_options import parse_arguments
 from airflow_provider_binlog.spark.merge_run import merge_all
-from airflow_provider_binlog.spark.report import Report, TableReport
+from airflow_provider_binlog.spark.report import UNMATCHED, Report, TableReport
 from airflow_provider_binlog.spark.session_settings import job_settings
 from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 
@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for each in report.held:
         line = f"{each.table}: {each.status}: {each.reason}"
         print(f"not merged: {line}", file=sys.stderr, flush=True)
+    if report.unmatched:
+        print(f"{UNMATCHED}: {', '.join(report.unmatched)}", file=sys.stderr, flush=True)
     for line in _failures(report):
         print(f"merge failed: {line}", file=sys.stderr, flush=True)
     if report_uri is not None:
@@ -98,9 +100,8 @@ def _print_table(report: TableReport) -> None:
 
 
 def _failures(report: Report) -> list[str]:
-    if report.error is not None:
-        return [report.error]
-    return [f"{each.table}: {each.error}" for each in report.tables if each.error is not None]
+    tables = [f"{each.table}: {each.error}" for each in report.tables if each.error is not None]
+    return tables if report.error is None else [report.error, *tables]
 
 
 if __name__ == "__main__":

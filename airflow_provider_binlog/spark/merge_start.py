@@ -50,7 +50,8 @@ class MergeStart:
         running: The merges that run or were killed.
         present: The manifests that there are.
         snapshots: The snapshots that there are.
-        unloaded: The tables that have one which was not dealt with yet.
+        staged: The tables of which earlier manifests, or new snapshots, are staged.
+        unloaded: The chosen ones that have a snapshot which was not dealt with yet.
         unnamed: Why a snapshot is unreadable, by its id, where no merge has seen its table.
     """
 
@@ -63,6 +64,7 @@ class MergeStart:
     running: Sequence[RunningMerge]
     present: Collection[int]
     snapshots: Snapshots
+    staged: frozenset[TableName]
     unloaded: frozenset[TableName]
     unnamed: Mapping[str, ManifestError]
 
@@ -81,7 +83,11 @@ class MergeStart:
         """Return the report of a merge that has nothing to do."""
         held = self.before.pending(self.chosen)
         return Report(
-            self.options.source, self.through, [self._report_held(each) for each in held], seconds
+            self.options.source,
+            self.through,
+            [self._report_held(each) for each in held],
+            seconds,
+            unmatched=self.chosen.unmatched(self.staged),
         )
 
     def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
@@ -139,6 +145,7 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
         running,
         set(present),
         snapshots,
+        frozenset(unloaded | before.tables.keys()),
         frozenset(filter(chosen, unloaded)),
         unnamed,
     )

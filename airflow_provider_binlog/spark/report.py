@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FORMAT = "airflow-provider-binlog/merge-report"
 
+UNMATCHED = "globs that match no staged table, in letters and case"
+
 
 @dataclass
 class TableReport:
@@ -79,8 +81,9 @@ class Report:
         through: Number of the last manifest it covers.
         tables: One entry for each table that the manifests changed.
         seconds: How long all of it took.
-        error: Why it failed before any table was touched.
+        error: Why it failed, if that is not because of a table.
         retryable: Whether that may pass.
+        unmatched: The globs of the merge that match no table of which anything is staged.
     """
 
     source: str
@@ -89,6 +92,7 @@ class Report:
     seconds: float
     error: str | None = None
     retryable: bool = False
+    unmatched: Sequence[str] = ()
 
     @property
     def failed(self) -> bool:
@@ -118,6 +122,7 @@ class Report:
             "retryable": self.failed and self.may_pass,
             "seconds": round(self.seconds, 3),
             "error": self.error,
+            "unmatched": list(self.unmatched),
             "tables": [asdict(each) for each in self.tables],
         }
         return json.dumps(value, ensure_ascii=False)

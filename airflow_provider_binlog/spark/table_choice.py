@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.names import matches_globs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from airflow_provider_binlog.schema import TableName
 
@@ -31,6 +31,15 @@ class TableChoice:
         return _matches(text, self.tables, default=True) and not _matches(
             text, self.exclude, default=False
         )
+
+    def unmatched(self, names: Collection[TableName]) -> list[str]:
+        """Return the globs, of either list, that match none of these tables."""
+        texts = [".".join(name) for name in names]
+        return [
+            glob
+            for glob in (*self.tables, *self.exclude)
+            if not any(matches_globs(text, [glob.removeprefix("!")]) for text in texts)
+        ]
 
 
 def _matches(text: str, globs: Sequence[str], *, default: bool) -> bool:

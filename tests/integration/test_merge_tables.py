@@ -37,6 +37,23 @@ def test_a_table_takes_its_rows_along_to_its_new_name(quick_workplace: Workplace
     assert [row.asDict() for row in rows] == kept
 
 
+def test_the_first_merge_fails_for_a_glob_that_matches_nothing_staged(
+    quick_workplace: Workplace,
+) -> None:
+    source = quick_workplace.new_source()
+    table = source.create(quick_workplace.database, "t", {"id": INT}, ("id",))
+    table.insert(id=1)
+    source.commit()
+    globs = {"tables": ["*.t", "*.T", "!*._*"]}
+
+    first, second = quick_workplace.try_merge(**globs), quick_workplace.merge(**globs)
+
+    assert first.error is not None
+    assert "but *.T matches no staged table" in first.error
+    assert first.unmatched == second.unmatched == ["*.T", "!*._*"]
+    quick_workplace.check(table)
+
+
 @in_either_format
 def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch

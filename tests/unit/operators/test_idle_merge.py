@@ -132,6 +132,13 @@ def test_a_table_that_waits_is_merged_by_who_is_for_it(files: _Files, orders: Ta
     assert _find(files, "--exclude", "shop.*") is not None
 
 
+def test_globs_that_match_nothing_staged_are_reported(files: _Files, orders: Table) -> None:
+    report = _find(files, "--tables", "shop.*", "shop.Orders", "--exclude", "*.audit")
+
+    assert report is not None
+    assert report["unmatched"] == ["shop.Orders", "*.audit"]
+
+
 def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
     manifest = orders.source.log.load(1)
     state = LakeState("stale", "its key changed", "binlog.000001:4")

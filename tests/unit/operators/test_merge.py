@@ -183,6 +183,7 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
     report = {
         "source": "shop",
         "through": 5,
+        "unmatched": ["shop.C"],
         "tables": [
             {"table": "shop.a", "target": "l.a", "status": "merged", "rows": {}, "reason": ""}
             | {"missing_rows": 3},
@@ -229,7 +230,9 @@ def test_a_task_that_only_merges_moves_no_checkpoint(
         operator.execute(a_context(Instance()))
 
     assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
-    assert "3 rows that were updated or deleted were not in l.a" in capsys.readouterr().out
+    warned = capsys.readouterr().out
+    assert "3 rows that were updated or deleted were not in l.a" in warned
+    assert "match no staged table, in letters and case: shop.C" in warned
 
 
 REPORT = {"source": "shop", "through": 5, "status": "merged", "tables": []}

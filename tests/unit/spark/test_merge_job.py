@@ -75,6 +75,7 @@ def table(error: str | None = None, *, retryable: bool = False) -> TableReport:
     [
         (Report("s", 1, [table()], 0.0), "merged", False),
         (Report("s", 1, [], 0.0, error="x"), "failed", False),
+        (Report("s", 1, [], 0.0, unmatched=["shop.C"]), "merged", False),
         (Report("s", 1, [], 0.0, error="x", retryable=True), "failed", True),
         (Report("s", 1, [table("x", retryable=True), table()], 0.0), "failed", True),
         (Report("s", 1, [table("x", retryable=True), table("y")], 0.0), "failed", False),

@@ -27,3 +27,13 @@ def test_globs_choose_and_negated_ones_take_back(
     names = [("a", "t"), ("b", "t"), ("b", "tmp")]
 
     assert [".".join(name) for name in names if choice(name)] == chosen
+
+
+def test_globs_that_match_nothing_are_found() -> None:
+    choice = TableChoice(["shop.orders", "Shop.*", "!shop._*"], ["shop.audit", "*.tmp"])
+
+    assert choice.unmatched([("shop", "orders"), ("shop", "tmp")]) == [
+        "Shop.*",
+        "!shop._*",
+        "shop.audit",
+    ]
