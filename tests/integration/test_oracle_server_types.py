@@ -7,6 +7,7 @@ import random
 import struct
 import uuid
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.sql.partial_schema import Key
+from airflow_provider_binlog.transport.server.information_schema import read_tables
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
 from tests.support.decoded import decode
@@ -394,6 +397,26 @@ def test_a_unique_key_on_long_columns_adds_no_column(
 
     assert [field.name for field in table.schemas[-1].fields] == ["id", "url", "n", "more"]
     assert list(apply(staged).values()) == [Counter(database.query("SELECT * FROM pages"))]
+
+
+@pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
+def test_a_hash_key_of_a_memory_table_is_a_key_like_any_other(
+    name: str, database_of: Callable[[str], Database]
+) -> None:
+    database = database_of(name)
+    columns = "a INT NOT NULL, b INT NOT NULL, c INT NOT NULL"
+    database.execute(
+        f"CREATE TABLE unique_keys ({columns}, UNIQUE (b) USING HASH, UNIQUE (a)) ENGINE=MEMORY",
+        f"CREATE TABLE primary_key ({columns}, PRIMARY KEY (c) USING HASH) ENGINE=MEMORY",
+    )
+    names = [(database.name, "unique_keys"), (database.name, "primary_key")]
+    with closing(database.connect()) as connection:
+        one, other = read_tables(connection, names).values()
+
+    assert [(each.key, each.hidden) for each in (one, other)] == [
+        (Key((("c", 0),), primary=True, others=False), 0),
+        (Key((("b", 0),), primary=False, others=True), 0),
+    ]
 
 
 def test_a_generated_invisible_primary_key(database_of: Callable[[str], Database]) -> None:

@@ -215,8 +215,10 @@ def _table(
     """
     primary = [row for row in keys if row["key_name"] == "PRIMARY"]
     others = len(primary) < len(keys)
-    key = _key(primary) or (_first_unique(connection, name) if others else ())
-    hashes = {row["key_name"] for row in keys if row["kind"] == "HASH"}
+    hashes = {str(row["key_name"]) for row in keys if row["kind"] == "HASH"}
+    if hashes and not _hides_hashes(connection, name):
+        hashes.clear()
+    key = _key(primary) or (_first_unique(connection, name, hashes) if others else ())
     found = Key(key, primary=bool(primary), others=others)
     return PartialSchema(tuple(columns), found, len(hashes))
 
@@ -226,25 +228,38 @@ def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
     return tuple((str(row["name"]), int(row["prefix"] or 0)) for row in in_order)
 
 
-def _first_unique(connection: Connection, name: TableName) -> tuple[tuple[str, int], ...]:
+def _hides_hashes(connection: Connection, name: TableName) -> bool:
+    """Whether the keys that are called HASH are kept on hidden columns, as MariaDB does.
+
+    A MEMORY table has ordinary ones. Source: mariadb, sql/sql_table.cc, mysql_prepare_create_table.
+    """
+    engines = query(
+        connection,
+        "SELECT ENGINE AS engine FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        *name,
+    )
+    is_memory = any(row["engine"] == "MEMORY" for row in engines)
+    return server_version(connection).flavor is Flavor.MARIADB and not is_memory
+
+
+def _first_unique(
+    connection: Connection, name: TableName, hidden: Collection[str]
+) -> tuple[tuple[str, int], ...]:
     """Return the unique key that the server takes for the primary one; maybe none.
 
-    SHOW INDEX lists them in the server's own order. MariaDB calls those HASH that it keeps as an
-    index on a hidden column. Source: sql/table.cc, open_table_from_share; sql/dd_table_share.cc.
+    SHOW INDEX lists them in the server's own order; one on a hidden column is none. Source:
+    sql/table.cc, open_table_from_share; sql/dd_table_share.cc.
     """
     keys: dict[str, list[Row]] = defaultdict(list)
     for row in query(connection, f"SHOW INDEX FROM {quote_table(name)}"):
         if not int(row["Non_unique"]):
             keys[str(row["Key_name"])].append(row)
-    for rows in keys.values():
+    for key, rows in keys.items():
         whole = all(row["Column_name"] and row["Sub_part"] is None for row in rows)
-        if whole and not any(row["Null"] == "YES" for row in rows) and not _is_hidden(rows):
+        if whole and not any(row["Null"] == "YES" for row in rows) and key not in hidden:
             return tuple((str(row["Column_name"]), 0) for row in rows)
     return ()
-
-
-def _is_hidden(rows: list[Row]) -> bool:
-    return any(row["Index_type"] == "HASH" and "Ignored" in row for row in rows)
 
 
 def _columns(
