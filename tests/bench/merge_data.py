@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.staging.paths import part_key, part_path
-from tests.unit.spark.history import LOG, ColumnType, Source, Table
+from tests.unit.spark.history import Source, Table
+from tests.unit.spark.staged_changes import LOG, ColumnType
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import ObjectStore

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.spark import SparkEnvironment
-from tests.unit.spark.history import INT, TEXT, Source, Table
+from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.session import shared_session
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
 pytestmark = [

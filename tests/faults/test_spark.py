@@ -21,8 +21,8 @@ from tests.fixtures.mysql import execute
 from tests.fixtures.spark import SparkEnvironment
 from tests.services.jars import catalog_jars, spark_home
 from tests.services.servers import Server
-from tests.unit.spark.history import INT, TEXT
 from tests.unit.spark.session import reading_session, shared_session
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
 pytestmark = [

@@ -30,7 +30,8 @@ from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
 from tests.support.staged import manifests_after
 from tests.support.stores import open_store
-from tests.unit.spark.history import IDENTITY, INT, Source, Table
+from tests.unit.spark.history import IDENTITY, Source, Table
+from tests.unit.spark.staged_changes import INT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

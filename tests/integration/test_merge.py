@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark import table_sizes
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
-from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.session import reading_session
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from airflow_provider_binlog.spark.lake.iceberg_table import load_table
 from airflow_provider_binlog.spark.lake.owner import owner_properties
 from airflow_provider_binlog.spark.lake.table_format import key_property
 from airflow_provider_binlog.spark.mark import Mark
-from tests.unit.spark.history import BIGINT, IDENTITY, INT, TEXT, ColumnType, Table
+from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage
+from tests.unit.spark.history import RowImage
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(

@@ -15,7 +15,8 @@ import pytest
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.spark.mark import Mark
-from tests.unit.spark.history import IDENTITY, INT, TEXT, Source, Table
+from tests.unit.spark.history import IDENTITY, Source, Table
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:

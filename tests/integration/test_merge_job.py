@@ -18,8 +18,8 @@ from airflow_provider_binlog.spark.session_conf import (
     s3a_conf,
 )
 from tests.support.stores import open_store
-from tests.unit.spark.history import INT, TEXT
 from tests.unit.spark.session import shared_session
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace, report_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark import merge_run
 from airflow_provider_binlog.spark.plan.progress import save_progress
-from tests.unit.spark.history import BIGINT, INT, TEXT
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, sorted_rows
 
 if TYPE_CHECKING:

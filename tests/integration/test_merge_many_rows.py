@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.spark import table_sizes
 from tests.integration.test_merge_images import COLUMNS, Owner
-from tests.unit.spark.history import INT, TEXT, RowImage
+from tests.unit.spark.history import RowImage
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 # As a session of Spark's own has it; that of the tests compiles nothing.

@@ -14,8 +14,9 @@ from airflow_provider_binlog.spark.lake.lake_state import (
     read_state,
 )
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
-from tests.unit.spark.history import INT, TEXT, Source, Table
+from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
+from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.spark.history import BIGINT, INT, TEXT
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 pytestmark = pytest.mark.filterwarnings(

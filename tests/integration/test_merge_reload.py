@@ -12,8 +12,9 @@ import pytest
 from airflow_provider_binlog.spark.lake.lake_state import PROPERTY
 from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, UNSEEN
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
-from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType, RowImage, Source, Table
+from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.spark import merge_run
 from airflow_provider_binlog.spark.mark import Mark
-from tests.unit.spark.history import BIGINT, INT, TEXT, ColumnType
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import sorted_rows
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.operators import backlog
 from airflow_provider_binlog.operators.backlog import check_count, read_sub_range
 from tests.support.stores import open_store
-from tests.unit.spark.history import INT, Source
+from tests.unit.spark.history import Source
+from tests.unit.spark.staged_changes import INT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,8 @@ from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.support.stores import open_store
-from tests.unit.spark.history import INT, Source, Table
+from tests.unit.spark.history import Source, Table
+from tests.unit.spark.staged_changes import INT
 
 _FOLDER = progress_folder(format="delta", lake="file:///lake", table_name=None)
 

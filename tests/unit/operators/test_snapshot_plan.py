@@ -27,8 +27,9 @@ from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store
-from tests.unit.spark.history import INT, Source, Table
+from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
+from tests.unit.spark.staged_changes import INT
 
 
 @dataclass

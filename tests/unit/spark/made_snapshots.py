@@ -26,7 +26,7 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
 )
 from airflow_provider_binlog.staging.part_writer import write_part
-from tests.unit.spark.history import Change, make_part, note_types, to_arrow
+from tests.unit.spark.staged_changes import Change, make_part, note_types, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable

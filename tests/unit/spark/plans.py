@@ -11,7 +11,8 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema import NULL, Default, Field, Schema, UnknownDefault
-from tests.unit.spark.history import IDENTITY, LOG
+from tests.unit.spark.history import IDENTITY
+from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -50,18 +50,10 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.merge_options import MergeOptions
 from airflow_provider_binlog.spark.merge_run import merge_all
-from tests.unit.spark.history import (
-    BIGINT,
-    INT,
-    Change,
-    ColumnType,
-    RowImage,
-    Source,
-    Table,
-    make_part,
-)
+from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.plan.test_progress import Files
+from tests.unit.spark.staged_changes import BIGINT, INT, Change, ColumnType, make_part
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Part

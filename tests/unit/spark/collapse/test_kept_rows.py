@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.plan.table_plan import plan_table
 from airflow_provider_binlog.spark.session_settings import configure
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
-from tests.unit.spark.history import ColumnType
+from tests.unit.spark.staged_changes import ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

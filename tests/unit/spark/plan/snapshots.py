@@ -11,8 +11,9 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_part_path,
     table_digest,
 )
-from tests.unit.spark.history import IDENTITY, LOG
+from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.plans import NAME, schema
+from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Schema

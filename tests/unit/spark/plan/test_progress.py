@@ -20,8 +20,9 @@ from airflow_provider_binlog.spark.plan.progress import (
     progress_folder,
     save_progress,
 )
-from tests.unit.spark.history import IDENTITY, LOG
+from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.plans import NAME, manifest
+from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName

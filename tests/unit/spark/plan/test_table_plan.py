@@ -36,8 +36,8 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
-from tests.unit.spark.history import LOG
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
+from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.spark.plan.window import Order, find_first, find_order, is_reached
-from tests.unit.spark.history import LOG
 from tests.unit.spark.plan.snapshots import snapshot
 from tests.unit.spark.plans import manifest, statement
+from tests.unit.spark.staged_changes import LOG
 
 UUID = "fabf987e-e54b-11f1-bec6-02fc00000001"
 ELSEWHERE = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000002", "binlog")
