@@ -123,7 +123,7 @@ def _joined(after: PartialSchema, before: PartialSchema) -> Iterator[PartialSche
 
 
 def _names(key: Key) -> list[str]:
-    return [name.casefold() for name, _ in key.columns]
+    return [name.lower() for name, _ in key.columns]
 
 
 def _completed(
@@ -185,12 +185,12 @@ def _key(
     )
     if schema.key is None or unsure:
         return Unclear("a statement may have changed its key, and nothing says the previous one")
-    offsets = {column.name.casefold(): index for index, column in enumerate(schema.columns)}
+    offsets = {column.name.lower(): index for index, column in enumerate(schema.columns)}
     key = []
     for name, prefix in schema.key.columns:
-        if name.casefold() not in offsets:
+        if name.lower() not in offsets:
             return Unclear(f"its key has a column {name}, and it has none")
-        key.append((offsets[name.casefold()], prefix))
+        key.append((offsets[name.lower()], prefix))
     return tuple(key) or None
 
 

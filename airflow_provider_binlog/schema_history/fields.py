@@ -65,17 +65,17 @@ def fields_after(
         last_field_id: The ids of new fields follow this one.
     """
     old = {field.id: field for field in before}
-    added = {each.name.casefold(): each for each in alterations if isinstance(each, AddColumn)}
+    added = {each.name.lower(): each for each in alterations if isinstance(each, AddColumn)}
     keyed = new_key(alterations)
     fields = []
     for column in after.columns:
         known = old.get(column.field)
         if known is None:
             last_field_id += 1
-            field = _added(last_field_id, added[column.name.casefold()], alterations, session)
+            field = _added(last_field_id, added[column.name.lower()], alterations, session)
         else:
             field = _altered(known, column.name, alterations, session)
-        if column.name.casefold() in keyed:
+        if column.name.lower() in keyed:
             field = replace(field, nullable=False)
         fields.append(field)
     return tuple(fields)
@@ -85,10 +85,10 @@ def _added(
     number: int, column: AddColumn, alterations: Sequence[Alteration], session: Session
 ) -> Field:
     of, initial = _written(column.definition, session), column.initial_default
-    name = column.name.casefold()
+    name = column.name.lower()
     for each in alterations:
         # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
-        if isinstance(each, SetDefault) and not each.optional and each.name.casefold() == name:
+        if isinstance(each, SetDefault) and not each.optional and each.name.lower() == name:
             initial = _read_set_default(of, each, session)
     return Field(
         id=number,
@@ -116,13 +116,13 @@ def _written(definition: Definition, session: Session) -> SqlType | None:
 
 def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
     """Return a field that was there before, under the name that it has after the statement."""
-    names = {field.name.casefold(), name.casefold()}
+    names = {field.name.lower(), name.lower()}
     for each in alterations:
-        if isinstance(each, ChangeColumn) and each.old.casefold() == field.name.casefold():
+        if isinstance(each, ChangeColumn) and each.old.lower() == field.name.lower():
             field = _changed(field, each, session)
         elif isinstance(each, ConvertCharset):
             field = _converted(field, each.charset)
-        elif isinstance(each, SetDefault) and each.name.casefold() in names:
+        elif isinstance(each, SetDefault) and each.name.lower() in names:
             # Of two columns that exchange their names, it may be either.
             default = _read_set_default(sql_type(field), each, session)
             field = replace(field, write_default=_known(default) if len(names) == 1 else None)
@@ -189,10 +189,10 @@ def key_after(
     fields: Sequence[Field], before: Sequence[int], alterations: Sequence[Alteration]
 ) -> tuple[int, ...]:
     """Return the primary key after a statement: of a unique key in its place rows will say."""
-    ids = {field.name.casefold(): field.id for field in fields}
+    ids = {field.name.lower(): field.id for field in fields}
     added = [each for each in alterations if isinstance(each, AddPrimaryKey)]
     if added:
-        return tuple(ids[name.casefold()] for name, _ in added[0].columns if name.casefold() in ids)
+        return tuple(ids[name.lower()] for name, _ in added[0].columns if name.lower() in ids)
     if any(isinstance(each, DropPrimaryKey) for each in alterations):
         return ()
     kept = set(ids.values())
@@ -215,20 +215,20 @@ def actions_of(
     """
     before = () if state.schema is None else state.schema.fields
     now = {field.id: field for field in fields}
-    changes = {each.old.casefold(): each for each in alterations if isinstance(each, ChangeColumn)}
+    changes = {each.old.lower(): each for each in alterations if isinstance(each, ChangeColumn)}
     for field in before:
         if field.id not in now:
             yield DropField(state.id, field.id, field.name)
     for field in before:
         after = now.get(field.id)
         if after is not None:
-            yield from _actions_of_field(state, field, after, changes.get(field.name.casefold()))
+            yield from _actions_of_field(state, field, after, changes.get(field.name.lower()))
     old = {field.id for field in before}
     added = (each for each in alterations if isinstance(each, AddColumn) and state.is_partial)
-    optional = {each.name.casefold() for each in added if each.optional}
+    optional = {each.name.lower() for each in added if each.optional}
     for field in fields:
         if field.id not in old:
-            is_optional = field.name.casefold() in optional
+            is_optional = field.name.lower() in optional
             yield AddField(state.id, field.id, field.name, is_optional)
     # A table that was created without rows, and got none since, has no values to change.
     if state.created is None or state.logged is not None:
@@ -280,11 +280,11 @@ def _is_converted(before: Field, after: Field) -> bool:
 
 
 def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
-    of, name = sql_type(field), field.name.casefold()
+    of, name = sql_type(field), field.name.lower()
     nullable = None if field.mysql_type is None else field.nullable
     for each in alterations:
         reason = None
-        if isinstance(each, ChangeColumn) and each.old.casefold() == name:
+        if isinstance(each, ChangeColumn) and each.old.lower() == name:
             definition = each.definition
             reason = rewrites_column(of, definition, session, nullable=nullable)
             if definition.type is not None:

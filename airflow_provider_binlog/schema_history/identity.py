@@ -98,10 +98,10 @@ class _Matched:
         self.last_field_id = state.last_field_id
         self._table = state
         self._old = () if state.schema is None else state.schema.fields
-        by_name = {field.name.casefold(): field for field in self._old}
+        by_name = {field.name.lower(): field for field in self._old}
         self._known: list[tuple[Field, Field]] = []
         self._new: list[Field] = []
-        self.fields = tuple(self._match(each, by_name.get(each.name.casefold())) for each in fields)
+        self.fields = tuple(self._match(each, by_name.get(each.name.lower())) for each in fields)
 
     def _match(self, logged: Field, known: Field | None) -> Field:
         if known is not None:
@@ -239,11 +239,11 @@ def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableSt
     if not state.is_partial:
         return state
     schema = state.schema or _NOTHING
-    there = {field.name.casefold() for field in schema.fields}
-    made = {each.name.casefold() for each in alterations if isinstance(each, _MAKES)}
+    there = {field.name.lower() for field in schema.fields}
+    made = {each.name.lower() for each in alterations if isinstance(each, _MAKES)}
     missing: dict[str, str] = {}
     for name, is_old in _named(alterations):
-        folded = name.casefold()
+        folded = name.lower()
         if folded not in there and (is_old or folded not in made):
             missing.setdefault(folded, name)
     if not missing:

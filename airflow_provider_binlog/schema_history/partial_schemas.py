@@ -61,7 +61,7 @@ def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSc
         if isinstance(each, ConvertCharset):
             columns = [_converted(column, each.charset) for column in columns]
     keyed = new_key(alterations)
-    columns = [_not_null(each) if each.name.casefold() in keyed else each for each in columns]
+    columns = [_not_null(each) if each.name.lower() in keyed else each for each in columns]
     columns = _without_defaults(columns, alterations)
     return replace(schema, columns=tuple(columns), key=_key_after(schema, alterations))
 
@@ -70,25 +70,25 @@ def _altered(
     before: Sequence[PartialColumn], alterations: Sequence[Alteration]
 ) -> list[PartialColumn] | None:
     """Return the columns that a statement makes of others; None where it cannot have."""
-    own = {column.name.casefold() for column in before}
+    own = {column.name.lower() for column in before}
     changes = _changes_by_name(own, alterations)
     if changes is None:
         return None
     columns = [
         column
         for each in before
-        if (column := _changed(each, changes.get(each.name.casefold()))) is not None
+        if (column := _changed(each, changes.get(each.name.lower()))) is not None
     ]
     for each in alterations:
         if isinstance(each, AddColumn):
             done = _add(columns, each, own, changes)
         elif isinstance(each, ChangeColumn) and each.after is not None:
-            done = each.old.casefold() not in changes or _move(columns, each)
+            done = each.old.lower() not in changes or _move(columns, each)
         else:
             continue
         if not done:
             return None
-    unlike = {column.name.casefold() for column in columns}
+    unlike = {column.name.lower() for column in columns}
     return _generated_key_first(columns) if len(unlike) == len(columns) else None
 
 
@@ -111,7 +111,7 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
     changes: dict[str, _Change] = {}
     for each in alterations:
         if isinstance(each, _Change):
-            name = (each.name if isinstance(each, DropColumn) else each.old).casefold()
+            name = (each.name if isinstance(each, DropColumn) else each.old).lower()
             if name in changes or (name not in own and not each.optional):
                 return None
             if name in own:
@@ -131,7 +131,7 @@ def _changed(column: PartialColumn, change: _Change | None) -> PartialColumn | N
 def _add(
     columns: list[PartialColumn], each: AddColumn, own: set[str], changes: dict[str, _Change]
 ) -> bool:
-    name = each.name.casefold()
+    name = each.name.lower()
     if each.optional and name in own:
         return name not in changes
     return _put(columns, PartialColumn(each.name, facts_of(each.definition)), each.after)
@@ -180,7 +180,7 @@ def _without_defaults(
 ) -> list[PartialColumn]:
     """Return columns without the defaults that a statement changed, by previous names or new."""
     changed = {
-        name.casefold()
+        name.lower()
         for each in alterations
         if isinstance(each, SetDefault)
         for name in (
@@ -191,7 +191,7 @@ def _without_defaults(
     }
     return [
         column._replace(facts=replace(column.facts, default=None))
-        if column.name.casefold() in changed
+        if column.name.lower() in changed
         else column
         for column in columns
     ]
@@ -258,10 +258,10 @@ def reverse(
         return None
     key = _key_before(schema, alterations)
     found: dict[tuple[PartialColumn, ...], PartialSchema] = {}
-    names = [name.casefold() for name in schema.names]
+    names = [name.lower() for name in schema.names]
     for columns in candidates:
         altered = _altered(columns, alterations)
-        if altered is not None and [each.name.casefold() for each in altered] == names:
+        if altered is not None and [each.name.lower() for each in altered] == names:
             found[columns] = replace(schema, columns=columns, key=key)
     return list(found.values())
 
@@ -281,11 +281,11 @@ def _candidates(
         )
         # A change that was not carried out did not find its column.
         lacked = {
-            each.old.casefold()
+            each.old.lower()
             for i, each in enumerate(alterations)
             if isinstance(each, ChangeColumn | RenameColumn) and not done.get(i, True)
         }
-        if lacked.isdisjoint(column.name.casefold() for column in (*stay, *move)):
+        if lacked.isdisjoint(column.name.lower() for column in (*stay, *move)):
             previous.append((stay, move))
     count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in previous)
     if count > CANDIDATES_MAX:
@@ -300,9 +300,9 @@ def _previous_columns(
 
     Those that stay keep their order, the others may have been at any position.
     """
-    added = {each.name.casefold() for each in alterations if isinstance(each, AddColumn)}
+    added = {each.name.lower() for each in alterations if isinstance(each, AddColumn)}
     changed = {
-        each.name.casefold(): each
+        each.name.lower(): each
         for each in alterations
         if isinstance(each, ChangeColumn | RenameColumn)
     }
@@ -311,7 +311,7 @@ def _previous_columns(
     stay: list[PartialColumn] = []
     move: list[PartialColumn] = []
     for column in _without_defaults(schema.columns, alterations):
-        name = column.name.casefold()
+        name = column.name.lower()
         if name in added:
             continue
         previous = _converted(column, None) if converted else column

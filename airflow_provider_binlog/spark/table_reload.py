@@ -176,8 +176,8 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
     Raises:
         MergeError: Names or types of columns differ.
     """
-    wanted = {each.name.casefold(): each for each in snapshot.schema.fields}
-    found = {name.casefold(): type_ for name, type_ in state.columns.items()}
+    wanted = {each.name.lower(): each for each in snapshot.schema.fields}
+    found = {name.lower(): type_ for name, type_ in state.columns.items()}
     other = [*(wanted.keys() ^ found.keys())]
     for name in wanted.keys() & found.keys():
         type_ = spark_type(str(wanted[name].arrow_type))

@@ -85,7 +85,7 @@ def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alterati
     keyed = new_key(found)
     return tuple(
         replace(each, initial_default=initial_default(each.definition, session, nullable=False))
-        if isinstance(each, AddColumn) and each.name.casefold() in keyed
+        if isinstance(each, AddColumn) and each.name.lower() in keyed
         else each
         for each in found
     )

@@ -149,6 +149,6 @@ Alteration: TypeAlias = (
 
 
 def new_key(alterations: Iterable[Alteration]) -> set[str]:
-    """Return the columns of a primary key that is made, folded in case: they become NOT NULL."""
+    """Return the columns of a primary key that is made, in lower case: they become NOT NULL."""
     made = (each for each in alterations if isinstance(each, AddPrimaryKey))
-    return {name.casefold() for each in made for name, _ in each.columns}
+    return {name.lower() for each in made for name, _ in each.columns}

@@ -117,4 +117,4 @@ NO_COLUMNS = PartialSchema((), Key((), primary=False, others=False))
 
 def same(name: str, other: str) -> bool:
     """Whether two names are of one column: case makes no difference."""
-    return name.casefold() == other.casefold()
+    return name.lower() == other.lower()

@@ -309,6 +309,6 @@ def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) 
 
 def _with_ids(schema: Schema, ids: dict[str, int]) -> Schema:
     """Return a snapshot's schema with the field ids of the log; others are below 0."""
-    own = {each.id: ids.get(each.name.casefold(), -each.id) for each in schema.fields}
+    own = {each.id: ids.get(each.name.lower(), -each.id) for each in schema.fields}
     fields = tuple(replace(each, id=own[each.id]) for each in schema.fields)
     return replace(schema, id=_SCHEMA, fields=fields, key=tuple(own[each] for each in schema.key))

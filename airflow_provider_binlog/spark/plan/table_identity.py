@@ -58,7 +58,7 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
     steps = every = log.steps(table, since=since)
     for manifest, entry in log.entries(table, since=since.sequence + 1):
         if entry.current is not None:
-            ids = {each.name.casefold(): each.id for each in entry.schema(entry.current).fields}
+            ids = {each.name.lower(): each.id for each in entry.schema(entry.current).fields}
             steps = [each for each in every if each.point[0] <= manifest.sequence]
             if not entry.is_partial:
                 break
@@ -74,14 +74,14 @@ def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
     """Take back what one statement did, all at once: columns may exchange their names."""
     for action in actions:
         if isinstance(action, AddField) and not action.optional:
-            ids.pop(action.name.casefold(), None)
+            ids.pop(action.name.lower(), None)
         elif isinstance(action, RenameField):
-            ids.pop(action.new.casefold(), None)
+            ids.pop(action.new.lower(), None)
     for action in actions:
         if isinstance(action, DropField):
-            ids[action.name.casefold()] = action.field
+            ids[action.name.lower()] = action.field
         elif isinstance(action, RenameField):
-            ids[action.old.casefold()] = action.field
+            ids[action.old.lower()] = action.field
 
 
 def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
@@ -125,7 +125,7 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
 def _claims(columns: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, list[str]]:
     """Return columns by field id, given those of folded names."""
     return {
-        str(ids[name.casefold()]): [column, str(NOTHING)]
+        str(ids[name.lower()]): [column, str(NOTHING)]
         for name, column in columns.items()
-        if name.casefold() in ids
+        if name.lower() in ids
     }
