@@ -85,6 +85,9 @@ def _added(
     number: int, column: AddColumn, alterations: Sequence[Alteration], session: Session
 ) -> Field:
     of, initial = _written(column.definition, session), column.initial_default
+    # CONVERT in the same statement is about the new column, too.
+    converted = any(isinstance(each, ConvertCharset) for each in alterations)
+    charset = None if of is None or converted else of.charset
     name = column.name.lower()
     for each in alterations:
         # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
@@ -95,23 +98,34 @@ def _added(
         name=column.name,
         mysql_type=None if of is None else str(of),
         arrow_type=None,
-        nullable=column.definition.nullable is not False,
-        charset=None if of is None else of.charset,
+        nullable=_is_nullable(column.definition),
+        charset=charset,
         initial_default=initial,
         write_default=_known(initial),
-        charset_assumed=of is not None and _has_charset(of) and of.charset is None,
+        charset_assumed=of is not None and _has_charset(of) and charset is None,
         generated=column.definition.generated,
     )
+
+
+def _is_nullable(definition: Definition) -> bool:
+    return definition.nullable is not False and not definition.auto_increment
 
 
 def _written(definition: Definition, session: Session) -> SqlType | None:
     """Return the type that a definition writes, as the log shows it."""
     of = definition.type
+    if of is not None and of.name in ENUMS:
+        # Where its values are not plain strings, rows will show them.
+        return None if of.values is None else _without_binary(of)
     if of is not None and of.name == "json" and session.flavor is Flavor.MARIADB:
         return SqlType("longtext", charset="utf8mb4")
     if of is not None and of.name in FLOATS:
         return replace(of, length=None, scale=None)  # no TABLE_MAP has the digits of FLOAT(7,3)
     return of
+
+
+def _without_binary(of: SqlType) -> SqlType:
+    return replace(of, charset=None) if of.charset == "binary" else of
 
 
 def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
@@ -134,7 +148,7 @@ def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
     changed = replace(
         field,
         mysql_type=None if of is None else str(of),
-        nullable=definition.nullable is not False,
+        nullable=_is_nullable(definition),
         charset=None if of is None else of.charset,
         write_default=_known(initial_default(definition, session)),
         charset_assumed=False,

@@ -30,7 +30,7 @@ from airflow_provider_binlog.schema_history.fields import (
     key_after,
     sql_type,
 )
-from airflow_provider_binlog.schema_history.partial_schemas import alter
+from airflow_provider_binlog.schema_history.partial_schemas import alter, assume_visibility
 from airflow_provider_binlog.schema_history.staged_forms import changes_form
 from airflow_provider_binlog.sql import alterations as sql
 from airflow_provider_binlog.sql.alterations import (
@@ -196,7 +196,7 @@ def follow(
         return state, ()  # It was created without rows: the first one shows its columns.
     named = _with_named(state, alterations)
     before = named.schema or _NOTHING
-    after = alter(partial_from_schema(before), alterations)
+    after = alter(assume_visibility(partial_from_schema(before)), alterations)
     if after is None:
         return _rewritten(state, _NOT_FOUND)
     fields = fields_after(

@@ -103,6 +103,20 @@ def _generated_key_first(columns: list[PartialColumn]) -> list[PartialColumn] | 
     return columns if visible else [columns[at], *columns[:at], *columns[at + 1 :]]
 
 
+def assume_visibility(schema: PartialSchema) -> PartialSchema:
+    """Return a schema in which a first column of that name is the key that MySQL generated.
+
+    Only the order of the columns depends on it: the next row shows it.
+    """
+    columns = (
+        column._replace(facts=replace(column.facts, visible=index > 0))
+        if same(column.name, _GENERATED_KEY)
+        else column
+        for index, column in enumerate(schema.columns)
+    )
+    return replace(schema, columns=tuple(columns))
+
+
 _Change = DropColumn | ChangeColumn | RenameColumn
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -146,11 +147,16 @@ def _alteration(
     elif first == "RENAME":
         yield from _rename(reader)
     elif first == "CONVERT":
-        yield from _convert(chunk)
+        yield from _convert(chunk, session)
     elif first == "ALTER":
         yield from _set_default(reader)
-    elif first not in TABLE_OPTIONS or _hides_alteration(chunk):
+    elif not _is_option(first, chunk) or _hides_alteration(chunk):
         yield _opaque(chunk)
+
+
+def _is_option(first: str, chunk: Sequence[Word]) -> bool:
+    """Whether it sets an option of the table: one in quotes is of MariaDB's storage engine."""
+    return first in TABLE_OPTIONS or (chunk[1:2] == [Word("=")] and bool(chunk[0].quote))
 
 
 def _hides_alteration(chunk: Sequence[Word]) -> bool:
@@ -170,14 +176,20 @@ def _add(reader: Reader, chunk: Sequence[Word], session: Session) -> Iterator[Al
     optional = _condition(reader)
     rest = reader.rest()
     if rest and rest[0] == Word("("):
-        if rest[-1] != Word(")") or optional:
+        elements = read_elements(rest[1:-1], session)
+        if rest[-1] != Word(")") or (optional and not all(map(_is_column, elements))):
             yield _opaque(chunk)
             return
-        yield from read_elements(rest[1:-1], session)
+        for each in elements:
+            yield replace(each, optional=optional) if isinstance(each, AddColumn) else each
     elif column:
         yield from _column(Reader(rest), session, optional=optional)
     else:
         yield from _element(rest, session, optional=optional)
+
+
+def _is_column(element: Alteration) -> bool:
+    return isinstance(element, AddColumn)
 
 
 def _element(
@@ -202,7 +214,7 @@ def _key_or_column(
         yield ChangeIndexes()
     elif first in _PLAIN_KEYS or (first == "VECTOR" and second in ("INDEX", "KEY")):
         return
-    elif first in ("?", "IF") or (first == "PERIOD" and second == "FOR"):
+    elif first in ("?", "IF") or (first == "PERIOD" and second in ("FOR", "IF")):
         yield _opaque(chunk)
     elif first == "PRIMARY":
         # The one that may be there already may be of other columns.
@@ -291,12 +303,14 @@ def _rename(reader: Reader) -> Iterator[Alteration]:
         yield RenameColumn(old, reader.name(), optional)
 
 
-def _convert(chunk: Sequence[Word]) -> Iterator[Alteration]:
+def _convert(chunk: Sequence[Word], session: Session) -> Iterator[Alteration]:
     texts = outer_texts(chunk)
     if texts[1:2] != ["TO"]:
         return  # a partition, or a table that becomes one
     named = texts[4:5] if texts[2:4] == ["CHARACTER", "SET"] else texts[3:4]
     charset = named[0].lower() if named else ""
+    if charset == "utf8" and session.flavor is Flavor.MYSQL:
+        charset = "utf8mb3"  # on MariaDB it may be utf8mb4: old_mode, which is not logged, decides
     known = charset and charset not in ("default", "utf8")
     yield ConvertCharset(charset if known else None)
 
@@ -337,6 +351,10 @@ def _key_columns(chunk: Sequence[Word]) -> tuple[tuple[str, int], ...]:
         name, prefix = reader.name(), 0
         if reader.take("("):
             prefix = _number(reader.name())
+            reader.take(")")
+        reader.take("ASC", "DESC")
+        if reader.rest():
+            raise UnsupportedError("a key of more than columns, such as a period WITHOUT OVERLAPS")
         columns.append((name, prefix))
     if not columns:
         raise UnsupportedError("a key without columns")

@@ -119,6 +119,7 @@ _SIZES = ((1 << 8, 1), (1 << 16, 2), (1 << 24, 3), (1 << 32, 4))
 _CHARACTER_MAX = 4
 _DECIMAL_DIGITS = 10
 _FLOAT_DIGITS = 24
+_VECTOR_ENTRIES = 2048
 _DIGITS_MAX = 10
 # The greatest number after the type: a value of a default may take as many bytes or digits.
 _NUMBER_MAX = {
@@ -233,8 +234,10 @@ def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlTyp
         found = SqlType(data_type, fsp=first or 0)
     elif data_type in ("bit", "char", "binary"):
         found = SqlType(data_type, 1 if first is None else first)
-    elif data_type in ("varchar", "varbinary", "vector"):
+    elif data_type in ("varchar", "varbinary"):
         found = SqlType(data_type, first)
+    elif data_type == "vector":
+        found = SqlType(data_type, _VECTOR_ENTRIES if first is None else first)
     elif name == "SERIAL":
         found = SqlType(data_type, unsigned=True)
     return found

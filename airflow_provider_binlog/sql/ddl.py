@@ -135,6 +135,7 @@ _INDEX_TYPES = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 _ENDINGS = ("RESTRICT", "CASCADE", "DROP", "REUSE", "STORAGE")
 _OPAQUE_SHOWN = 60
 _EXCHANGED = RewriteRows("exchanged the table with a partition of another one")
+_SEQUENCE_ALTERED = (RewriteRows("altered the sequence, which is its only row"),)
 
 
 def read_ddl(sql: str, session: Session) -> DdlStatement | None:
@@ -297,8 +298,9 @@ def _changes(head: _Head, words: Reader, session: Session) -> Iterator[TableChan
         _, optional = _pass_head(words)
         for old, new in zip(tables[::2], tables[1::2], strict=True):
             yield Renamed(old, new, optional)
-    elif head.type == "ALTER TABLE":
-        yield from _altered(words, session)
+    elif verb == "ALTER":
+        is_table = thing == "TABLE"
+        yield from _altered(words, session) if is_table else [Altered(tables[0], _SEQUENCE_ALTERED)]
     elif verb.startswith("CREATE"):
         if verb == "CREATE OR REPLACE":
             yield Dropped(tables[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.schema import AlterField
+from airflow_provider_binlog.schema import AddField, AlterField
 from tests.unit.schema_history.log import Log, T, rewritten
 
 
@@ -117,3 +117,33 @@ def test_a_character_set_that_rows_never_showed_is_not_taken_for_the_one_before(
     actions = log.run("ALTER TABLE t MODIFY a VARCHAR(20) CHARACTER SET utf8mb4")
 
     assert rewritten(actions)
+
+
+@pytest.mark.parametrize(
+    ("definition", "shown"),
+    [
+        ("ENUM(x'61','b')", "enum('a','b') utf8mb4"),
+        ("ENUM('a','b') CHARACTER SET binary", "enum('a','b')"),
+        ("SET('a') BYTE", "set('a')"),
+        ("VECTOR", "vector(2048)"),
+        ("TEXT CHARACTER SET utf8mb4, CONVERT TO CHARACTER SET latin1", "text latin1"),
+        ("VARCHAR(9), CONVERT TO CHARACTER SET utf8", "varchar(9) utf8mb3"),
+    ],
+)
+def test_rows_show_a_new_column_as_its_statement_says(definition: str, shown: str) -> None:
+    log = Log()
+    log.rows(T, "id int", "a int")
+
+    (added,) = log.run(f"ALTER TABLE t ADD b {definition}")
+
+    assert isinstance(added, AddField)
+    assert log.rows(T, "id int", "a int", f"b {shown}") == []
+
+
+def test_a_column_that_the_server_numbers_holds_no_null() -> None:
+    log = Log()
+    log.rows(T, "id int", "a int")
+
+    log.run("ALTER TABLE t ADD b INT AUTO_INCREMENT UNIQUE")
+
+    assert not log.fields()[-1].nullable

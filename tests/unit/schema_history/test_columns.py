@@ -144,6 +144,26 @@ def test_names_are_the_same_in_any_case() -> None:
     assert log.names() == {1: "id", 2: "c"}
 
 
+def test_names_that_only_unicode_folds_together_are_different() -> None:
+    log = Log()
+    columns = ("id int", "ss int", "ß int", "σ int", "ς int")
+    log.rows(T, *columns)
+
+    assert log.rows(T, *columns) == []
+    assert log.run("ALTER TABLE t DROP ß") == [DropField(log.state(T).id, 3, "ß")]
+    assert log.names() == {1: "id", 2: "ss", 4: "σ", 5: "ς"}
+
+
+def test_the_key_that_mysql_generated_is_before_the_column_that_is_put_first() -> None:
+    log = Log()
+    log.rows(T, "my_row_id bigint_unsigned", "a int")
+
+    actions = log.run("ALTER TABLE t ADD b INT FIRST")
+
+    assert actions == [AddField(log.state(T).id, 3, "b")]
+    assert [field.name for field in log.fields()] == ["my_row_id", "b", "a"]
+
+
 def test_a_key_is_set_by_statements_and_by_what_rows_show() -> None:
     log = a_table()
     table = log.state(T).id

@@ -102,6 +102,10 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ),
     ("ADD COLUMN (b int)", [added("b")]),
     ("ADD COLUMN IF NOT EXISTS b int FIRST", [added("b", FIRST, optional=True)]),
+    (
+        "ADD COLUMN IF NOT EXISTS (b int, c int)",
+        [added("b", optional=True), added("c", optional=True)],
+    ),
     ("ADD b int NOT NULL PRIMARY KEY", [added("b"), AddPrimaryKey((("b", 0),))]),
     ("ADD b int KEY FIRST", [added("b", FIRST), AddPrimaryKey((("b", 0),))]),
     ("ADD b int UNIQUE KEY", [added("b"), ChangeIndexes()]),
@@ -158,9 +162,11 @@ CASES: list[tuple[str, list[Alteration]]] = [
     ("ALTER CHECK c NOT ENFORCED, ALTER CONSTRAINT d ENFORCED, ALTER KEY i IGNORED", []),
     ("CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin", [ConvertCharset("latin1")]),
     ("CONVERT TO CHARSET DEFAULT", [ConvertCharset(None)]),
+    ("CONVERT TO CHARACTER SET utf8", [ConvertCharset(None)]),
     ("ENGINE=InnoDB ROW_FORMAT=DYNAMIC, ADD b int, COMMENT = 'ADD c int'", [added("b")]),
     ("DEFAULT CHARACTER SET latin1, CHARSET utf8mb4, AUTO_INCREMENT 5", []),
     ("FORCE, ALGORITHM=INPLACE, LOCK=NONE, DISABLE KEYS, WITHOUT VALIDATION", []),
+    ("`PAGE_COMPRESSED`='0', ADD b int", [added("b")]),
     ("ORDER BY a, b DESC, ADD c int", [added("c")]),
     ("ORDER BY a, DROP b", [DropColumn("b")]),
     ("PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (9), PARTITION q VALUES IN (1))", []),
@@ -191,6 +197,9 @@ def test_what_an_alter_table_does(sql: str, alterations: list[Alteration]) -> No
         "DROP SYSTEM VERSIONING",
         "WITH SYSTEM VERSIONING",
         "ADD PERIOD FOR SYSTEM_TIME (a, b)",
+        "ADD PERIOD IF NOT EXISTS FOR p (a, b)",
+        "ADD PRIMARY KEY (a, p WITHOUT OVERLAPS)",
+        "ADD COLUMN IF NOT EXISTS (b int, PRIMARY KEY (b))",
         "DROP PERIOD FOR SYSTEM_TIME",
         "ADD b",
         "ADD b int AFTER",
@@ -262,6 +271,10 @@ def test_a_backslash_under_no_backslash_escapes_ends_the_string() -> None:
     found = without_definitions(read(sql, sql_mode=NO_BACKSLASH_ESCAPES))
 
     assert found == [changed("a", "a"), DropColumn("n"), added("n")]
+
+
+def test_utf8_is_of_one_meaning_on_mysql() -> None:
+    assert read("CONVERT TO CHARSET utf8", Flavor.MYSQL) == (ConvertCharset("utf8mb3"),)
 
 
 def test_the_default_of_one_column_says_nothing_of_another() -> None:

@@ -98,6 +98,7 @@ def read(sql: str, flavor: Flavor = Flavor.MARIADB, mode: int | None = 0) -> lis
             [Created(T, (AddPrimaryKey((("a", 0),)),), takes_rows=True)],
         ),
         ("CREATE SEQUENCE t", [Created(T)]),
+        ("ALTER SEQUENCE t CYCLE", [rewritten("altered the sequence, which is its only row")]),
         ("CREATE INDEX i ON t (a)", []),
         ("CREATE UNIQUE INDEX i ON t (a)", [Altered(T, (ChangeIndexes(),))]),
         ("DROP INDEX i ON t", [Altered(T, (ChangeIndexes(),))]),
