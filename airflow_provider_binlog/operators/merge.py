@@ -101,6 +101,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
     :param adopt: Whether snapshots are also loaded into lake tables that merges of another source
         made, or someone else did with the columns of the source's table: their rows are replaced,
         and from then on they are merged.
+    :param upgrade: Whether existing Delta tables get features that a change of their columns needs,
+        and that their readers have to know: column mapping, type widening, timestamps without a
+        time zone. If not, such a table is ``stale``.
     """
 
     template_fields: Sequence[str] = (
@@ -135,6 +138,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         initial_load: InitialLoad = "snapshot",
         on_stale: OnStale = "warn",
         adopt: bool = False,
+        upgrade: bool = True,
         conn_id: str = "spark_default",
         name: str = "binlog-merge",
         **kwargs: Any,
@@ -150,6 +154,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.initial_load = initial_load
         self.on_stale = on_stale
         self.adopt = adopt
+        self.upgrade = upgrade
 
     def execute(self, context: Context) -> Any:
         """Submit the job and return its report; see the class."""
@@ -171,6 +176,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 table_name=self.table_name,
                 keys=self.keys,
                 adopt=self.adopt,
+                upgrade=self.upgrade,
                 initial_load=self.initial_load,
             )
             more = self.application_args or []
@@ -264,6 +270,7 @@ def merge_arguments(
     table_name: str | None = None,
     keys: Mapping[str, Sequence[str]] | None = None,
     adopt: bool = False,
+    upgrade: bool = True,
     initial_load: InitialLoad = "snapshot",
 ) -> list[str]:
     """Return the merge job's arguments; a plain SparkSubmitOperator takes them, too.
@@ -280,6 +287,7 @@ def merge_arguments(
         table_name: Names of the target tables.
         keys: Key columns by table.
         adopt: Whether snapshots are also loaded into lake tables that someone else made.
+        upgrade: Whether existing Delta tables get features that a change of their columns needs.
         initial_load: What to do about a table that has rows from before the staged log.
 
     Raises:
@@ -310,6 +318,8 @@ def merge_arguments(
         arguments += ["--keys", f"{table}={','.join(columns)}"]
     if adopt:
         arguments.append("--adopt")
+    if not upgrade:
+        arguments.append("--no-upgrade")
     return arguments
 
 

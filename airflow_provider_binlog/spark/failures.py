@@ -11,13 +11,14 @@ from pyspark.errors import PySparkException
 from airflow_provider_binlog.errors import (
     BinlogError,
     ConfigurationError,
+    MergeError,
     StoreUnavailableError,
     TargetConflictError,
     UnknownMergeError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _CONFLICT = re.compile(
     r"^io\.delta\.exceptions\.(Concurrent|MetadataChanged|ProtocolChanged)"
@@ -34,6 +35,11 @@ _UNREACHABLE = re.compile(
     r"^java\.net\.|^org\.apache\.http\.conn|SdkClientException$|AWSServiceThrottledException$"
     r"|AWSStatus500Exception$|NoHttpResponseException$|SocketTimeoutException$"
 )
+# What keeps a column as it is, and was set on the lake table by somebody else.
+_FIXED = re.compile(
+    r"DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN|Cannot delete identifier field"
+    r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE"
+)
 _TEXT_SIZE_MAX = 500
 
 
@@ -47,20 +53,40 @@ def explain(error: Exception, **where: str) -> BinlogError:
     cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}
     for name, text in causes:
-        if "DELTA_CONFIGURE_SPARK_SESSION" in text:
-            return ConfigurationError(
-                "the Spark session is not configured for Delta tables: give the merge "
-                "conf=delta_conf(), or the same settings to the cluster",
-                **where,
-            )
-        if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
-            return TargetConflictError("another writer committed to the target first", **context)
-        if _MISSING.search(name) or _MISSING.search(text):
-            # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
-            return UnknownMergeError("a file was removed while the merge read it", **context)
-        if _UNREACHABLE.search(name):
-            return StoreUnavailableError("the store failed under the merge", **context)
+        known = _find_refusal(text, where, cause) or _find_failure(name, text, context)
+        if known is not None:
+            return known
     return UnknownMergeError("the merge failed", **context)
+
+
+def _find_refusal(text: str, where: Mapping[str, str], cause: str) -> BinlogError | None:
+    """Return the error for what fails again until someone changes something."""
+    if "DELTA_CONFIGURE_SPARK_SESSION" in text:
+        return ConfigurationError(
+            "the Spark session is not configured for Delta tables: give the merge "
+            "conf=delta_conf(), or the same settings to the cluster",
+            **where,
+        )
+    if _FIXED.search(text):
+        return MergeError(
+            "the lake table does not let a column change as that of its table did: remove there "
+            "what depends on the column, or drop the lake table, and load it from a snapshot",
+            **where,
+            cause=cause,
+        )
+    return None
+
+
+def _find_failure(name: str, text: str, context: Mapping[str, str]) -> BinlogError | None:
+    """Return the error for what may pass."""
+    if _CONFLICT.search(name) or _CONFLICT_TEXT.search(text):
+        return TargetConflictError("another writer committed to the target first", **context)
+    if _MISSING.search(name) or _MISSING.search(text):
+        # Parts were there a moment ago: mostly it is one of the lake table, that was removed.
+        return UnknownMergeError("a file was removed while the merge read it", **context)
+    if _UNREACHABLE.search(name):
+        return StoreUnavailableError("the store failed under the merge", **context)
+    return None
 
 
 def _describe(causes: Sequence[tuple[str, str]]) -> str:

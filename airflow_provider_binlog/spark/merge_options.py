@@ -33,6 +33,7 @@ class MergeOptions:
         threads: How many tables are merged at once.
         verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
         adopt: Whether snapshots are loaded into lake tables, too, that someone else made.
+        upgrade: Whether existing Delta tables get features that a change of their columns needs.
         initial_load: What to do about a table that was never loaded, and has rows from before the
             staged log: `snapshot` waits for one, `changes_only` begins with the changes, `fail`
             fails.
@@ -51,6 +52,7 @@ class MergeOptions:
     threads: int = 4
     verify_parts: bool = False
     adopt: bool = False
+    upgrade: bool = True
     initial_load: str = "snapshot"
 
 
@@ -120,6 +122,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         help="load snapshots into tables that someone else made, too, and replace their rows",
     )
     parser.add_argument(
+        "--no-upgrade",
+        dest="upgrade",
+        action="store_false",
+        help="delta: give no existing table a feature that its readers have to know: one whose "
+        "columns change so that it needs one is stale",
+    )
+    parser.add_argument(
         "--initial-load",
         choices=("snapshot", "changes_only", "fail"),
         default="snapshot",
@@ -142,6 +151,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str 
         threads=found.threads,
         verify_parts=found.verify_parts,
         adopt=found.adopt,
+        upgrade=found.upgrade,
         initial_load=found.initial_load,
     )
     return options, found.report

@@ -160,7 +160,13 @@ def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
 def _lake(options: MergeOptions) -> Lake:
     if options.format == "iceberg":
         return IcebergLake(options.source, options.lake, options.table_name, options.properties)
-    return DeltaLake(options.source, options.lake, options.table_name, options.properties)
+    return DeltaLake(
+        options.source,
+        options.lake,
+        options.table_name,
+        options.properties,
+        upgrade=options.upgrade,
+    )
 
 
 def _merge_tables(

@@ -15,6 +15,11 @@ from pyspark.sql.types import StructType
 from airflow_provider_binlog.changes import CHANGE_TYPE
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
+from airflow_provider_binlog.spark.lake.delta_features import (
+    COLUMN_MAPPING,
+    MAPPING,
+    needed_features,
+)
 from airflow_provider_binlog.spark.lake.delta_mark import (
     Note,
     find_contents,
@@ -46,11 +51,6 @@ _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 # The source rows are computed once and kept already.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
-_MAPPING = "delta.columnMapping.mode"
-_NEW_TABLE = {
-    # Columns can be dropped and renamed, and have any name.
-    _MAPPING: "name",
-}
 # A changelog has a column that Delta's own change data feed calls so, too.
 _CHANGELOG = {"delta.enableChangeDataFeed": "false"}
 _COLUMN_ID = "delta.columnMapping.id"
@@ -64,12 +64,20 @@ class DeltaLake:
         root: Folder of the tables, `<root>/<database>/<table>`, where no `template` is given.
         template: Name in a catalog, from `{database}` and `{table}`.
         properties: Table properties of new tables.
+        upgrade: Whether existing tables get features that a change of their columns needs.
     """
 
     def __init__(
-        self, source: str, root: str, template: str | None, properties: Mapping[str, str]
+        self,
+        source: str,
+        root: str,
+        template: str | None,
+        properties: Mapping[str, str],
+        *,
+        upgrade: bool = True,
     ) -> None:
         self._source = source
+        self._upgrade = upgrade
         self._application = f"binlog:{source}"
         self._root = root
         self._template = template
@@ -112,6 +120,7 @@ class DeltaLake:
             snapshot=version,
             unknown=unknown,
             fence=fence,
+            upgrade=self._upgrade,
         )
 
     def create(
@@ -125,7 +134,7 @@ class DeltaLake:
         if self._template is not None and (namespace := target.rpartition(".")[0]):
             self._namespaces.create(session, namespace)
         own = _CHANGELOG if CHANGE_TYPE in columns else {}
-        everything = _NEW_TABLE | self._properties | own | dict(properties)
+        everything = COLUMN_MAPPING | self._properties | own | dict(properties)
         session.sql(
             merge_sql.create_table(target, provider="delta", columns=columns, properties=everything)
         )
@@ -134,21 +143,10 @@ class DeltaLake:
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
     ) -> dict[str, str]:
         """Change the columns; see `Lake`."""
-        # Features that Delta switches on by itself for a new table, but not for an old one.
-        needed = {}
-        if "timestamp_ntz" in evolution.added.values():
-            needed["delta.feature.timestampNtz"] = "supported"
-        if evolution.widened:
-            needed["delta.enableTypeWidening"] = "true"
-        is_mapped = state.properties.get(_MAPPING, "none") != "none"
-        if (evolution.dropped or evolution.renamed) and not is_mapped:
-            needed |= _NEW_TABLE
-        missing = {
-            name: value for name, value in needed.items() if state.properties.get(name) != value
-        }
+        missing = needed_features(evolution, columns=state.columns, properties=state.properties)
         if missing:
             session.sql(merge_sql.set_properties(target, missing))
-        found = self.find_state(session, target) if _MAPPING in missing else None
+        found = self.find_state(session, target) if MAPPING in missing else None
         if found is not None and (claims := claim_again(found.properties, found.column_ids)):
             # Its columns had names alone, and have ids now.
             session.sql(merge_sql.set_properties(target, claims))

@@ -64,6 +64,8 @@ class TargetState:
         snapshot: The format's number of this state; None for a table never written to.
         fence: The number by which the format orders the merges of a source, if it does.
         blanks: What the properties of another source are set to, before any are believed.
+        upgrade: Whether it may get a feature that a change of its columns needs, and that its
+            readers have to know.
     """
 
     columns: dict[str, str]
@@ -77,6 +79,7 @@ class TargetState:
     unknown: str | None = None
     fence: int | None = None
     blanks: Mapping[str, str] = field(default_factory=dict)
+    upgrade: bool = True
 
     @property
     def applied(self) -> Mark:

@@ -29,7 +29,7 @@ from airflow_provider_binlog.spark.plan.range_rows import (
     read_range,
 )
 from airflow_provider_binlog.spark.plan.segment import Segment
-from airflow_provider_binlog.spark.plan.stops import Followable, Stop
+from airflow_provider_binlog.spark.plan.stops import Followable, Stop, find_barred
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     StagedPart,
@@ -124,6 +124,9 @@ def plan_next(tables: Tables, lifecycle: Lifecycle, *, keyed: bool) -> NextSegme
             staged = fold.rows.staged
         elif cut is not None:
             more, fold = True, fold.before(cut)
+        elif (barred := fold.find_barred()) is not None:
+            stop, more, fold = barred, False, fold.before(barred.cut)
+            staged = fold.rows.staged
         else:
             break
     if fold.rows.cut is not None and fold.rows.cut.mark <= tables.applied:
@@ -229,6 +232,15 @@ class _Fold:
             if isinstance(step.action, SetKey) and keys - {frozenset(step.action.key)}:
                 return Cut.at_step(step)
         return None
+
+    def find_barred(self) -> Stop | None:
+        """Return where the lake table needs a feature that it is not to get; None if nowhere."""
+        state = self.tables.state
+        if state is None or state.upgrade or self.key is None:
+            return None
+        first = self.tables.log.manifest(max(self.lifecycle.first, self.tables.log.first))
+        start = Cut.at_manifest(first, self.tables.since(self.lifecycle))
+        return find_barred(state, self._evolution(self.key), self.rows.steps, start=start)
 
     def check_chosen_key(self) -> None:
         """A key of the user's needs the before-image of every update that changes it."""

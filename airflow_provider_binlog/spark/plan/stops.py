@@ -16,6 +16,11 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
+from airflow_provider_binlog.spark.lake.delta_features import (
+    name_features,
+    needed_features,
+    needs_feature,
+)
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.range_rows import Cut
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date
@@ -23,10 +28,11 @@ from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from airflow_provider_binlog.schema import Action, Field, Schema
     from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
@@ -274,6 +280,30 @@ class Followable:
             return Stop.at_step(steps[-1], reason)
         manifest = part.manifest
         return Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
+
+
+def find_barred(
+    state: TargetState, evolution: Evolution, steps: Iterable[Step], *, start: Cut
+) -> Stop | None:
+    """Return where a lake table needs a feature that it is not to get; None if it needs none.
+
+    Args:
+        state: The lake table.
+        evolution: How its columns are to change.
+        steps: The actions that they change by.
+        start: Where the range starts.
+    """
+    needed = needed_features(evolution, columns=state.columns, properties=state.properties)
+    if not needed:
+        return None
+    reason = (
+        f"the lake table would need {name_features(needed)} for its columns to change as those of "
+        "its table (allow that with upgrade=True, or drop the lake table, before the reload)"
+    )
+    for step in steps:
+        if needs_feature(step.action, needed):
+            return Stop.at_step(step, reason)
+    return Stop(start, reason)
 
 
 def _retypes(field: int) -> Callable[[Action], bool]:

@@ -46,6 +46,7 @@ def test_the_job_understands_its_arguments() -> None:
         table_name="{database}_{table}",
         keys={"shop.visits": ["day", "id"]},
         initial_load="changes_only",
+        upgrade=False,
     )
 
     options, report = parse_arguments([*arguments, "--report", "file:///r"])
@@ -56,7 +57,7 @@ def test_the_job_understands_its_arguments() -> None:
     assert (options.tables, options.exclude) == (("shop.*", "crm.users"), ("*.tmp",))
     assert options.table_name == "{database}_{table}"
     assert options.keys == {("shop", "visits"): ("day", "id")}
-    assert options.initial_load == "changes_only"
+    assert (options.initial_load, options.upgrade) == ("changes_only", False)
 
 
 def test_everything_staged_is_merged_where_no_number_is_given() -> None:
@@ -67,7 +68,7 @@ def test_everything_staged_is_merged_where_no_number_is_given() -> None:
     options, _ = parse_arguments(arguments)
 
     assert (options.through, options.lake, options.tables) == (None, "catalog", ())
-    assert options.initial_load == "snapshot"
+    assert (options.initial_load, options.upgrade) == ("snapshot", True)
 
 
 def test_another_format_is_refused() -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pyspark.errors import PySparkException
 
-from airflow_provider_binlog.errors import ConfigurationError, UnknownMergeError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    MergeError,
+    UnknownMergeError,
+)
 from airflow_provider_binlog.spark.failures import explain
 
 
@@ -30,6 +35,24 @@ def test_a_session_without_the_settings_of_delta_is_named() -> None:
 
     assert isinstance(error, ConfigurationError)
     assert "conf=delta_conf()" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN] Dropping partition columns (n) is not allowed.",
+        "[DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE] Cannot alter column n",
+        "Cannot delete identifier field 2: n: required int",
+    ],
+)
+def test_a_column_that_something_in_the_lake_depends_on_is_no_failure_that_passes(
+    text: str,
+) -> None:
+    error = explain(raised_for("AnalysisException", text), table="shop.orders")
+
+    assert type(error) is MergeError
+    assert "remove there what depends on the column" in str(error)
+    assert text in str(error)
 
 
 def test_any_other_error_may_pass() -> None:

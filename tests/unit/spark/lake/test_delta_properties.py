@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
+from airflow_provider_binlog.spark.lake.delta_features import (
+    COLUMN_MAPPING,
+    MAPPING,
+    name_features,
+    needed_features,
+    needs_feature,
+)
 from airflow_provider_binlog.spark.lake.table_format import TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Contents
 from airflow_provider_binlog.spark.plan.evolution import Evolution
@@ -39,3 +49,39 @@ def test_only_a_changelog_has_no_change_data_feed() -> None:
 
     assert "'delta.enableChangeDataFeed' = 'true'" in table
     assert "'delta.enableChangeDataFeed' = 'false'" in log
+
+
+@pytest.mark.parametrize(
+    ("evolution", "needed"),
+    [
+        (Evolution(dropped=("n",)), "column mapping"),
+        (Evolution(renamed={"n": "m"}), "column mapping"),
+        (Evolution(added={"a note": "string"}), "column mapping"),
+        (Evolution(added={"note": "string"}), ""),
+        (Evolution(widened={"n": "bigint"}), "type widening"),
+        (Evolution(added={"at": "timestamp_ntz"}), "timestamps without a time zone"),
+        (
+            Evolution(dropped=("n",), widened={"id": "bigint"}),
+            "column mapping and type widening",
+        ),
+    ],
+)
+def test_features_that_a_table_lacks_are_named(evolution: Evolution, needed: str) -> None:
+    columns = {"id": "int", "n": "int"}
+
+    found = needed_features(evolution, columns=columns, properties={})
+
+    assert name_features(found) == needed
+    has = {"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}
+    columns["since"] = "timestamp_ntz"
+    assert needed_features(evolution, columns=columns, properties=has) == {}
+
+
+def test_actions_need_features() -> None:
+    mapped = (DropField("t", 1, "n"), RenameField("t", 1, "n", "m"), AddField("t", 2, "a b"))
+
+    assert all(needs_feature(each, COLUMN_MAPPING) for each in mapped)
+    assert not needs_feature(AddField("t", 2, "b"), COLUMN_MAPPING)
+    assert not needs_feature(AlterField("t", 1, "n", "int", "bigint"), (MAPPING,))
+    assert needs_feature(AlterField("t", 1, "n", "int", "bigint"), ("delta.enableTypeWidening",))
+    assert needs_feature(AddField("t", 2, "b"), ("delta.feature.timestampNtz",))

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.schema import (
     AddField,
     AlterField,
@@ -205,6 +206,48 @@ def test_what_no_lake_table_follows_is_a_stop(later: Schema, action: Action, say
     # The lake has what is before: again it stops there, and nothing is committed.
     state = replace(lake(ID_N), contents=Contents(Mark(3, 1)))
     assert stop(both, state=state) == (None, found)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_lake_table_that_is_not_to_be_upgraded_stops_where_it_would_have_to_be(
+    named: bool,
+) -> None:
+    state = replace(lake(ID_N), upgrade=False)
+    wider = schema("id", "n", column(3, "m"), id_=2)
+    renamed = schema("id", column(2, "k"), column(3, "m"), id_=3)
+    statements = [
+        statement(30, AddField(ORDERS, 3, "m")),
+        *([statement(60, RenameField(ORDERS, 2, "n", "k"))] if named else []),
+    ]
+    both = manifest(
+        4,
+        table([(10, 20), (40, 50), (70, 80)], ID_N, wider, renamed),
+        statements=statements,
+    )
+    both = replace(both, tables=(replace(both.tables[0], parts=parts(1, 2, 3)),))
+
+    before, found = stop(both, state=state)
+
+    assert "need column mapping for its columns" in found.reason
+    if named:
+        assert before is not None
+        assert ([each.first_row for each in before.parts], before.mark) == ([10, 40], Mark(3, 2))
+        assert before.evolution.added == {"m": "int"}
+        state = replace(state, contents=Contents(Mark(3, 2)), columns={**state.columns, "m": "int"})
+        assert stop(both, state=state) == (None, found)
+    else:
+        assert (before, found.cut.mark) == (None, Mark(3))
+    mapped = replace(state, properties=state.properties | {"delta.columnMapping.mode": "name"})
+    segment(both, state=mapped)
+
+
+def parts(*schemas: int) -> tuple[Part, ...]:
+    """Return three parts, each with the schema of its number."""
+    rows = ((10, 20), (40, 50), (70, 80))
+    return tuple(
+        Part(f"{first}", its, 2, 100, "", first, last, 0, 0, {"insert": 2})
+        for (first, last), its in zip(rows, schemas, strict=True)
+    )
 
 
 def test_types_that_nothing_altered_stop_before_the_manifest() -> None:

@@ -1,0 +1,73 @@
+"""What a Delta table has to support before its columns change: readers have to know each feature.
+
+Source: the Delta transaction log protocol, "Table Features".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from airflow_provider_binlog.schema import Action
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+
+MAPPING = "delta.columnMapping.mode"
+COLUMN_MAPPING = {MAPPING: "name"}
+"""The property with which columns can be dropped and renamed, and have any name."""
+
+_WIDENING = "delta.enableTypeWidening"
+_NTZ = "delta.feature.timestampNtz"
+_NAMES = {
+    MAPPING: "column mapping",
+    _WIDENING: "type widening",
+    _NTZ: "timestamps without a time zone",
+}
+_MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
+
+
+def needed_features(
+    evolution: Evolution, *, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the properties of features that a table lacks, and needs before it is evolved.
+
+    Args:
+        evolution: How its columns are to change.
+        columns: Name and Spark type of those that it has.
+        properties: The table's.
+    """
+    needed = {}
+    types = evolution.added.values()
+    # Delta switches it on by itself for a new table, but not for an old one.
+    if "timestamp_ntz" in types and "timestamp_ntz" not in columns.values():
+        needed[_NTZ] = "supported"
+    if evolution.widened and properties.get(_WIDENING) != "true":
+        needed[_WIDENING] = "true"
+    renames = evolution.dropped or evolution.renamed or any(map(_is_mapped, evolution.added))
+    if renames and properties.get(MAPPING, "none") == "none":
+        needed |= COLUMN_MAPPING
+    return needed
+
+
+def needs_feature(action: Action, features: Collection[str]) -> bool:
+    """Whether it may be for an action that a table needs one of these features."""
+    if isinstance(action, DropField | RenameField):
+        return MAPPING in features
+    if isinstance(action, AlterField):
+        return _WIDENING in features
+    if isinstance(action, AddField):
+        return _NTZ in features or (MAPPING in features and _is_mapped(action.name))
+    return False
+
+
+def name_features(features: Collection[str]) -> str:
+    """Return the features in words."""
+    return " and ".join(words for each, words in _NAMES.items() if each in features)
+
+
+def _is_mapped(name: str) -> bool:
+    """Whether only a table with column mapping has columns of such a name."""
+    return not _MAPPED_CHARACTERS.isdisjoint(name)
