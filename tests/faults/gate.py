@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from tests.fixtures.proxy import Proxy
@@ -19,6 +20,7 @@ class Gate(Proxy):
         self._to = server.host, server.port
         self._after = 0
         self._act: Callable[[], object] | None = None
+        self._acting = threading.Lock()
         self.acted = False
         super().__init__(*self._to)
 
@@ -39,13 +41,17 @@ class Gate(Proxy):
         self.servers = lead
 
     def open_again(self) -> None:
-        """Meddle no more."""
+        """Meddle no more; what has begun to happen has happened then."""
+        with self._acting:
+            self._act, self.servers = None, lambda _: self._to
         self.reset()
-        self._act, self.servers = None, lambda _: self._to
 
     def before_passing(self, size: int) -> None:
         """Act if it is time."""
-        act = self._act
-        if act is not None and self.passed + size >= self._after:
-            self._act, self.acted = None, True
-            act()
+        if self._act is None:
+            return
+        with self._acting:
+            act = self._act
+            if act is not None and self.passed + size >= self._after:
+                self._act, self.acted = None, True
+                act()

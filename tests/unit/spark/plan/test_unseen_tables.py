@@ -21,7 +21,7 @@ from airflow_provider_binlog.spark.mark import Contents, Mark
 from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
-from tests.unit.schema_history.test_tables import Log, T
+from tests.unit.schema_history.log import Log, T
 from tests.unit.spark.plan.snapshots import snapshot
 from tests.unit.spark.plans import manifest, schema
 from tests.unit.spark.staged_changes import LOG
