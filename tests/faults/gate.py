@@ -48,7 +48,7 @@ class Gate(Proxy):
 
     def before_passing(self, size: int) -> None:
         """Act if it is time."""
-        if self._act is None:
+        if self.acted:
             return
         with self._acting:
             act = self._act
