@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Iterator[None]:
     """Add to errors what repairs the source."""
     try:
-        yield
+        with naming_repair_command(source.name, staging_path):
+            yield
     except PositionPurgedError as error:
         where = f"files={source.files!r}" if source.files is not None else ""
         where = where or f'conn_id="{source.conn_id}"'
@@ -28,7 +29,14 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
             "lake with adopt=True of the merge, until all of its tables are loaded"
         )
         raise
+
+
+@contextmanager
+def naming_repair_command(source: str, staging_path: str | None) -> Iterator[None]:
+    """Add the staging path to the command that repairs the checkpoint of a source, if known."""
+    try:
+        yield
     except CheckpointError as error:
         if staging_path is not None and "repair" in error.context:
-            error.context["repair"] = repair_command(source.name, staging_path)
+            error.context["repair"] = repair_command(source, staging_path)
         raise

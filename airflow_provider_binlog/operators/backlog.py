@@ -262,10 +262,11 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
         plan_id, _, _ = read_sub_ranges(self.sub_ranges)
         store = open_store(self.staging_path)
         plan = load_plan(store, source.name, plan_id)
-        checkpoint = load(AirflowVariableStore(), key)
+        with naming_repairs(source, self.staging_path):
+            checkpoint = load(AirflowVariableStore(), key)
         if checkpoint is None:
             raise CheckpointMissingError(
-                "the checkpoint that the plan began with was lost", key=key
+                "the checkpoint that the plan began with was lost: plan the backlog again", key=key
             )
         commit_backlog(plan, store, created_by=run)
         request = replace(

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.operators.staged import read_staged
+from airflow_provider_binlog.operators.staged import move_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +41,6 @@ class BinlogCheckpointOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Move it; see the class."""
         with fail_unless_retryable():
-            source, expected, new = read_staged(self.staged, saved_by=name_run(context))
-            key = checkpoint_key(source)
-            saved = advance(AirflowVariableStore(), key, expected=expected, new=new)
+            source, saved = move_checkpoint(self.staged, saved_by=name_run(context))
         self.log.info("%s: the checkpoint is at %s", source, saved)
         return {"source": source, "position": saved.position.to_json(), "sequence": saved.sequence}

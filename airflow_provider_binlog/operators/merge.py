@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider_binlog.checkpoint import advance
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     MergeError,
@@ -20,10 +19,9 @@ from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.spark import find_surroundings
-from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.idle_merge import find_idle_report
-from airflow_provider_binlog.operators.staged import read_staged
+from airflow_provider_binlog.operators.staged import move_checkpoint
 from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.sources.choices import (
     InitialLoad,
@@ -254,8 +252,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
             CheckpointMovedError: It is not where the extract found it.
         """
         if "checkpoint" in self.staged:
-            source, expected, new = read_staged(self.staged, saved_by=name_run(context))
-            advance(AirflowVariableStore(), checkpoint_key(source), expected=expected, new=new)
+            move_checkpoint(self.staged, saved_by=name_run(context))
 
 
 def merge_arguments(

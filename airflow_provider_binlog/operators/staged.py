@@ -6,9 +6,11 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.checkpoint import Checkpoint
+from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.hooks.repairs import naming_repair_command
 from airflow_provider_binlog.hooks.runs import now
+from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name
 
@@ -66,6 +68,19 @@ def warn_of_foreign_keys(
             request.source_name,
             found,
         )
+
+
+def move_checkpoint(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint]:
+    """Move a checkpoint past what was staged; return the source's name, and what is saved.
+
+    Raises:
+        CheckpointError: It cannot be read, or is not where the extract found it.
+        ConfigurationError: `staged` is not what an extract returned.
+    """
+    source, expected, new = read_staged(staged, saved_by=saved_by)
+    with naming_repair_command(source, staged.get("staging_path")):
+        key = checkpoint_key(source)
+        return source, advance(AirflowVariableStore(), key, expected=expected, new=new)
 
 
 def read_staged(staged: Mapping[str, Any], *, saved_by: str) -> tuple[str, Checkpoint, Checkpoint]:

@@ -20,6 +20,8 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.hooks.spark import maybe_own_spark_submit
 from airflow_provider_binlog.operators import merge as module
+from airflow_provider_binlog.operators import staged as staged_module
+from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     merge_arguments,
@@ -199,7 +201,7 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         saved_by="a test",
     )
     Variables.found = {"binlog_checkpoint_shop": saved.encode()}
-    monkeypatch.setattr(module, "AirflowVariableStore", Variables)
+    monkeypatch.setattr(staged_module, "AirflowVariableStore", Variables)
     monkeypatch.setattr(module, "find_idle_report", lambda *_: report)
     connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
@@ -218,6 +220,13 @@ def test_a_task_that_fails_for_stale_tables_has_moved_the_checkpoint(
     (found,) = map(Checkpoint.decode, Variables.found.values())
     assert (found.sequence, found.position.offset) == (5, 900)
     assert instance.pushed["return_value"]["through"] == 5
+
+    Variables.found["binlog_checkpoint_shop"] = "{}"
+    command = "checkpoint set shop --from-manifests memory://stale"
+    with pytest.raises(AirflowFailException, match=command):
+        merge(staged=staged, on_stale="fail").execute(a_context(instance))
+    with pytest.raises(AirflowFailException, match=command):
+        BinlogCheckpointOperator(task_id="c", staged=staged).execute(a_context(instance))
 
 
 @pytest.mark.parametrize("on_stale", ["fail", "warn"])
