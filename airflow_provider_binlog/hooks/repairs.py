@@ -6,12 +6,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.checkpoint import repair_command
-from airflow_provider_binlog.errors import CheckpointError, PositionPurgedError
+from airflow_provider_binlog.errors import CheckpointError, PositionPurgedError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
+
+
+_LOAD = (
+    "and load its tables from snapshots; into the same lake with adopt=True of the merge, until "
+    "all of its tables are loaded"
+)
 
 
 @contextmanager
@@ -21,14 +27,22 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
         with naming_repair_command(source.name, staging_path):
             yield
     except PositionPurgedError as error:
-        where = f"files={source.files!r}" if source.files is not None else ""
-        where = where or f'conn_id="{source.conn_id}"'
-        again = f'BinlogSource("{source.name}_2", {where}, start="earliest")'
-        error.context["repair"] = (
-            f"capture what is left as {again}, and load its tables from snapshots; into the same "
-            "lake with adopt=True of the merge, until all of its tables are loaded"
-        )
+        again = _name_again(source, "earliest")
+        error.context["repair"] = f"capture what is left as {again}, {_LOAD}"
         raise
+    except UnsupportedError as error:
+        if not error.context.keys() & {"table", "tables", "column"}:
+            # It is in the log for good, whatever is corrected on the server.
+            again = _name_again(source, "now")
+            error.context["repair"] = f"to continue after it, capture as {again}, {_LOAD}"
+        raise
+
+
+def _name_again(source: BinlogSource, start: str) -> str:
+    """Return the source under another name, as a DAG's author writes it."""
+    where = f"files={source.files!r}" if source.files is not None else ""
+    where = where or f'conn_id="{source.conn_id}"'
+    return f'BinlogSource("{source.name}_2", {where}, start="{start}")'
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_binlog import BinlogSource
 from airflow_provider_binlog.checkpoint import load
-from airflow_provider_binlog.errors import BinlogError, PositionPurgedError
+from airflow_provider_binlog.errors import BinlogError, PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.variables import checkpoint_key
 
@@ -54,3 +54,15 @@ def test_a_purged_position(source: BinlogSource, again: str) -> None:
 
     assert again in str(raised.value)
     assert "into the same lake with adopt=True" in str(raised.value)
+
+
+def test_what_the_log_has_for_good_is_continued_after() -> None:
+    with pytest.raises(UnsupportedError) as raised, naming_repairs(SHOP):
+        raise UnsupportedError("logged as a statement", log_pos=900)
+
+    again = 'capture as BinlogSource("shop_2", conn_id="replica", start="now")'
+    assert again in raised.value.context["repair"]
+
+    with pytest.raises(UnsupportedError) as raised, naming_repairs(SHOP):
+        raise UnsupportedError("not decoded", table="shop.orders")
+    assert "repair" not in raised.value.context
