@@ -15,6 +15,7 @@ from airflow_provider_binlog.checkpoint import load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ConfigurationError,
+    PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.mapping import max_map_length
@@ -150,9 +151,16 @@ class BinlogSubRangeOperator(EngineOperator):
             AirflowFailException: A retry would fail for the same reason.
         """
         with fail_unless_retryable():
-            if self.check_engine():
-                return self._stage_on_spark(name_run(context))
-            return self._stage(name_run(context))
+            try:
+                if self.check_engine():
+                    return self._stage_on_spark(name_run(context))
+                return self._stage(name_run(context))
+            except PositionPurgedError as error:
+                error.context["repair"] = (
+                    "let this task read archived files, BinlogSource(files=...); or plan the "
+                    "backlog again, which says how to go on with what the server still has"
+                )
+                raise
 
     def _stage(self, run: str) -> dict[str, Any]:
         from airflow_provider_binlog.executors.sub_ranges import stage_planned

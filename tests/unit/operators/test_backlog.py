@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_provider_binlog import (
     BinlogArchiveOperator,
@@ -18,7 +20,7 @@ from airflow_provider_binlog import (
 from airflow_provider_binlog.capture.backlog import BacklogPlan, store_plan
 from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError, PositionPurgedError
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.operators import backlog
 from airflow_provider_binlog.operators.backlog import check_count, read_sub_range
@@ -70,6 +72,17 @@ def test_a_sub_range_is_what_a_plan_returned() -> None:
     for value in (None, "42-ab", {"plan": "42-ab"}, {"plan": "42-ab", "number": "three"}):
         with pytest.raises(ConfigurationError, match="the plan operator returned"):
             read_sub_range(value)
+
+
+def test_a_sub_range_that_the_server_has_purged_says_where_else_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backlog, "open_log", Mock(side_effect=PositionPurgedError("purged")))
+    sub_range = {"plan": "42-ab", "number": 3, "server_id": 9}
+    operator = BinlogSubRangeOperator(task_id="sub_range", sub_range=sub_range, **STAGING)
+
+    with pytest.raises(AirflowFailException, match=r"BinlogSource\(files=.*plan the backlog again"):
+        operator.execute({"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")})
 
 
 def test_only_sub_ranges_of_one_plan_are_committed() -> None:
