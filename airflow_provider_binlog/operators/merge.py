@@ -68,8 +68,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
     for one, and no merge that was killed. That is known from files beside the manifests; if they
     were deleted, the job is submitted.
 
-    Returns the job's report: rows inserted, updated and deleted by table, and how many rows were
-    updated or deleted that a table did not have. The asset event of every outlet carries the same.
+    Returns the job's report: rows inserted, updated and deleted by table, how many rows were
+    updated or deleted that a table did not have, and which versions of the live tables are one
+    state of the source. The asset event of every outlet carries the same.
 
     :param staged: What the extract operator returned, ``extract.output``. A DAG that only merges
         passes ``{"source": name, "staging_path": ...}``: everything staged so far.

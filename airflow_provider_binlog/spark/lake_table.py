@@ -149,7 +149,10 @@ class LakeTable:
             return TableProgress(mark, self.first_needed, pending=True, state=self.held)
         if self.report.error is not None or not self.is_settled:
             return TableProgress(self.applied, self.first_needed, pending=True)
-        return TableProgress(self.report.applied_after)
+        version = None if self.state is None else self.state.snapshot
+        if self.report.status == "merged":
+            version = self.report.version
+        return TableProgress(self.report.applied_after, version=version)
 
 
 def stale(stop: Stop) -> LakeState:

@@ -135,7 +135,16 @@ def merge_all(
     unmatched, error = start.chosen.unmatched(staged), None
     if staged and not before.tables:
         error = _find_misspelled(glob for glob in unmatched if glob in options.tables)
-    return Report(options.source, through, reports, seconds, error, unmatched=unmatched)
+    return Report(
+        options.source,
+        through,
+        reports,
+        seconds,
+        error,
+        unmatched=unmatched,
+        stop=progress.stop,
+        versions=progress.versions,
+    )
 
 
 def _find_misspelled(globs: Iterable[str]) -> str | None:

@@ -88,6 +88,8 @@ class MergeStart:
             [self._report_held(each) for each in held],
             seconds,
             unmatched=self.chosen.unmatched(self.staged),
+            stop=self.before.stop,
+            versions=self.before.versions,
         )
 
     def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:

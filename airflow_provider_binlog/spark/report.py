@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.position import Position
 
 FORMAT = "airflow-provider-binlog/merge-report"
 
@@ -84,6 +86,9 @@ class Report:
         error: Why it failed, if that is not because of a table.
         retryable: Whether that may pass.
         unmatched: The globs of the merge that match no table of which anything is staged.
+        stop: Up to where in the log the lake is merged; None before the first manifest.
+        versions: By live table, the version of its lake table that has the log up to there, and
+            nothing after it: together they are one state of the source.
     """
 
     source: str
@@ -93,6 +98,8 @@ class Report:
     error: str | None = None
     retryable: bool = False
     unmatched: Sequence[str] = ()
+    stop: Position | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -123,6 +130,8 @@ class Report:
             "seconds": round(self.seconds, 3),
             "error": self.error,
             "unmatched": list(self.unmatched),
+            "stop": None if self.stop is None else self.stop.to_json(),
+            "versions": dict(self.versions),
             "tables": [asdict(each) for each in self.tables],
         }
         return json.dumps(value, ensure_ascii=False)

@@ -162,6 +162,8 @@ def merge_table(sessions: Sessions, lake: Lake, files: SourceFiles, work: TableW
         merge = _Merge(session, lake, files, replace(work, applied=marked), segment)
         commit = _merge_segment(merge)
         if commit is None:
+            # The rest is in a version of another merge.
+            done = None if done is None else replace(done, version=None)
             break
         done, applied = done + commit if done is not None else commit, segment.mark
         if not plan.more:

@@ -265,6 +265,7 @@ def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workp
     source.commit()
 
     report = workplace.merge(initial_load="snapshot")
+    states: list[tuple[int, list[str]]] = []
     for id_ in (10, 11):
         assert {each.table: each.status for each in report.tables} == {
             _name(good): "merged",
@@ -272,6 +273,9 @@ def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workp
         }
         assert report.held[0].reason == "the table was quarantined: why: reload the table"
         workplace.check(good)
+        # A reader of one state of the source is not led to what is not live.
+        assert report.versions.keys() == {_name(good)}
+        states.append((report.versions[_name(good)], sorted_rows(good.values)))
         assert sorted_rows(workplace.found(table)) == sorted_rows(expected)
         table.insert(id=id_, note="after the gap")
         good.insert(id=id_)
@@ -281,8 +285,16 @@ def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workp
     table.truncate()
     table.insert(id=1, note="again")
     source.commit()
-    assert workplace.merge(initial_load="snapshot").held == []
+    report = workplace.merge(initial_load="snapshot")
+    assert report.held == []
     workplace.check(table, good)
+    assert report.versions.keys() == {_name(good), _name(table)}
+    assert report.stop == source.log.load(5).stop
+    assert workplace.merge().versions == report.versions
+    states.append((report.versions[_name(good)], sorted_rows(good.values)))
+    for version, rows in states:
+        at = f"SELECT * FROM {workplace.target(good)} VERSION AS OF {version}"
+        assert sorted_rows([row.asDict() for row in workplace.spark.sql(at).collect()]) == rows
 
 
 def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_says(

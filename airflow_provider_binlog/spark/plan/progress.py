@@ -50,12 +50,15 @@ class TableProgress:
             of those that were read.
         pending: Whether one of them does, so that the next merge reads the lake table's state.
         state: What that was.
+        version: Delta's version of the lake table, or the id of Iceberg's snapshot, with what the
+            mark says; None if that is not known.
     """
 
     mark: Mark = NOTHING
     first: int | None = None
     pending: bool = False
     state: LakeState = LIVE
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,23 @@ class Progress:
         """
         live = (self.tables[name].state.is_merged for name in self.pending(chosen))
         return through <= self.through and not any(live)
+
+    @property
+    def stop(self) -> Position | None:
+        """Where the last manifest that was read stops; None at first."""
+        return None if self.end is None else self.end.stop
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Return, by live table, which version has the log up to here, and nothing after it."""
+        return {
+            ".".join(name): each.version
+            for name, each in sorted(self.tables.items())
+            if each.version is not None
+            and each.state.is_merged
+            and not each.pending
+            and each.mark.sequence <= self.through
+        }
 
     def check_follows(self, manifest: Manifest) -> None:
         """Refuse a manifest that does not follow what was read.
@@ -220,10 +240,13 @@ def save_progress(
         "since": progress.since,
         "through": progress.through,
         "sources": [server.to_json() for server in progress.servers],
-        "stop": progress.end.stop.to_json() if progress.end else None,
+        "stop": None if progress.stop is None else progress.stop.to_json(),
         "globs": progress.globs,
         "tables": [
-            [*name, str(each.mark), each.first, each.pending, state_to_json(each.state)]
+            [
+                *(*name, str(each.mark), each.first, each.pending),
+                *(state_to_json(each.state), each.version),
+            ]
             for name, each in sorted(progress.tables.items())
         ],
         "snapshots": sorted(progress.snapshots),
@@ -262,8 +285,9 @@ def _from_json(value: dict[str, Any]) -> Progress:
                 None if first is None else int(first),
                 bool(pending),
                 state_from_json(state),
+                None if version is None else int(version),
             )
-            for database, table, mark, first, pending, state in value["tables"]
+            for database, table, mark, first, pending, state, version in value["tables"]
         },
         snapshots=frozenset(_texts(value["snapshots"])),
         lake=str(value["lake"]),

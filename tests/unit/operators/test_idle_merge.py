@@ -62,7 +62,7 @@ def orders(files: _Files) -> Table:
     orders = source.create("shop", "orders", {"id": INT}, ("id",))
     orders.insert(id=1)
     manifest = source.commit()
-    tables = {orders.name: TableProgress(Mark(1))}
+    tables = {orders.name: TableProgress(Mark(1), version=7)}
     _save(files, replace(Progress().read([manifest]), tables=tables))
     return orders
 
@@ -91,6 +91,8 @@ def test_what_is_merged_is_not_merged_again(files: _Files, orders: Table) -> Non
 
     assert report is not None
     assert (report["status"], report["through"], report["tables"]) == ("merged", 1, [])
+    assert report["stop"] == orders.source.log.load(1).stop.to_json()
+    assert report["versions"] == {"shop.orders": 7}
     assert _find(files, through=1) is not None
 
 

@@ -61,7 +61,7 @@ PROGRESS = Progress(
     servers=(IDENTITY, BEFORE),
     globs=(Globs(1, ("*.*",), ("*.tmp",)), Globs(5, ("shop.*",), ())),
     tables={
-        ("shop", "ü"): TableProgress(Mark(5)),
+        ("shop", "ü"): TableProgress(Mark(5), version=12),
         ("shop", "waits"): TableProgress(Mark(2), 5),
         ("shop", "failed"): TableProgress(Mark(3, 2), 4, pending=True),
         ("shop", "stale"): TableProgress(Mark(2, 1), 3, pending=True, state=STALE),
