@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 
 from airflow_provider_binlog import BinlogSource, binlog_to_lake, binlog_to_lake_dag
@@ -34,8 +35,19 @@ def test_its_dag_runs_once_at_a_time() -> None:
         "stage": ["changes", "read"],
         "merge": ["stage"],
         "checkpoint": ["merge", "stage"],
+        "snapshots_read": ["snapshot"],
     }
     assert dag.get_task("read").trigger_rule == "all_done"
+
+
+def test_a_snapshot_that_fails_fails_the_run_and_no_follower() -> None:
+    with DAG("shop", schedule=None) as dag:
+        binlog_to_lake(SHOP, group_id="lake", **LAKE) >> EmptyOperator(task_id="follows")
+
+    assert _wired(dag)["follows"] == ["lake.checkpoint"]
+    leaf = dag.get_task("lake_snapshots_read")
+    assert (leaf.upstream_task_ids, leaf.downstream_task_ids) == ({"lake.snapshot"}, set())
+    assert leaf.trigger_rule == "none_failed_min_one_success"
 
 
 def test_more_arguments_reach_their_tasks() -> None:
