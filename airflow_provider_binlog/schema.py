@@ -83,6 +83,7 @@ class Field:
             has been logged since that shows it.
         generated: Whether its values are computed from other columns, as far as that is known: the
             log itself does not say it.
+        auto_increment: Whether the server numbers its values, as far as that is known.
     """
 
     id: int
@@ -95,6 +96,7 @@ class Field:
     write_default: Default | None = field(default=None, metadata=LEFT_OUT)
     charset_assumed: bool = field(default=False, metadata=LEFT_OUT)
     generated: bool = field(default=False, metadata=LEFT_OUT)
+    auto_increment: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class TableState:
             than what is staged of it.
         schema: Its schema; None where nothing is known of it.
         last_field_id: The highest field id that was ever used; 0 for none.
-        logged: Id of the last schema in which rows were logged; None where there was no row yet.
+        logged: Id of the last schema in which rows were logged, or that a snapshot has; None where
+            there was no row yet.
     """
 
     id: TableId

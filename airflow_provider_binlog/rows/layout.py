@@ -170,6 +170,7 @@ def _compile_columns(
             charset=column.charset,
             write_default=_default(column),
             generated=bool(column.logged.generated),
+            auto_increment=bool(column.logged.auto_increment),
         )
         for number, column in enumerate(columns, start=1)
     )

@@ -48,7 +48,11 @@ def facts_of(definition: Definition) -> Facts:
     """
     of = definition.type
     if of is None:
-        return Facts(generated=definition.generated, visible=definition.visible)
+        return Facts(
+            generated=definition.generated,
+            auto_increment=definition.auto_increment,
+            visible=definition.visible,
+        )
     charset: str | None = BINARY
     if of.name not in BYTES | OWN_FORM:
         charset = of.charset if of.charset in COLLATIONS else None
@@ -58,6 +62,7 @@ def facts_of(definition: Definition) -> Facts:
         charset=charset,
         values=of.values,
         generated=definition.generated,
+        auto_increment=definition.auto_increment,
         visible=definition.visible,
     )
 
@@ -167,6 +172,7 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     if flavor is Flavor.MARIADB and facts.data_type in INVISIBLE_TYPES:
         added["data_type"] = facts.data_type
     added["generated"] = facts.generated
+    added["auto_increment"] = facts.auto_increment
     added["default"] = _default(logged, facts)
     return replace(logged, **added)  # type: ignore[arg-type]
 

@@ -104,6 +104,7 @@ def _added(
         write_default=_known(initial),
         charset_assumed=of is not None and _has_charset(of) and charset is None,
         generated=column.definition.generated,
+        auto_increment=column.definition.auto_increment,
     )
 
 
@@ -153,6 +154,7 @@ def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
         write_default=_known(initial_default(definition, session)),
         charset_assumed=False,
         generated=definition.generated,
+        auto_increment=definition.auto_increment,
     )
     if of is not None and _has_charset(of) and of.charset is None:
         # It is the table's default, most often the one from before: rows will show it.
@@ -295,12 +297,18 @@ def _is_converted(before: Field, after: Field) -> bool:
 
 def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
     of, name = sql_type(field), field.name.lower()
-    nullable = None if field.mysql_type is None else field.nullable
+    nullable = None if field.mysql_type is None else field.nullable and not field.auto_increment
     for each in alterations:
         reason = None
         if isinstance(each, ChangeColumn) and each.old.lower() == name:
             definition = each.definition
-            reason = rewrites_column(of, definition, session, nullable=nullable)
+            reason = rewrites_column(
+                of,
+                definition,
+                session,
+                nullable=nullable,
+                auto_increment=field.auto_increment,
+            )
             if definition.type is not None:
                 reason = reason or changes_form(field.arrow_type, of, definition.type)
             named = definition.type is not None and definition.type.charset is not None

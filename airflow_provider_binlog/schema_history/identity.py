@@ -111,6 +111,7 @@ class _Matched:
                 initial_default=known.initial_default,
                 write_default=logged.write_default or known.write_default,
                 generated=logged.generated or known.generated,
+                auto_increment=logged.auto_increment or known.auto_increment,
             )
             self._known.append((known, field))
             return field

@@ -38,6 +38,9 @@ BYTES = frozenset({"binary", "varbinary", *BLOBS})
 OWN_FORM = frozenset({"inet4", "inet6", "uuid", "vector"})
 """Types that the log writes as bytes, and SELECT in a form of their own."""
 
+YEAR_OF_TWO_DIGITS = "year(2)"
+"""A type of MariaDB that is logged as a year of four digits, and selected as one of two."""
+
 TEMPORALS = frozenset({"time", "datetime", "timestamp"})
 ENUMS = frozenset({"enum", "set"})
 GEOMETRIES = (

@@ -32,6 +32,7 @@ class Facts:
         dimension: The most floats of a VECTOR.
         compressed: Whether it has the attribute COMPRESSED of MariaDB.
         generated: Whether its values are computed from other columns.
+        auto_increment: Whether the server numbers its values.
         visible: Whether `SELECT *` shows it.
         default: What an insert leaves in it that does not name it.
     """
@@ -48,6 +49,7 @@ class Facts:
     dimension: int | None = None
     compressed: bool | None = None
     generated: bool | None = None
+    auto_increment: bool | None = None
     visible: bool | None = None
     default: Default | None = None
 

@@ -24,7 +24,7 @@ from airflow_provider_binlog.sql.column_types import (
     TEXTS,
     SqlType,
 )
-from airflow_provider_binlog.sql.session import PAD_CHAR_TO_FULL_LENGTH
+from airflow_provider_binlog.sql.session import NO_AUTO_VALUE_ON_ZERO, PAD_CHAR_TO_FULL_LENGTH
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.sql.definitions import Definition
@@ -47,18 +47,24 @@ _OTHER_FORM = "the new type has another form of values"
 
 
 def rewrites_column(
-    before: SqlType | None, after: Definition, session: Session, *, nullable: bool | None
+    before: SqlType | None,
+    after: Definition,
+    session: Session,
+    *,
+    nullable: bool | None,
+    auto_increment: bool = False,
 ) -> str | None:
     """Return why CHANGE or MODIFY may have changed values of the column; None if it kept them all.
 
-    A column that was NOT NULL and is AUTO_INCREMENT is taken to have been so before, if its type
-    changes: otherwise zeros in it are numbered.
+    A column that becomes AUTO_INCREMENT has its zeros numbered. One that was NOT NULL is taken to
+    have been AUTO_INCREMENT before if its type changes.
 
     Args:
         before: The type in full, with its character set; None where it is not known.
         after: What the statement makes of the column.
         session: That ran it.
         nullable: Whether the column might hold NULL before; None where it is not known.
+        auto_increment: Whether it is known to have been AUTO_INCREMENT before.
     """
     if after.generated:
         return "the column is generated"
@@ -72,8 +78,10 @@ def rewrites_column(
         reason = _null_loss(after, session)
         if reason is not None:
             return reason
-    if after.auto_increment and (nullable is not False or before == after.type):
-        return "the column is numbered"
+    if after.auto_increment and not auto_increment:
+        numbers_zeros = before == after.type and not session.has(NO_AUTO_VALUE_ON_ZERO)
+        if nullable is not False or numbers_zeros:
+            return "the column is numbered"
     return rewrites(before, after.type, session)
 
 

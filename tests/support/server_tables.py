@@ -10,7 +10,8 @@ from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn
 
 def server_facts(data_type: str, **facts: Any) -> Facts:
     """Return what is known of a column; what is not given is as most columns have it."""
-    usual = {"nullable": True, "unsigned": False, "generated": False, "visible": True}
+    usual = {"nullable": True, "visible": True}
+    usual |= dict.fromkeys(("unsigned", "generated", "auto_increment"), False)
     return Facts(data_type, **(usual | facts))
 
 

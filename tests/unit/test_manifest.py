@@ -76,6 +76,7 @@ fields = st.builds(
     write_default=st.none() | defaults,
     charset_assumed=st.booleans(),
     generated=st.booleans(),
+    auto_increment=st.booleans(),
 )
 schemas = st.builds(
     Schema,

@@ -62,6 +62,7 @@ class TableMapColumn:
             as another one. It comes from information_schema, as do the attributes below.
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
         generated: Whether its values are computed from other columns.
+        auto_increment: Whether the server numbers its values.
         default: What an insert stores in it that does not name it.
     """
 
@@ -80,6 +81,7 @@ class TableMapColumn:
     data_type: str | None = None
     datetime_precision: int | None = None
     generated: bool | None = None
+    auto_increment: bool | None = None
     default: Default | None = None
 
     @property

@@ -23,7 +23,13 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.sql.column_types import BYTES, ENUMS, OWN_FORM, parse_type
+from airflow_provider_binlog.sql.column_types import (
+    BYTES,
+    ENUMS,
+    OWN_FORM,
+    YEAR_OF_TWO_DIGITS,
+    parse_type,
+)
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.column_defaults import read_default
 from airflow_provider_binlog.transport.server.driver import driver_errors
@@ -53,8 +59,6 @@ LOCKED = frozenset({ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK})
 _SYSTEM = ("information_schema", "performance_schema")
 # Character sets with characters that utf8mb3 does not hold, in which types are printed: as `?`.
 _BEYOND_UTF8MB3 = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
-# Of MariaDB: logged as a year of four digits, and selected as one of two.
-_YEAR_OF_TWO_DIGITS = "year(2)"
 _VERSIONED = "SYSTEM VERSIONED"
 _KINDS = ("BASE TABLE", "SEQUENCE", _VERSIONED)
 
@@ -290,7 +294,7 @@ def _column(row: Row, of: ServerVersion) -> PartialColumn:
     printed = parse_type(column_type, escapes=True)
     charset = _charset(data_type, row["charset"])
     facts = Facts(
-        data_type=_YEAR_OF_TWO_DIGITS if column_type == _YEAR_OF_TWO_DIGITS else data_type,
+        data_type=YEAR_OF_TWO_DIGITS if column_type == YEAR_OF_TWO_DIGITS else data_type,
         nullable=row["nullable"] == "YES",
         unsigned=printed is not None and printed.unsigned,
         charset=charset,
@@ -302,6 +306,7 @@ def _column(row: Row, of: ServerVersion) -> PartialColumn:
         dimension=printed.length if printed is not None and data_type == "vector" else None,
         compressed=True if printed is not None and printed.compressed else None,
         generated="GENERATED" in hints.replace("DEFAULT_GENERATED", ""),
+        auto_increment="AUTO_INCREMENT" in hints,
         visible="INVISIBLE" not in hints,
     )
     default = None if row["printed"] is None else str(row["printed"])

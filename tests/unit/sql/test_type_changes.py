@@ -9,6 +9,7 @@ from airflow_provider_binlog.sql.column_types import SqlType, parse_type
 from airflow_provider_binlog.sql.definitions import Definition, read_definition
 from airflow_provider_binlog.sql.lexer import split_words
 from airflow_provider_binlog.sql.session import (
+    NO_AUTO_VALUE_ON_ZERO,
     PAD_CHAR_TO_FULL_LENGTH,
     STRICT_ALL_TABLES,
     STRICT_TRANS_TABLES,
@@ -117,6 +118,29 @@ def test_char_under_pad_char_to_full_length() -> None:
 )
 def test_columns(sql: str, nullable: bool | None, session: Session, expected: str | None) -> None:
     found = rewrites_column(parse_type("int"), definition(sql), session, nullable=nullable)
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "sql_mode", "auto_increment", "expected"),
+    [
+        ("int AUTO_INCREMENT", STRICT_TRANS_TABLES, True, None),
+        ("int NOT NULL AUTO_INCREMENT", NO_AUTO_VALUE_ON_ZERO, False, None),
+        ("int NOT NULL AUTO_INCREMENT", 0, False, "the column is numbered"),
+    ],
+)
+def test_zeros_are_numbered_where_a_column_becomes_auto_increment(
+    sql: str, sql_mode: int, *, auto_increment: bool, expected: str | None
+) -> None:
+    session = Session(Flavor.MYSQL, sql_mode=sql_mode)
+    found = rewrites_column(
+        parse_type("int"),
+        definition(sql),
+        session,
+        nullable=False,
+        auto_increment=auto_increment,
+    )
 
     assert found == expected
 

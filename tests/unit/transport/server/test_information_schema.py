@@ -71,6 +71,7 @@ def row(data_type: str, column_type: str, **others: object) -> dict[str, object]
             row("int", "int", extra="STORED GENERATED INVISIBLE"),
             server_facts("int", generated=True, visible=False),
         ),
+        (row("int", "int", extra="auto_increment"), server_facts("int", auto_increment=True)),
         (
             row("datetime", "datetime(3)", fsp=3, extra="DEFAULT_GENERATED on update"),
             server_facts("datetime", fsp=3),
