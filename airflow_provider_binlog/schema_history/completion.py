@@ -18,7 +18,13 @@ from airflow_provider_binlog.schema_history.facts import (
     missing,
 )
 from airflow_provider_binlog.schema_history.history import Lost
-from airflow_provider_binlog.sql.column_types import BYTES, NUMBERS, OWN_FORM, parse_type
+from airflow_provider_binlog.sql.column_types import (
+    BYTES,
+    NUMBERS,
+    OWN_FORM,
+    YEAR_OF_TWO_DIGITS,
+    parse_type,
+)
 from airflow_provider_binlog.sql.partial_schema import (
     Facts,
     Key,
@@ -48,6 +54,13 @@ def needs_more(table_map: TableMap, flavor: Flavor, version: tuple[int, ...]) ->
     return flavor is Flavor.MARIADB and any(
         is_old_temporal(column) or may_be_another_type(column, version)
         for column in table_map.columns
+    )
+
+
+def selects_otherwise(before: Backwards) -> bool:
+    """Whether SELECT may return other values of a table than the log has, whatever that says."""
+    return not isinstance(before, Lost) and any(
+        column.facts.data_type == YEAR_OF_TWO_DIGITS for each in before for column in each.columns
     )
 
 

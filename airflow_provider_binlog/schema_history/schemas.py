@@ -35,6 +35,7 @@ from airflow_provider_binlog.schema_history.completion import (
     Unclear,
     complete_table_map,
     needs_more,
+    selects_otherwise,
 )
 from airflow_provider_binlog.schema_history.ddl_reader import changes_of
 from airflow_provider_binlog.schema_history.history import History, names_of
@@ -265,14 +266,18 @@ class SchemaReader:
         if known is not None:
             return known
         completed: TableMap | Unclear | None = None
+        gains = bool(self._plain[index] == _GAINS)
         if self._history is not None:
+            before, after = self._history.at(name, row)
             completed = complete_table_map(
                 table_map,
-                *self._history.at(name, row),
+                before,
+                after,
                 flavor=captured.block.format.flavor,
                 version=_version(captured.block.format),
             )
-        if not isinstance(completed, TableMap) and self._plain[index] == _GAINS:
+            gains = gains and not selects_otherwise(before)
+        if not isinstance(completed, TableMap) and gains:
             completed = table_map
         if isinstance(completed, TableMap):
             found = self._index(completed)

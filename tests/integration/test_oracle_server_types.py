@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import BinlogError, FormatError
+from airflow_provider_binlog.errors import BinlogError, FormatError, ServerSetupError
 from airflow_provider_binlog.sql.partial_schema import Key
-from airflow_provider_binlog.transport.server.information_schema import read_tables
+from airflow_provider_binlog.transport.server.information_schema import (
+    read_server_tables,
+    read_tables,
+)
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server
 from tests.support.decoded import decode
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
 pytestmark = pytest.mark.server
 
@@ -397,6 +401,31 @@ def test_a_unique_key_on_long_columns_adds_no_column(
 
     assert [field.name for field in table.schemas[-1].fields] == ["id", "url", "n", "more"]
     assert list(apply(staged).values()) == [Counter(database.query("SELECT * FROM pages"))]
+
+
+def test_a_year_of_two_digits_is_refused(database_of: Callable[[str], Database]) -> None:
+    database = database_of("mariadb118")
+
+    def read(wanted: Callable[[str, str], bool]) -> ServerTables:
+        with closing(database.connect()) as connection:
+            return read_server_tables(connection, wanted)
+
+    happened = happen(
+        database,
+        "CREATE TABLE years (id INT PRIMARY KEY, y YEAR(2), z YEAR)",
+        "INSERT INTO years VALUES (1, 2001, 2001)",
+    )
+    with pytest.raises(ServerSetupError, match=r"not known here, year\(2\).*table=\S+\.years"):
+        stage(live(database.server), happened, read_server_tables=read)
+
+    happened = happen(
+        database,
+        "ALTER TABLE years MODIFY y YEAR",
+        "TRUNCATE years",
+        "INSERT INTO years VALUES (2, 2069, 1901)",
+    )
+    staged = stage(live(database.server), happened, read_server_tables=read)
+    assert list(apply(staged).values()) == [Counter(database.query("SELECT * FROM years"))]
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])
