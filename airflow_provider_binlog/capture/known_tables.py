@@ -1,17 +1,34 @@
-"""The tables known before a range: from the manifest before it, else from schema files."""
+"""The tables known before a range: from the manifest before it, else from schema files.
+
+Of a table that was loaded from a snapshot, and of which nothing was logged since, the snapshot has
+the columns: a statement that alters it is followed in them.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.table_filter import TableFilter
+from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NOTHING_KNOWN, Known, NoTable
+from airflow_provider_binlog.snapshot_manifest import (
+    SNAPSHOTS,
+    SnapshotManifest,
+    digest_in,
+    snapshot_path,
+    table_digest,
+)
+from airflow_provider_binlog.staging.paths import part_key, source_folder
 from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.schema import Schema, TableName
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -28,7 +45,8 @@ def known_tables(
     files = SchemaFiles(store, source_name)
     files.publish(before)
     tables = _KnownTables(files, log, before)
-    return Known(tables.find, tables.find_all)
+    snapshots = _SnapshotSchemas(store, source_name, tables.captures_since)
+    return Known(tables.find, tables.find_all, lambda name: snapshots.find(name, before))
 
 
 class _KnownTables:
@@ -72,6 +90,21 @@ class _KnownTables:
             self._dropped[database] = self._files.find((database, ""), before=before)
         return self._dropped[database]
 
+    def captures_since(self, name: TableName, at: Position) -> bool:
+        """Whether all changes of a table from a position on are staged, by the same globs."""
+        first = self._first
+        return (
+            _filter_of(self._before).matches(*name)
+            and first is not None
+            and first.identity == self._before.identity
+            and first.start.coordinates <= at.coordinates
+        )
+
+    @cached_property
+    def _first(self) -> Manifest | None:
+        """The first manifest with the globs of the last one, without a gap between them."""
+        return self._log.maybe_load(self._before.captured_since)
+
     def _was_captured(self, name: TableName, *, since: int) -> bool:
         """Whether a name was captured in every range from one on: its changes are staged."""
         at = self._before.sequence
@@ -87,6 +120,52 @@ class _KnownTables:
             if first <= since:
                 return True
             at = first - 1
+
+
+class _SnapshotSchemas:
+    """The columns of tables in their newest snapshots."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        source_name: str,
+        captures_since: Callable[[TableName, Position], bool],
+    ) -> None:
+        self._store = store
+        self._source_name = source_name
+        self._captures_since = captures_since
+        self._ids: dict[str | None, str] | None = None
+
+    def find(self, name: TableName, before: Manifest) -> Schema | None:
+        """Return the schema of a table's snapshot that a manifest has reached.
+
+        Whoever finds nothing about the table in the staged log knows that it has this schema still.
+        """
+        if self._ids is None:
+            names = self._store.list(f"{source_folder(self._source_name)}/{SNAPSHOTS}")
+            ids = [each.removesuffix(".json") for each in names]  # of each table, the newest last
+            self._ids = {digest_in(each): each for each in ids}
+        newest = self._ids.get(table_digest(name))
+        snapshot = None if newest is None else self._read(newest)
+        if (
+            snapshot is None
+            or snapshot.identity != before.identity
+            or snapshot.high.coordinates > before.stop.coordinates
+            or not self._captures_since(name, snapshot.high)
+        ):
+            return None
+        staged_alike = (snapshot.zero_dates, snapshot.invalid_text) == (
+            before.zero_dates,
+            before.invalid_text,
+        )
+        return snapshot.schema if staged_alike else None
+
+    def _read(self, snapshot_id: str) -> SnapshotManifest | None:
+        key = part_key(self._source_name, snapshot_path(snapshot_id))
+        try:
+            return SnapshotManifest.decode(self._store.read(key))
+        except (ManifestError, ObjectMissingError):
+            return None  # whoever needs its rows says so
 
 
 def _filter_of(manifest: Manifest) -> TableFilter:

@@ -55,10 +55,13 @@ class Known(NamedTuple):
         find: Returns the table of a name; `NO_TABLE` where the log took the name from the last
             table that had it; None where nothing is known.
         find_all: Returns the tables of a database.
+        find_schema: Returns the schema of a table that was known from a snapshot alone, with the
+            field ids 1, 2, ...; None if there is no such snapshot.
     """
 
     find: Callable[[TableName], TableState | NoTable | None]
     find_all: Callable[[str], Iterable[TableState]]
+    find_schema: Callable[[TableName], Schema | None] = lambda _: None
 
 
 NOTHING_KNOWN = Known(lambda _: None, lambda _: ())
@@ -218,7 +221,9 @@ class Tables:
                 yield from self._truncate(change.table, at)
 
     def _alter(self, change: Altered, at: EventOffset, session: Session) -> Iterator[Action]:
-        known = self._ensure(change.table, at)
+        known = self._find(change.table) or self._read(change.table, at)
+        if not isinstance(known, TableState):
+            known = self._new(change.table, at)
         altered, actions = follow(known, change.alterations, session)
         if altered != known or actions:
             self._set(altered)
@@ -309,6 +314,14 @@ class Tables:
     def _ensure(self, name: TableName, at: EventOffset) -> TableState:
         known = self._find(name)
         return known if isinstance(known, TableState) else self._new(name, at)
+
+    def _read(self, name: TableName, at: EventOffset) -> TableState | None:
+        """Return a table with the columns that its snapshot has: its rows have shown them."""
+        schema = self._known.find_schema(name)
+        if schema is None:
+            return None
+        last = max(each.id for each in schema.fields)
+        return replace(self._new(name, at), schema=schema, last_field_id=last, logged=schema.id)
 
     def _new(self, name: TableName, at: EventOffset) -> TableState:
         return TableState(new_table_id(self._identity.server, at.file, at.offset, name), name)

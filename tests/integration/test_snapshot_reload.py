@@ -73,12 +73,18 @@ def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pip
             "SET SESSION sql_log_bin = 0",
             "CREATE TABLE lookup (id INT PRIMARY KEY, code VARCHAR(9), note VARCHAR(9), n INT)",
             "INSERT INTO lookup VALUES (1, 'a', 'x', 10), (2, 'b', NULL, 20)",
+            (
+                "CREATE TABLE typed (id INT AUTO_INCREMENT PRIMARY KEY, n SMALLINT,"
+                " code VARCHAR(9)) CHARACTER SET utf8mb3"
+            ),
+            "INSERT INTO typed VALUES (1, 10, 'ä'), (2, NULL, '')",
         ):
             cursor.execute(statement)
     flush_log(database.server)
     pipeline.capture()
     workplace = pipeline.workplace
-    take(database, "lookup", store=workplace.store, source_name=workplace.source)
+    for name in ("lookup", "typed"):
+        take(database, name, store=workplace.store, source_name=workplace.source)
     database.execute("ALTER TABLE lookup ADD COLUMN c INT DEFAULT 5")
     # The load itself has to follow what comes after the snapshot.
     pipeline.run()
@@ -86,11 +92,17 @@ def test_columns_of_a_loaded_table_change_before_any_row_is_logged(pipeline: Pip
     database.execute(
         "ALTER TABLE lookup RENAME COLUMN Code TO mark, DROP COLUMN N",
         "ALTER TABLE lookup ADD COLUMN d VARCHAR(9) NOT NULL DEFAULT 'new' AFTER id",
+        # What these types were before, the snapshot alone says.
+        "ALTER TABLE typed CONVERT TO CHARACTER SET utf8mb4",
+        "ALTER TABLE typed MODIFY n BIGINT, MODIFY id INT AUTO_INCREMENT COMMENT 'same'",
     )
     pipeline.run()
+    assert pipeline.merge() == {}
 
     database.execute(
         "ALTER TABLE lookup RENAME COLUMN note TO remark, RENAME COLUMN id TO k",
         "UPDATE lookup SET remark = 'first' WHERE k = 2",
+        "UPDATE typed SET n = 5000000000, code = '😀' WHERE id = 2",
     )
     pipeline.run()
+    assert pipeline.merge() == {}

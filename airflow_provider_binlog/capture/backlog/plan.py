@@ -199,7 +199,7 @@ class BacklogPlan:
             own = (state for name, state in names.items() if name[0] == database)
             return [*found, *(state for state in own if state is not None)]
 
-        return Known(find, find_all)
+        return Known(find, find_all, before.find_schema)
 
     def facts_at(self, number: int) -> RangeFacts:
         """Return what is known of the range, as a sub-range needs it."""

@@ -14,7 +14,7 @@ from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.schema import Action, TableName
+    from airflow_provider_binlog.schema import Action, Schema, TableName
 
 
 STRICT = Session(Flavor.MYSQL, "shop", sql_mode=STRICT_ALL_TABLES, explicit_timestamps=True)
@@ -29,6 +29,7 @@ class Log:
     captured: Callable[[str, str], bool] = lambda database, _: database == "shop"
     session: Session = STRICT
     offset: int = 4
+    snapshots: dict[TableName, Schema] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         def find_all(database: str) -> list[TableState]:
@@ -37,7 +38,7 @@ class Log:
 
         identity = SourceIdentity(self.session.flavor, "a-server", "binlog")
         self.tables = Tables(
-            Known(self.known.get, find_all),
+            Known(self.known.get, find_all, self.snapshots.get),
             captured=self.captured,
             identity=identity,
             sequence=7,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.schema import AddField, AlterField
+from airflow_provider_binlog.schema import AddField, AlterField, Field, Schema
 from tests.unit.schema_history.log import Log, T, rewritten
 
 
@@ -74,6 +74,44 @@ def test_another_type_changes_what_is_computed_from_it(statement: str, rewrites:
 
     assert rewritten(actions) == ([5] if rewrites else [])
     assert [each.generated for each in log.fields()][:5] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rewrites"),
+    [
+        ("CONVERT TO CHARACTER SET utf8mb4", []),
+        ("CONVERT TO CHARACTER SET latin1", [2]),
+        ("MODIFY a VARCHAR(20) CHARACTER SET utf8mb3, MODIFY id BIGINT NOT NULL", []),
+        ("MODIFY a INT", [2]),
+    ],
+)
+def test_the_columns_of_a_quiet_table_are_those_of_its_snapshot(
+    statement: str, rewrites: list[int]
+) -> None:
+    fields = (
+        Field(1, "id", "int", "int32", nullable=False),
+        Field(2, "a", "varchar(9)", "string", nullable=True, charset="utf8mb3"),
+    )
+    log = Log(snapshots={T: Schema(1, fields, (1,))})
+
+    assert rewritten(log.run(f"ALTER TABLE t {statement}")) == rewrites
+    assert log.names() == {1: "id", 2: "a"}
+    assert log.run("ALTER TABLE t ADD b INT") == [AddField(log.state(T).id, 3, "b")]
+    assert not log.state(T).is_partial
+
+
+@pytest.mark.parametrize(
+    ("column", "rewrites"), [("id INT AUTO_INCREMENT", []), ("id INT NOT NULL", [1])]
+)
+def test_a_column_that_was_auto_increment_before_is_not_numbered(
+    column: str, rewrites: list[int]
+) -> None:
+    log = Log()
+    log.run(f"CREATE TABLE t ({column}, n INT, PRIMARY KEY (id))")
+    log.rows(T, "id int", "n int")
+
+    assert rewritten(log.run("ALTER TABLE t MODIFY id INT NOT NULL AUTO_INCREMENT")) == rewrites
+    assert [each.auto_increment for each in log.fields()] == [True, False]
 
 
 def test_two_changes_of_type_do_not_hide_each_other() -> None:
