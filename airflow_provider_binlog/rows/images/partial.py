@@ -123,7 +123,7 @@ class RowImages:
                 continue
             as_before = self._as_before(index)
             if column in self._json and self.images.options is not None:
-                values, unchanged = self._apply_diffs(index, values)
+                values, unchanged = self._apply_diffs(index, values, rows)
                 as_before = np.concatenate([as_before, unchanged])
             if len(as_before):
                 source = np.arange(len(self.images))
@@ -174,10 +174,16 @@ class RowImages:
         bits = list(numbers)
         return renumbered[number], [columns_of(bits[each]) for each in order.tolist()]
 
-    def _apply_diffs(self, index: int, values: Values) -> tuple[Values, Int64Array]:
-        """Return a JSON column with differences applied, and the rows in which there are none."""
+    def _apply_diffs(self, index: int, values: Values, wanted: Rows) -> tuple[Values, Int64Array]:
+        """Return a JSON column with differences applied, and the rows in which there are none.
+
+        Of the others than the wanted rows nothing is read.
+        """
         ordinal = self._json.index(self._columns[index])
         rows = self._with_diffs(ordinal, values)
+        is_wanted = np.zeros(len(self.images), dtype=np.bool_)
+        is_wanted[wanted] = True
+        rows = rows[is_wanted[rows]]
         if not len(rows):
             return values, rows
         self._check_before(index, rows, values)

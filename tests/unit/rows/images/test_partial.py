@@ -15,8 +15,8 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module
-from airflow_provider_binlog.rows.decode import DecodedRows
-from airflow_provider_binlog.rows.images import walk
+from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
+from airflow_provider_binlog.rows.images import partial, walk
 from airflow_provider_binlog.rows.layout import compile_layout
 from tests.reference.rows import decode_plainly
 from tests.support.decoded import decode
@@ -343,6 +343,16 @@ def test_differences_become_whole_documents(keep: BeforeImages, rows: int) -> No
 
     assert documents(event, keep=keep) == expected * rows
     assert documents(*[event] * 20, keep=keep) == expected * rows * 20
+
+
+def test_differences_are_applied_once_in_however_many_pieces() -> None:
+    event = json_event(after_image(0b01, DIFF, DOCUMENT))
+    with patch.object(partial, "apply_diffs", wraps=partial.apply_diffs) as applied:
+        events = wire.rows_events(*[event] * 20)
+        pieces = list(decode_pieces(compile_layout(JSON_TABLE_MAP), events, rows_max=4))
+
+    assert len(pieces) > 1
+    assert applied.call_count == 20
 
 
 def test_differences_to_a_document_that_was_not_logged_name_the_settings() -> None:
