@@ -284,7 +284,7 @@ def _candidates(
     schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
 ) -> Iterator[tuple[PartialColumn, ...]] | None:
     """Return what may have been, some of which cannot; None where it is too much."""
-    optional = [i for i, each in enumerate(alterations) if getattr(each, "optional", False)]
+    optional = [i for i, each in enumerate(alterations) if _may_be_missed(each)]
     if 1 << len(optional) > CANDIDATES_MAX:
         return None
     previous = []
@@ -305,6 +305,11 @@ def _candidates(
     if count > CANDIDATES_MAX:
         return None
     return itertools.chain.from_iterable(itertools.starmap(_interleaved, previous))
+
+
+def _may_be_missed(each: Alteration) -> bool:
+    """Whether columns differ by whether it was carried out; defaults are unknown either way."""
+    return bool(getattr(each, "optional", False)) and not isinstance(each, SetDefault)
 
 
 def _previous_columns(

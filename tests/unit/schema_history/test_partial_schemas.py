@@ -200,6 +200,12 @@ def test_a_dropped_column_may_have_stood_anywhere() -> None:
     assert {each.names for each in found} == {("x", "a", "b"), ("a", "x", "b"), ("a", "b", "x")}
 
 
+def test_a_default_that_may_not_have_been_set_leaves_one_schema() -> None:
+    set_default = [SetDefault(each, optional=True) for each in ("a", "zz")]
+
+    assert reverse(schema("a b"), set_default, Flavor.MARIADB) == [schema("a b")]
+
+
 def test_a_column_that_may_have_been_there_makes_two_pasts() -> None:
     found = reverse(schema("a b"), [add("b", optional=True)], Flavor.MARIADB)
 
