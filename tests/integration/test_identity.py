@@ -15,7 +15,6 @@ from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
     RenameTable,
-    RewriteRows,
     TruncateTable,
 )
 from airflow_provider_binlog.transport.server.queries import identify
@@ -155,52 +154,6 @@ def test_dropped_replaced_and_truncated_tables(database: Database) -> None:
     assert [type(each) for each in actions(manifests)] == [
         CreateTable, DropTable, CreateTable, TruncateTable,
     ]  # fmt: skip
-
-
-REWRITING = [
-    ("a BINARY(4)", "MODIFY a BINARY(8)"),
-    ("a BIT(8)", "MODIFY a BIT(16)"),
-    ("a DECIMAL(65,30)", "MODIFY a DECIMAL(60,20)"),
-    ("a DATETIME(6)", "MODIFY a DATETIME"),
-    (
-        "a INT GENERATED ALWAYS AS (id + 1) STORED",
-        "MODIFY a INT GENERATED ALWAYS AS (id + 2) STORED",
-    ),
-    ("a VARCHAR(9) CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1"),
-]
-PRESERVING = [
-    ("a INT", "MODIFY a BIGINT"),
-    ("a VARCHAR(9)", "MODIFY a VARCHAR(90)"),
-    ("a FLOAT(7,3)", "ADD b FLOAT(7,3), ADD c DOUBLE PRECISION, ADD d BOOL, ADD e YEAR"),
-    ("a JSON", "ADD b JSON, ADD c TEXT, ADD d ENUM('a','b') , ADD e BIT, ADD f CHAR"),
-    ("a INT", "ADD b DECIMAL, ADD c DATETIME(3), ADD d GEOMETRY, ADD e VARBINARY(7), ADD f BLOB"),
-    ("a ENUM('x','y')", "MODIFY a ENUM('x','y','z')"),
-    ("a ENUM('x','y')", "MODIFY a ENUM('y','x')"),
-    ("a VARCHAR(9) CHARACTER SET latin1", "CONVERT TO CHARACTER SET utf8mb4"),
-    ("a INT", "COMMENT 'x', ADD INDEX (a)"),
-]
-
-
-@pytest.mark.parametrize(("column", "statement", "rewrites"), [
-    *((*each, True) for each in REWRITING), *((*each, False) for each in PRESERVING),
-])  # fmt: skip
-def test_rows_are_rewritten_where_values_change(
-    database: Database, column: str, statement: str, rewrites: bool
-) -> None:
-    log = Captured(database)
-    log.run(f"CREATE TABLE t (id INT PRIMARY KEY, {column})", "INSERT INTO t (id) VALUES (1)")
-    log.run(f"ALTER TABLE t {statement}")
-    log.run("INSERT INTO t (id) VALUES (2)")
-
-    manifests = log.manifests()
-
-    found = [each for each in actions(manifests) if isinstance(each, RewriteRows)]
-    assert bool(found) == rewrites
-    # What rows show in the end is what the statement says.
-    assert not [each for each in manifests[2].statements if not each.type]
-    schema = entry(manifests[2], "t").state.schema
-    assert schema is not None
-    assert all(field.arrow_type for field in schema.fields)
 
 
 def test_a_statement_that_is_not_logged_shows_in_the_rows(database: Database) -> None:
