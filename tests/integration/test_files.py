@@ -55,7 +55,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """The Variables of an Airflow that there is none of."""
     held: Variables = {}
     store = SimpleNamespace(get=held.get, set=held.__setitem__)
-    for module in (extract, "airflow_provider_binlog.operators.checkpoint"):
+    for module in (extract, "airflow_provider_binlog.operators.staged"):
         name = module if isinstance(module, str) else module.__name__
         monkeypatch.setattr(f"{name}.AirflowVariableStore", lambda: store)
     return held
