@@ -28,6 +28,8 @@ from airflow_provider_binlog.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_WRITES_AT_ONCE = 8
+
 
 class ObjectStore:
     """Whole objects below `root` on any fsspec file system.
@@ -37,12 +39,17 @@ class ObjectStore:
 
     `create` is atomic on local files, on S3, Google Cloud Storage and Azure, and in memory. On
     other file systems fsspec checks first and then writes, which leaves a window for a race.
+
+    Attributes:
+        writes_at_once: How many objects several threads may well write at a time: where each waits
+            for the network, and fsspec's client serves all of them at once.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
         self._fs = fs
         self._root = root.rstrip("/")
         self._local = isinstance(fs, LocalFileSystem)
+        self.writes_at_once = _WRITES_AT_ONCE if getattr(fs, "async_impl", False) else 1
 
     def read(self, key: str) -> bytes:
         """Return the object.

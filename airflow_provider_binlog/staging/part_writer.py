@@ -48,7 +48,11 @@ def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) ->
 
     `table` holds the columns of `schema`, then the change columns.
     """
-    data = encode_part(table, schema)
+    return store_part(store, key, encode_part(table, schema))
+
+
+def store_part(store: ObjectStore, key: str, data: bytes) -> WrittenPart:
+    """Store an encoded part in one write."""
     store.write(key, data)
     return WrittenPart(len(data), hashlib.sha256(data).hexdigest())
 

@@ -1,4 +1,4 @@
-"""PartQueue: parts are written in order by another thread, and errors come to who waits."""
+"""PartQueue: parts are written in order by other threads, and errors come to who waits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.staging import part_queue
 from airflow_provider_binlog.staging.part_queue import PartQueue
 from tests.support.stores import open_store
 from tests.unit.staging.test_part_writer import SCHEMA, table
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 class _Store:
     """Keeps the keys written and by which threads; refuses one of them."""
 
+    writes_at_once = 1
+
     def __init__(self, refused: str = "") -> None:
         self.keys: list[str] = []
         self.threads: set[int] = set()
@@ -29,6 +32,21 @@ class _Store:
         if key == self._refused:
             raise StagingError("the store failed", key=key, size=len(data))
         self.keys.append(key)
+
+
+class _FarStore(_Store):
+    """Answers a write once as many as it takes at a time have come, or so many of them."""
+
+    writes_at_once = 4
+
+    def __init__(self, refused: str = "", *, together: int = 4) -> None:
+        super().__init__(refused)
+        self._barrier = threading.Barrier(together)
+
+    def write(self, key: str, data: bytes) -> None:
+        if key != self._refused:
+            self._barrier.wait(timeout=60)
+        super().write(key, data)
 
 
 def test_parts_are_written_in_order_by_one_other_thread() -> None:
@@ -79,6 +97,63 @@ def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> Non
 
     assert store.keys == ["0"]
     assert written[0].result().bytes > 0
+    for refused in written[1:]:
+        with pytest.raises(StagingError, match="key=1"):
+            refused.result()
+
+
+def test_a_store_that_answers_late_is_sent_several_parts_at_a_time() -> None:
+    store = _FarStore()
+
+    with PartQueue(store) as queue:  # type: ignore[arg-type]
+        written = [queue.write(str(number), table(), SCHEMA) for number in range(8)]
+        small = [queue.write(f"s{number}", table(), SCHEMA, small=True) for number in range(4)]
+
+    assert sorted(store.keys) == [*map(str, range(8)), *(f"s{number}" for number in range(4))]
+    assert len({each.result() for each in (*written, *small)}) == 1
+
+
+def test_no_part_is_encoded_while_more_bytes_than_allowed_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(part_queue, "_SENT_BYTES", 0)
+    store = _FarStore(together=1)
+
+    with PartQueue(store) as queue:  # type: ignore[arg-type]
+        for number in range(8):
+            queue.write(str(number), table(), SCHEMA)
+
+    assert store.keys == [str(number) for number in range(8)]
+
+
+def test_a_part_that_cannot_be_sent_ends_the_range() -> None:
+    store, written = _FarStore("2", together=1), []
+
+    def write_all() -> None:
+        with PartQueue(store) as queue:  # type: ignore[arg-type]
+            written.extend(queue.write(str(number), table(), SCHEMA) for number in range(3))
+
+    with pytest.raises(StagingError, match="key=2"):
+        write_all()
+
+    assert sorted(store.keys) == ["0", "1"]
+    with pytest.raises(StagingError, match="key=2"):
+        written[2].result()
+
+
+def test_after_a_part_that_cannot_be_sent_none_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_queue, "_SENT_BYTES", 0)
+    store, written = _FarStore("1", together=1), []
+
+    def write_all() -> None:
+        with PartQueue(store) as queue:  # type: ignore[arg-type]
+            parts = (queue.write(str(number), table(), SCHEMA, small=True) for number in range(4))
+            written.extend(parts)
+
+    with pytest.raises(StagingError, match="key=1"):
+        write_all()
+
+    assert store.keys == ["0"]
     for refused in written[1:]:
         with pytest.raises(StagingError, match="key=1"):
             refused.result()
