@@ -33,6 +33,7 @@ _GROUP_DIGITS = 9
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _WORD_BYTES, _WORD_DIGITS = 8, 19
 _UNSIGNED = np.uint64((1 << 63) - 1)
+_SIGN, _ONE = np.uint64(63), np.uint64(1)
 _HALF, _HALF_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 # A vector of so many words is 64 KiB.
 _CACHED_VALUES = 8192
@@ -81,16 +82,17 @@ def plan(precision: int, scale: int) -> Plan:
     return Plan(data_type, partial(_numbers, parts=parts, data_type=data_type), size=size)
 
 
-def _flip(values: Values) -> UInt64Array:
-    """Return all ones for a negative value, else zero."""
-    negative = values.memory.u1.take(values.offset) < 0x80
-    return (-negative.astype(np.int64)).view(np.uint64)
+def _flip(first: UInt64Array) -> UInt64Array:
+    """Return all ones for a negative value, else zero, by its first eight bytes."""
+    flip = first >> _SIGN
+    flip -= _ONE
+    return flip
 
 
 def _read(
-    values: Values, parts: tuple[Group, ...], flip: UInt64Array
+    values: Values, parts: tuple[Group, ...], first: UInt64Array, flip: UInt64Array
 ) -> Iterator[tuple[Group, UInt64Array]]:
-    """Yield each group of all values as numbers, read eight bytes at a time.
+    """Yield each group of all values as numbers, read eight bytes at a time, the first by now.
 
     Raises:
         FormatError: A group holds more than its digits can say.
@@ -100,7 +102,7 @@ def _read(
     for group in parts:
         if group.offset + group.size > stop:
             begin, stop = group.offset, group.offset + _WORD_BYTES
-            word = values.memory.big_endian(values.offset + begin)
+            word = values.memory.big_endian(values.offset + begin) if begin else first
             word ^= flip
             if not begin:
                 word &= _UNSIGNED
@@ -128,9 +130,10 @@ def _read_halves(values: Values, parts: tuple[Group, ...], halves: UInt64Array) 
 
     Up to 19 digits are one word; of more there are two or three, of which the first are multiplied.
     """
-    flip = _flip(values)
+    first = values.memory.big_endian(values.offset)
+    flip = _flip(first)
     totals: list[tuple[int, UInt64Array]] = []
-    for group, numbers in _read(values, parts, flip):
+    for group, numbers in _read(values, parts, first, flip):
         digits = totals[-1][0] + group.digits if totals else 0
         if 0 < digits <= _WORD_DIGITS:
             total = totals.pop()[1]
@@ -176,11 +179,12 @@ def _multiply_add(
 
 def _text(values: Values, *, parts: tuple[Group, ...], scale: int) -> Array:
     """Read decimals into the text that SELECT prints: `-12.50`, `0.07`, `3`."""
-    flip = _flip(values)
+    first = values.memory.big_endian(values.offset)
+    flip = _flip(first)
     precision = sum(group.digits for group in parts)
     digits = np.empty((len(values), precision), dtype=np.uint8)
     column = 0
-    for group, numbers in _read(values, parts, flip):
+    for group, numbers in _read(values, parts, first, flip):
         rest = numbers.astype(np.uint32)
         for index in range(column + group.digits - 1, column - 1, -1):
             rest, digits[:, index] = np.divmod(rest, np.uint32(10))

@@ -33,6 +33,9 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 _MICROSECONDS = 1_000_000
 _DAY_SECONDS = 86_400
+# A month has 28 to 31 days.
+_DAYS_BITS = 5
+_DAYS_MASK = (1 << _DAYS_BITS) - 1
 _DATE_PATTERN = "####-##-##"
 _DATETIME_PATTERN = "####-##-## ##:##:##"
 
@@ -57,9 +60,12 @@ class Moments(NamedTuple):
 
     def days(self) -> tuple[Int64Array, npt.NDArray[np.bool_]]:
         """Return days since 1970, and which of them are dates at all."""
-        first, days = _calendar(self.months)
-        at = np.minimum(self.month, len(first) - 1)
-        return first.take(at) + self.day - 1, (self.day > 0) & (self.day <= days.take(at))
+        months = _calendar(self.months).take(self.month, mode="clip")
+        before = self.day - 1  # of day 0 the largest unsigned number
+        valid = before.view(np.uint64) < (months & _DAYS_MASK).view(np.uint64)
+        months >>= _DAYS_BITS
+        months += before
+        return months, valid
 
 
 class Instants(NamedTuple):
@@ -112,25 +118,23 @@ def _convert(
 
 
 @cache
-def _calendar(months: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return the first day, since 1970, and the number of days of each month.
+def _calendar(months: int) -> Int64Array:
+    """Return of each month its first day, since 1970, and in the lowest bits how many it has.
 
-    Both are indexed by `year * months + month`. What is no month of the years 1 to 9999 has no
+    It is indexed by `year * months + month`. What is no month of the years 1 to 9999 has no
     days; the last entry stands for everything after it. Year 0 is left out: its length differs
     between calendars, and readers of dates begin at year 1.
     """
-    first = np.zeros((YEAR_MAX + 1, months), dtype=np.int32)
-    days = np.zeros((YEAR_MAX + 1, months), dtype=np.uint8)
+    found = np.zeros((YEAR_MAX + 1, months), dtype=np.int64)
     starts = np.arange("0001-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]")
     numbers = starts.astype(np.int64)
-    first[1:, 1:13] = numbers[:-1].reshape(YEAR_MAX, 12)
-    days[1:, 1:13] = np.diff(numbers).reshape(YEAR_MAX, 12)
-    return np.append(first, np.int32(0)), np.append(days, np.uint8(0))
+    found[1:, 1:13] = (numbers[:-1] << _DAYS_BITS | np.diff(numbers)).reshape(YEAR_MAX, 12)
+    return np.append(found, np.int64(0))
 
 
 def _finish(
     data_type: pa.DataType,
-    numbers: npt.NDArray[np.signedinteger[npt.NBitBase]],
+    numbers: npt.NDArray[np.signedinteger[Any]],
     valid: npt.NDArray[np.bool_],
     values: Values,
 ) -> Array:
@@ -147,11 +151,27 @@ def _dates_array(parts: Moments, values: Values) -> Array:
 
 
 def _moments_array(parts: Moments, values: Values) -> Array:
-    days, valid = parts.days()
-    valid &= (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)
-    valid &= parts.micros < _MICROSECONDS
-    seconds = ((days * 24 + parts.hour) * 60 + parts.minute) * 60 + parts.second
-    return _finish(DATETIME, seconds * _MICROSECONDS + parts.micros, valid, values)
+    seconds = (parts.hour * 60 + parts.minute) * 60 + parts.second
+    valid = (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)
+    return datetimes_array(parts, np.where(valid, seconds, -1), values)
+
+
+def datetimes_array(
+    parts: Moments, seconds: npt.NDArray[np.signedinteger[Any]], values: Values
+) -> Array:
+    """Return timestamps of days at some seconds after midnight, less than 0 where there is no such.
+
+    Of `parts`, what is shorter than a day and longer than a microsecond does not matter.
+    """
+    total, valid = parts.days()
+    valid &= seconds >= 0
+    total *= _DAY_SECONDS
+    total += seconds
+    total *= _MICROSECONDS
+    if not isinstance(parts.micros, int):
+        valid &= parts.micros < _MICROSECONDS
+        total += parts.micros
+    return _finish(DATETIME, total, valid, values)
 
 
 def _instants_array(parts: Instants, values: Values) -> Array:

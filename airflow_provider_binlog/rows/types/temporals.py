@@ -12,7 +12,7 @@ my_timestamp_from_binary; sql/field.cc, Field_newdate.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _MICROSECONDS = 1_000_000
 _FRACTION_UNIT = (0, 10_000, 100, 1)
 _DATE_MONTHS = 16
+_CLOCK_MASK = (1 << 17) - 1
 
 
 def date_plan(*, as_text: bool) -> Plan:
@@ -40,8 +41,10 @@ def date_plan(*, as_text: bool) -> Plan:
 def datetime_plan(fsp: int, *, as_text: bool) -> Plan:
     """Return how to read DATETIME(`fsp`): see `moments.datetime_plan`."""
     fraction = _fraction_bytes(fsp)
+    if not as_text:
+        return Plan(moments.DATETIME, partial(_datetimes, fraction=fraction), size=5 + fraction)
     read = partial(_read_moments, fraction=fraction)
-    return moments.datetime_plan(read, 5 + fraction, fsp, as_text=as_text)
+    return moments.datetime_plan(read, 5 + fraction, fsp, as_text=True)
 
 
 def timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
@@ -81,13 +84,34 @@ def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Int64Array
     return shifted.view(np.int64) * _FRACTION_UNIT[size]
 
 
-def _read_moments(values: Values, *, fraction: int) -> Moments:
+def _read_packed(values: Values, *, fraction: int) -> tuple[Int64Array, Int64Array | int]:
+    """Return each DATETIME's bits without its top one, and its microseconds."""
     words = values.memory.big_endian(values.offset)
     # Without its top bit the number is positive; a value that lacks the bit is after year 9999.
-    packed = (words >> np.uint64(24)).view(np.int64) ^ (1 << 39)
+    packed = (words >> np.uint64(24)).view(np.int64)
+    packed ^= 1 << 39
+    return packed, _fraction(words, 5 + fraction, fraction)
+
+
+def _read_moments(values: Values, *, fraction: int) -> Moments:
+    packed, micros = _read_packed(values, fraction=fraction)
     hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
-    micros = _fraction(words, 5 + fraction, fraction)
     return Moments(packed >> 22, packed >> 17 & 31, hour, minute, second, micros)
+
+
+def _datetimes(values: Values, *, fraction: int) -> Array:
+    packed, micros = _read_packed(values, fraction=fraction)
+    parts = Moments(packed >> 22, packed >> 17 & 31, 0, 0, 0, micros)
+    return moments.datetimes_array(parts, _clock().take(packed & _CLOCK_MASK), values)
+
+
+@cache
+def _clock() -> npt.NDArray[np.int32]:
+    """Return the seconds since midnight by hour, minute and second; -1 where there is no such."""
+    clock = np.arange(_CLOCK_MASK + 1, dtype=np.int32)
+    hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
+    valid = (hour < 24) & (minute < 60) & (second < 60)
+    return np.where(valid, (hour * 60 + minute) * 60 + second, -1).astype(np.int32)
 
 
 def _read_instants(values: Values, *, fraction: int) -> Instants:

@@ -14,7 +14,10 @@ from tests.support.stores import open_store
 from tests.unit.staging.test_part_writer import SCHEMA, table
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from pathlib import Path
+
+    from airflow_provider_binlog.staging.part_writer import WrittenPart
 
 
 class _Store:
@@ -102,7 +105,7 @@ def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> Non
             refused.result()
 
 
-def test_a_store_that_answers_late_is_sent_several_parts_at_a_time() -> None:
+def test_a_slow_store_is_sent_several_parts_at_once() -> None:
     store = _FarStore()
 
     with PartQueue(store) as queue:  # type: ignore[arg-type]
@@ -127,7 +130,8 @@ def test_no_part_is_encoded_while_more_bytes_than_allowed_are_sent(
 
 
 def test_a_part_that_cannot_be_sent_ends_the_range() -> None:
-    store, written = _FarStore("2", together=1), []
+    store = _FarStore("2", together=1)
+    written: list[Future[WrittenPart]] = []
 
     def write_all() -> None:
         with PartQueue(store) as queue:  # type: ignore[arg-type]
@@ -143,7 +147,8 @@ def test_a_part_that_cannot_be_sent_ends_the_range() -> None:
 
 def test_after_a_part_that_cannot_be_sent_none_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_queue, "_SENT_BYTES", 0)
-    store, written = _FarStore("1", together=1), []
+    store = _FarStore("1", together=1)
+    written: list[Future[WrittenPart]] = []
 
     def write_all() -> None:
         with PartQueue(store) as queue:  # type: ignore[arg-type]
