@@ -15,9 +15,10 @@ from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import part_key
 from tests.unit.capture.staging import new_store
-from tests.unit.spark.history import IDENTITY, LOG, Source
+from tests.unit.spark.history import IDENTITY, Source
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
 from tests.unit.spark.plans import NAME
+from tests.unit.spark.staged_changes import LOG
 
 
 def find_schema(data: bytes, **manifest: Any) -> Schema | None:

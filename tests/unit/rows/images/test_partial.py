@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
+from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import FormatError, UnsupportedError
 from airflow_provider_binlog.rows import decode as decode_module
@@ -347,7 +348,7 @@ def test_differences_become_whole_documents(keep: BeforeImages, rows: int) -> No
 
 def test_differences_are_applied_once_in_however_many_pieces() -> None:
     event = json_event(after_image(0b01, DIFF, DOCUMENT))
-    with patch.object(partial, "apply_diffs", wraps=partial.apply_diffs) as applied:
+    with patch.object(partial, "apply_diffs", wraps=apply_diffs) as applied:
         events = wire.rows_events(*[event] * 20)
         pieces = list(decode_pieces(compile_layout(JSON_TABLE_MAP), events, rows_max=4))
 
