@@ -93,9 +93,7 @@ def test_a_column_that_was_dropped_by_hand_needs_a_reload(
     assert "the lake table lost the values of column note: it was dropped there" in held.reason
     take_snapshot(table)
     table.update(2, note="three")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 @pytest.mark.slow

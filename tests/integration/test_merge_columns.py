@@ -87,9 +87,7 @@ def test_columns_are_dropped_and_renamed(workplace: Workplace, rows: bool) -> No
 
     workplace.check(table, in_order=False)
     table.update(3, b=33)
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
+    workplace.follow(table, in_order=False)
 
 
 @in_either_format
@@ -103,9 +101,7 @@ def test_a_column_that_is_dropped_and_added_again_is_another_one(workplace: Work
     table.update(1, n=11)
     types = {"id": INT, "n": TEXT, "m": BIGINT}
     table.alter("DROP n, DROP m, ADD n ..., ADD m ...", types, again=["n", "m"], m=7)
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
+    workplace.follow(table, in_order=False)
     table.update(2, n="new")
     source.commit()
 
@@ -251,9 +247,7 @@ def test_a_column_gets_a_type_that_holds_the_values_of_both(workplace: Workplace
     # A narrower type changes nothing: the lake table's holds its values.
     table.alter("...", new | {"b": INT})
     table.update(3, b=33)
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
+    workplace.follow(table, in_order=False)
 
 
 def a_table_to_copy_a_column_of(workplace: Workplace) -> Table:
@@ -330,9 +324,7 @@ def test_a_table_that_is_restored_to_before_a_column_was_copied_is_stale(
     before = workplace.state(table).snapshot
     workplace.merge()
     table.update(1, a=Decimal("1.5"))
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     # Iceberg keeps the present columns, of which this version has no values.
     for call in (f"rollback_to_snapshot('{target}', {before})", f"expire_snapshots('{target}')"):
@@ -345,9 +337,7 @@ def test_a_table_that_is_restored_to_before_a_column_was_copied_is_stale(
     source.commit()
     workplace.merge()
     table.insert(id=3, a=Decimal("4.5"))
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)

@@ -51,7 +51,7 @@ def test_old_rows_get_the_initial_default_of_a_new_column(workplace: Workplace) 
 
 
 def test_rows_of_an_iceberg_table_of_version_3_read_the_initial_default(
-    quick_workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+    quick_workplace: Workplace,
 ) -> None:
     """No file is written for it, also if the merge is killed between the column and the commit."""
     source = quick_workplace.new_source()
@@ -65,23 +65,14 @@ def test_rows_of_an_iceberg_table_of_version_3_read_the_initial_default(
     at = datetime(2026, 11, 21, 1, 2, 3, 4)
     values: dict[str, Any] = {"n": 7, "a.b": "it's new", "at": at, "d": Decimal("1.50")}
     table.alter("ADD COLUMN ...", {"id": INT} | more, **values)
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table, in_order=False)
+    quick_workplace.follow(table, in_order=False)
     assert quick_workplace.state(table).files == files
 
     table.update(1, n=None, null=9)
     table.alter("ADD COLUMN k ...", {"id": INT} | more | {"k": BIGINT}, k=8)
     table.insert(id=4, n=9)
     source.commit()
-    lake: Any = type(quick_workplace.lake)
-
-    def die(*_: Any) -> None:
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "merge", die)
-        assert quick_workplace.try_merge().failed
+    quick_workplace.merge_killed("merge")
     quick_workplace.merge()
     quick_workplace.check(table, in_order=False)
 
@@ -119,9 +110,7 @@ def test_old_rows_get_the_initial_default_also_in_partial_images(workplace: Work
     ],
     indirect=["workplace"],
 )
-def test_an_initial_default_is_filled_in_once(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, dies: str
-) -> None:
+def test_an_initial_default_is_filled_in_once(workplace: Workplace, dies: str) -> None:
     """Also by the merge after one that was killed, which has more to merge."""
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT}, ("id",))
@@ -132,16 +121,7 @@ def test_an_initial_default_is_filled_in_once(
     table.alter("ADD COLUMN n BIGINT DEFAULT 7", {"id": INT, "n": BIGINT}, n=7)
     table.update(2, n=None)
     source.commit()
-    lake = type(workplace.lake)
-    work = getattr(lake, dies)
-
-    def die(*arguments: Any) -> None:
-        work(*arguments)
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, dies, die)
-        assert workplace.try_merge().failed
+    workplace.merge_killed(dies, done=True)
     table.insert(id=3)
     table.update(3, n=None)
     source.commit()
@@ -150,9 +130,7 @@ def test_an_initial_default_is_filled_in_once(
 
     workplace.check(table)
     table.insert(id=4, n=4)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 def test_an_unknown_initial_default_makes_a_table_stale(quick_workplace: Workplace) -> None:

@@ -36,27 +36,13 @@ def a_table(workplace: Workplace) -> tuple[Source, Table]:
 
 
 @pytest.mark.fault("merge-killed", lakes="delta iceberg", stores="file")
-def test_a_merge_that_died_after_its_commit_is_not_repeated(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_that_died_after_its_commit_is_not_repeated(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     log = source.create(workplace.database, "log", {"text": TEXT})
     log.insert(text="once")
     table.update(1, id=2)
     source.commit()
-    lake: Any = type(workplace.lake)
-
-    def dying(commit: Any) -> Any:
-        def die(*arguments: Any) -> Commit | None:
-            commit(*arguments)
-            raise RuntimeError("killed")
-
-        return die
-
-    with monkeypatch.context() as patch:
-        for name in ("merge", "overwrite"):
-            patch.setattr(lake, name, dying(getattr(lake, name)))
-        assert workplace.try_merge().failed
+    workplace.merge_killed("merge", "overwrite", done=True)
     versions = [workplace.state(each).snapshot for each in (table, log)]
 
     report = workplace.merge()
@@ -134,9 +120,7 @@ def test_a_delayed_merge_of_less_does_no_lasting_harm(
 
     assert report.status == "current" or report.retryable
     table.insert(id=4, note="four")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 def test_only_what_is_new_is_read(quick_workplace: Workplace) -> None:

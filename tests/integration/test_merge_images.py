@@ -131,9 +131,7 @@ def test_a_patch_of_a_row_that_the_lake_lacks_needs_a_reload(workplace: Workplac
     assert [row["note"] for row in workplace.found(table)] == ["old"]
     assert workplace.state(table).lake_state.name == "stale"
     take_snapshot(table)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
@@ -153,9 +151,7 @@ def test_patches_alone_make_no_table(quick_workplace: Workplace) -> None:
     assert lake.find_state(session, quick_workplace.target(table)) is None
     assert quick_workplace.held().reason == held.reason
     take_snapshot(table)
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table)
+    quick_workplace.follow(table)
 
 
 def test_an_insert_takes_the_defaults_of_its_time(quick_workplace: Workplace) -> None:
@@ -194,9 +190,7 @@ def test_an_insert_without_known_defaults_needs_a_reload(quick_workplace: Workpl
     assert "what the others took is not known: set binlog_row_image=FULL" in held.reason
     assert "rows=1, key=6, columns=u" in held.reason
     take_snapshot(table)
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table)
+    quick_workplace.follow(table)
 
 
 def test_columns_come_between_patches(quick_workplace: Workplace) -> None:
@@ -215,26 +209,21 @@ def test_columns_come_between_patches(quick_workplace: Workplace) -> None:
 
 
 def test_truncate_and_drop_between_patches(quick_workplace: Workplace) -> None:
-    source, table = minimal(quick_workplace, note=TEXT)
+    _, table = minimal(quick_workplace, note=TEXT)
     table.update(1, n=7)
     table.truncate()
     table.insert(id=1)
     table.insert(id=2, n=2)
     table.update(2, note="changed")
     table.update(1, id=9)
-    source.commit()
-    quick_workplace.merge()
-    quick_workplace.check(table)
+    quick_workplace.follow(table)
 
     table.update(2, n=3)
     table.drop()
     table.create_again()
     table.insert(id=2, note="new")
     table.update(2, n=4)
-    source.commit()
-    quick_workplace.merge()
-
-    quick_workplace.check(table)
+    quick_workplace.follow(table)
 
 
 def test_a_chosen_key(quick_workplace: Workplace) -> None:
@@ -244,9 +233,7 @@ def test_a_chosen_key(quick_workplace: Workplace) -> None:
     source.row_image = RowImage.MINIMAL
     table.insert(a=1, b=None)
     table.insert(c=2)
-    source.commit()
-    quick_workplace.merge(keys=keys)
-    quick_workplace.check(table)
+    quick_workplace.follow(table, keys=keys)
     table.update(1, c=None)
     table.update(2, b="key")
     source.commit()

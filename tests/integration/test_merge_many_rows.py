@@ -45,9 +45,7 @@ def test_whole_and_partial_rows_and_a_changelog(workplace: Workplace) -> None:
         log.insert(text=str(id_))
     for owner in owners * 9:
         owner.step()
-    source.commit()
-    workplace.merge()
-    workplace.check(whole, partial)
+    workplace.follow(whole, partial)
     assert sorted(row["text"] for row in workplace.found(log)) == [*map(str, range(9))]
 
     source.row_image = RowImage.FULL
@@ -56,7 +54,4 @@ def test_whole_and_partial_rows_and_a_changelog(workplace: Workplace) -> None:
     whole.update(4, note="changed")
     for owner in owners * 9:
         owner.step()
-    source.commit()
-    workplace.merge()
-
-    workplace.check(whole, partial)
+    workplace.follow(whole, partial)

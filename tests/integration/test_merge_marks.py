@@ -112,9 +112,7 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
     assert (report.applied_before, report.applied_after) == (Mark(2), Mark(4))
     workplace.check(table)
     table.update(4, note="five")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
     assert workplace.state(table).applied == Mark(5)
 
     delete_progress(workplace)
@@ -131,9 +129,7 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     restore(workplace, table, 0)
     assert workplace.state(table).applied == NOTHING
     table.update(1, note="two")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     version = workplace.state(table).snapshot
     assert version is not None
@@ -150,9 +146,7 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     restore(workplace, table, version)
     assert workplace.state(table).applied == Mark(2)
     table.update(3, note="four")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 @pytest.mark.fault("merge-zombie", lakes="delta iceberg", stores="file")
@@ -396,9 +390,7 @@ def test_a_table_that_was_replaced_by_hand_is_not_taken_for_the_one_before(
         assert [row["note"] for row in workplace.found(table)] == ["by hand"]
 
     take_snapshot(table)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 def test_a_source_that_was_staged_again_from_its_first_manifest_on_is_refused(

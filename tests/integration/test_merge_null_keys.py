@@ -30,24 +30,18 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace
 
     table.update(8, note="changed")
     table.update(1, note="changed")
-    source.commit()
-    workplace.merge(keys=keys)
-    workplace.check(table)
+    workplace.follow(table, keys=keys)
 
     table.update(1, id=99)
     table.update(3, id=None)
-    source.commit()
-    workplace.merge(keys=keys)
-    workplace.check(table)
+    workplace.follow(table, keys=keys)
 
     table.update(8, note="changed again")
     table.delete(3)
     never = replace(BIGINT, nullable=False, default=None)
     table.alter("MODIFY id BIGINT NOT NULL", {"id": never, "note": TEXT})
     table.update(4, note="changed")
-    source.commit()
-    workplace.merge(keys=keys)
-    workplace.check(table)
+    workplace.follow(table, keys=keys)
 
 
 def test_null_in_a_key_that_is_not_null_is_refused(quick_workplace: Workplace) -> None:

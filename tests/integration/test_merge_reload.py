@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.spark.lake.lake_state import PROPERTY
 from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, UNSEEN
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
-from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
+from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import Commit
 
+
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-
-def an_old_table(workplace: Workplace, name: str = "t", key: tuple[str, ...] = ("id",)) -> Table:
-    """Return a table with rows that are not in the log."""
-    source = workplace.new_source()
-    columns: dict[str, ColumnType] = {"id": INT, "note": TEXT}
-    table = source.create(workplace.database, name, columns, key, logged=False)
-    for id_ in range(10):
-        table.load(id=id_, note="old")
-    return table
 
 
 def break_it(table: Table) -> Source:
@@ -44,10 +34,6 @@ def break_it(table: Table) -> Source:
     return table.source
 
 
-def killed(*_: Any) -> Any:
-    raise RuntimeError("killed")
-
-
 def names_of(table: Table) -> list[str]:
     return sorted_rows(table.values)
 
@@ -55,7 +41,7 @@ def names_of(table: Table) -> list[str]:
 def test_a_table_that_is_older_than_the_log_is_loaded_while_it_is_written(
     workplace: Workplace,
 ) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     table.update(1, note="before")
     source.commit()
@@ -89,52 +75,40 @@ def test_a_table_that_is_older_than_the_log_is_loaded_while_it_is_written(
 
     table.alter("RENAME ...", {"id": BIGINT, "text": TEXT}, renamed={"text": "note"})
     table.update(8, text="renamed")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
     assert workplace.state(table).loaded == snapshot.id
 
 
 @in_either_format
 def test_a_table_that_the_log_has_not_mentioned_is_known_by_its_name(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source, other = table.source, table.source.create(workplace.database, "other", {"id": INT})
     other.insert(id=1)
     source.commit()
     take_snapshot(table)
-    source.commit()
-    workplace.merge()
-
-    workplace.check(table)
+    workplace.follow(table)
     state = workplace.state(table)
     assert (state.table, state.properties[TABLE_ID], state.fields) == (UNSEEN, UNSEEN, {})
     # Two columns exchange their names: by name alone they would be mixed up.
     swapped = {"note": INT, "id": TEXT}
     table.alter("...", swapped, renamed={"note": "id", "id": "note"})
     table.update(1, id="renamed")
-    source.commit()
-    workplace.merge()
-
-    workplace.check(table, in_order=False)
+    workplace.follow(table, in_order=False)
     assert workplace.state(table).table == table.identity.id
     assert len(workplace.state(table).fields) == 2
     table.delete(2)
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
+    workplace.follow(table, in_order=False)
 
 
 @in_either_format
 def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     table.insert(id=100, note="new")
     source.commit()
     take_snapshot(table)
     table.insert(id=101, note="new")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     source = break_it(table)
     assert workplace.held().status == "stale"
@@ -155,9 +129,7 @@ def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
     state = workplace.state(table)
     assert (state.lake_state.name, state.loaded) == ("live", snapshot.id)
     table.update(7, more=9)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 @pytest.mark.fault("lake-altered", lakes="delta iceberg", stores="file")
@@ -194,7 +166,7 @@ def test_a_live_table_is_replaced_and_ddl_after_the_snapshot_is_followed(
 
 @in_either_format
 def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     table.insert(id=50, note="x")
     source.commit()
@@ -209,9 +181,7 @@ def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> N
 
     take_snapshot(table)
     table.update(3, more=5)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     maker = SnapshotMaker(table).read()
     table.alter("DROP ...", {"id": INT, "note": TEXT})
@@ -219,200 +189,22 @@ def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> N
     source.commit()
     assert "changed by a DDL statement" in str(workplace.failure().error)
     take_snapshot(table)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
-
-
-@in_either_format
-def test_a_lake_table_of_someone_else_is_adopted(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
-    source = table.source
-    source.commit()
-    target, provider = workplace.target(table), workplace.format
-    if provider == "iceberg":
-        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
-    workplace.spark.sql(f"CREATE TABLE {target} (note string, id int) USING {provider}")
-    workplace.spark.sql(f"INSERT INTO {target} VALUES ('mine', 1), ('extra', 77)")
-    take_snapshot(table)
-    table.update(2, note="two")
-    source.commit()
-    assert "does not follow this table" in str(workplace.failure().error)
-
-    workplace.merge(adopt=True)
-    workplace.check(table, in_order=False)
-    table.update(3, note="three")
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
-
-
-def the_same_table_of_another_source(workplace: Workplace) -> tuple[Table, Workplace, Table]:
-    """Return a merged table, and the same one of a source with another name, and its merges."""
-    first = workplace.new_source()
-    older = first.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
-    older.insert(id=1, note="read before")
-    first.commit()
-    workplace.merge()
-    older.alter("...", {"id": INT, "note": TEXT, "more": BIGINT}, more=7)
-    older.insert(id=2, note="read before")
-    first.commit()
-    workplace.merge()
-    workplace.check(older)
-
-    second = replace(workplace, source=f"{workplace.source}_2")
-    # Altered meanwhile; and there are fewer manifests of it.
-    types = {"id": BIGINT, "note": TEXT, "other": INT}
-    table = second.new_source().create(workplace.database, "t", types, ("id",), logged=False)
-    for id_ in range(5):
-        table.load(id=id_, note="new", other=id_)
-    table.update(1, note="before")
-    table.source.commit()
-    return older, second, table
-
-
-def test_the_table_of_another_source_is_adopted_and_read_until_its_rows_are_replaced(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a purged log: the server is captured under another name, into the same lake."""
-    older, second, table = the_same_table_of_another_source(workplace)
-    error = str(second.failure().error)
-    assert ("merge with adopt=True" in error, "property=binlog.source" in error) == (True, True)
-    assert "a snapshot has to replace its rows" in second.held(adopt=True).reason
-    maker = SnapshotMaker(table).read()
-    table.update(2, note="meanwhile")
-    snapshot = maker.commit()
-
-    assert "not loaded yet" in second.held(adopt=True).reason
-    older.update(1, note="still merged by the other source")
-    older.source.commit()
-    workplace.merge()
-    workplace.check(older)
-
-    table.source.commit()
-    lake: Any = type(workplace.lake)
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", killed)
-        assert second.try_merge(adopt=True).failed
-    assert {row["note"] for row in second.found(table)} == {row["note"] for row in older.values}
-    state = second.state(table)
-    assert (state.applied, state.lake_state.name) == (NOTHING, "loading")
-    second.merge()
-    second.check(table, in_order=False)
-    state = second.state(table)
-    assert (state.applied, state.loaded) == (Mark(2), snapshot.id)
-
-    table.update(3, note="after")
-    table.source.commit()
-    second.merge()
-    second.check(table, in_order=False)
-    older.update(1, note="merged no more")
-    older.source.commit()
-    assert "merge with adopt=True" in str(workplace.failure().error)
-
-
-@in_either_format
-def test_a_table_is_given_back_to_a_source_that_merged_it_before(workplace: Workplace) -> None:
-    """What that source committed at the time says nothing of the rows that are there since."""
-    older, second, table = the_same_table_of_another_source(workplace)
-    take_snapshot(table)
-    table.source.commit()
-    second.merge(adopt=True)
-    second.check(table, in_order=False)
-
-    older.update(1, note="given back")
-    take_snapshot(older)
-    older.source.commit()
-    workplace.merge(adopt=True)
-    workplace.check(older, in_order=False)
-    assert workplace.state(older).applied == Mark(3)
-    older.update(2, note="merged again")
-    older.source.commit()
-    workplace.merge()
-    workplace.check(older, in_order=False)
-
-
-@in_either_format
-def test_rows_that_someone_else_loaded_are_continued_from_their_position(
-    workplace: Workplace,
-) -> None:
-    table = an_old_table(workplace)
-    source = table.source
-    source.row_image = RowImage.MINIMAL
-    table.update(1, id=10)
-    table.update(2, note="before")
-    target, provider = workplace.target(table), workplace.format
-    if provider == "iceberg":
-        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
-    workplace.spark.sql(f"CREATE TABLE {target} (note string, id int) USING {provider}")
-    rows = ", ".join(f"('{row['note']}', {row['id']})" for row in table.values)
-    workplace.spark.sql(f"INSERT INTO {target} VALUES {rows}")
-    position = source.position()
-    table.update(2, note="after")
-    table.update(10, id=1)
-    table.delete(3)
-    source.commit()
-    table.update(4, id=40)
-    source.commit()
-
-    assert "airflow binlog adopt" in str(workplace.failure().error)
-    SnapshotMaker(table).commit(low=position, high=position, is_exact=True, adopts=True)
-    (report,) = workplace.merge().tables
-    workplace.check(table, in_order=False)
-    assert (report.rows["updated"], report.rows["inserted"], report.rows["deleted"]) != (0, 0, 0)
-    table.update(5, note="five")
-    source.commit()
-    workplace.merge()
-    workplace.check(table, in_order=False)
-
-    SnapshotMaker(table).commit(low=position, high=position, is_exact=True, adopts=True)
-    assert "follows the source already" in str(workplace.failure().error)
-
-
-@in_either_format
-def test_a_lake_table_with_other_columns_is_not_adopted(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
-    source = table.source
-    source.commit()
-    target, provider = workplace.target(table), workplace.format
-    if provider == "iceberg":
-        workplace.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {target.rpartition('.')[0]}")
-    workplace.spark.sql(f"CREATE TABLE {target} (id string, more int) USING {provider}")
-    take_snapshot(table)
-    source.commit()
-
-    error = str(workplace.failure(adopt=True).error)
-    assert "columns=id (string, not int), more, note" in error
+    workplace.follow(table)
 
 
 @pytest.mark.fault("reload-killed", lakes="delta iceberg", stores="file")
-def test_a_reload_that_is_killed_begins_again_or_is_done(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = an_old_table(workplace)
+def test_a_reload_that_is_killed_begins_again_or_is_done(workplace: Workplace) -> None:
+    table = workplace.old_table()
     source = table.source
     table.insert(id=50, note="x")
     source.commit()
     take_snapshot(table)
     table.update(1, note="after")
     source.commit()
-    lake: Any = type(workplace.lake)
-
-    def dying(commit: Any) -> Any:
-        def die(*arguments: Any) -> Commit | None:
-            commit(*arguments)
-            raise RuntimeError("killed")
-
-        return die
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", killed)
-        assert workplace.try_merge().failed
+    workplace.merge_killed("overwrite")
     assert workplace.state(table).lake_state.name == "loading"
     assert workplace.found(table) == []
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", dying(lake.overwrite))
-        assert workplace.try_merge().failed
+    workplace.merge_killed("overwrite", done=True)
     state = workplace.state(table)
     assert (state.lake_state.name, state.table) == ("live", table.identity.id)
     assert SNAPSHOT not in state.properties
@@ -422,21 +214,15 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(
     assert workplace.state(table).snapshot == state.snapshot
     table.alter("...", {"id": INT, "text": TEXT}, renamed={"text": "note"})
     table.update(2, text="two")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     source = break_it(table)
     assert workplace.held().status == "stale"
     snapshot = take_snapshot(table)
     source.commit()
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", killed)
-        assert workplace.try_merge().failed
+    workplace.merge_killed("overwrite")
     assert workplace.state(table).lake_state.name == "stale"
-    with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", dying(lake.overwrite))
-        assert workplace.try_merge().failed
+    workplace.merge_killed("overwrite", done=True)
     assert "stale" in workplace.state(table).properties[PROPERTY]
     assert workplace.state(table).lake_state.name == "live"
     assert workplace.state(table).loaded == snapshot.id
@@ -448,7 +234,7 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(
 def test_of_two_reloads_at_once_one_is_committed(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     table.insert(id=50, note="x")
     source.commit()
@@ -481,7 +267,7 @@ def test_of_two_reloads_at_once_one_is_committed(
 @pytest.mark.fault("lake-restored", lakes="delta iceberg", stores="file")
 @in_either_format
 def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     table.insert(id=50, note="x")
     source.commit()
@@ -492,9 +278,7 @@ def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workpla
     break_it(table)
     assert workplace.held().status == "stale"
     snapshot = take_snapshot(table)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     target = workplace.target(table)
     if workplace.format == "delta":
@@ -505,16 +289,13 @@ def test_what_was_restored_to_before_a_reload_is_loaded_again(workplace: Workpla
     restored = workplace.state(table)
     assert (restored.applied, restored.loaded) == (before.applied, before.loaded)
     table.update(7, note="seven")
-    source.commit()
-    workplace.merge()
-
-    workplace.check(table)
+    workplace.follow(table)
     assert workplace.state(table).loaded == snapshot.id
 
 
 @in_either_format
 def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workplace) -> None:
-    table = an_old_table(workplace, key=())
+    table = workplace.old_table(key=())
     source = table.source
     for _ in range(3):
         table.insert(id=1, note="twice")
@@ -567,7 +348,7 @@ def test_a_table_without_a_key_is_loaded_at_an_exact_position(workplace: Workpla
 
 @in_either_format
 def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Workplace) -> None:
-    table = an_old_table(workplace)
+    table = workplace.old_table()
     source = table.source
     source.row_image = RowImage.MINIMAL
     table.update(1, note="one")
@@ -582,9 +363,7 @@ def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Wor
     maker.commit()
     source.commit()
     table.update(4, id=40)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     maker = SnapshotMaker(table)
     table.update(5, id=50)
@@ -600,6 +379,4 @@ def test_images_that_lack_columns_are_replayed_unless_keys_change(workplace: Wor
     table.update(60, id=6)
     table.update(5, id=50)
     maker.commit()
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)

@@ -91,9 +91,7 @@ def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
 
     workplace.check(table)
     table.delete(1)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 def test_a_name_of_which_rows_are_not_staged_makes_a_table_stale(
@@ -148,9 +146,7 @@ def test_a_table_is_swapped_for_its_ghost(workplace: Workplace) -> None:
 
     workplace.check(ghost)
     ghost.delete(1)
-    source.commit()
-    workplace.merge(tables=tables)
-    workplace.check(ghost)
+    workplace.follow(ghost, tables=tables)
 
 
 def test_truncate_and_the_rows_after_it_are_one_commit(workplace: Workplace) -> None:
@@ -205,16 +201,12 @@ def test_a_dropped_table_is_kept_until_its_name_is_used_again(workplace: Workpla
 
     table.create_again()
     table.insert(id=2, note="new")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
     # It exists: the statement is logged, and does nothing.
     table.create_again()
     table.insert(id=3, note="new")
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)
 
 
 @pytest.mark.parametrize("kind", ["DROP TABLE", "DROP DATABASE"])
@@ -278,6 +270,4 @@ def test_a_lake_table_that_was_loaded_by_hand_is_continued(workplace: Workplace)
 
     workplace.check(table)
     table.update(2, id=20)
-    source.commit()
-    workplace.merge()
-    workplace.check(table)
+    workplace.follow(table)

@@ -19,6 +19,7 @@ from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.session import reading_session
+from tests.unit.spark.staged_changes import INT, TEXT, ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,14 @@ class Workplace:
     def new_source(self, **options: BeforeImages) -> Source:
         return Source(self.store, self.source, **options)
 
+    def old_table(self, key: tuple[str, ...] = ("id",)) -> Table:
+        """Return a table of a new source with rows that are not in the log."""
+        columns: dict[str, ColumnType] = {"id": INT, "note": TEXT}
+        table = self.new_source().create(self.database, "t", columns, key, logged=False)
+        for id_ in range(10):
+            table.load(id=id_, note="old")
+        return table
+
     def options(self, **options: Any) -> MergeOptions:
         lake = self.catalog if self.format == "iceberg" else f"{self.root}/lake"
         known = {"staging": f"{self.root}/staging", "source": self.source, "format": self.format}
@@ -76,8 +85,32 @@ class Workplace:
         assert not report.failed, [each.error for each in report.tables]
         return report
 
+    def follow(self, *tables: Table, in_order: bool = True, **options: Any) -> None:
+        """Stage what happened to tables, merge it, and compare them."""
+        for source in {table.source.name: table.source for table in tables}.values():
+            source.commit()
+        self.merge(**options)
+        self.check(*tables, in_order=in_order)
+
     def try_merge(self, **options: Any) -> Report:
         return merge_all(self.spark, self.options(**options))
+
+    def merge_killed(self, *calls: str, done: bool = False, **options: Any) -> None:
+        """Merge until it is killed at one of these calls of the lake, or once that is done."""
+        lake = type(self.lake)
+
+        def dying(call: Any) -> Any:
+            def die(*arguments: Any) -> None:
+                if done:
+                    call(*arguments)
+                raise RuntimeError("killed")
+
+            return die
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in calls:
+                patch.setattr(lake, name, dying(getattr(lake, name)))
+            assert self.try_merge(**options).failed
 
     def failure(self, **options: Any) -> TableReport:
         """Merge one table, which fails."""
