@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.capture.backlog import commit_backlog, plan_backlog, store_plan
 from airflow_provider_binlog.capture.extract import find_next
-from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.executors.job import Job, SubRangeWork
 from airflow_provider_binlog.executors.location import Location
 from airflow_provider_binlog.executors.tasks import run_task
@@ -37,6 +36,7 @@ from tests.fixtures.mysql import connect, execute
 from tests.fixtures.spark import find_environment
 from tests.services.processes import RUN_FOLDER
 from tests.services.servers import Server
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 from tests.unit.spark.session import shared_session
 
@@ -135,15 +135,8 @@ def _fill(server: Server, rows: int) -> _Backlog:
     print(f"{rows * FILES:,} rows, {size / 1e6:.0f} MB of log")
     return _Backlog(
         ConnectionSettings.from_dsn(f"{server.dsn}/?ssl_mode=disabled"),
-        ExtractRequest(
-            start,
-            stop,
-            identity=identity,
-            sequence=1,
-            source_name="shop",
-            tables=TableFilter(["bench.*"]),
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="bench",
+        a_request(
+            start, stop, identity=identity, tables=TableFilter(["bench.*"]), created_by="bench"
         ),
     )
 

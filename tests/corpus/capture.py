@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import IMAGE, ROW, BeforeImages
 from airflow_provider_binlog.position import SourceIdentity
 from airflow_provider_binlog.staging.paths import part_key
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -54,16 +55,14 @@ def stage(
     """Capture a whole log."""
     source = FileBlockStream(log.files)
     extracted = extract(
-        ExtractRequest(
+        a_request(
+            source.first_position,
+            log.end,
             identity=SourceIdentity(flavor=log.flavor, server=log.server, log_name="binlog"),
-            start=source.first_position,
-            sequence=1,
-            stop=log.end,
             tables=TableFilter(tables),
             source_name=SOURCE,
             before_images=BeforeImages.ALL,
             created_by="test",
-            on_table_error=OnTableError.FAIL,
             read_server_tables=read_server_tables,
         ),
         source,

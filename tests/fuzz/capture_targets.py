@@ -14,10 +14,9 @@ from airflow_provider_binlog.binlog.events.gtid import GtidEvent
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
-from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.capture.capture_range import capture_range
-from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.changes import OnTableError
 from airflow_provider_binlog.errors import BinlogError, ForeignPositionError, StagingError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
@@ -29,6 +28,7 @@ from tests.fuzz import seeds
 from tests.fuzz.log_targets import BLOCK_BYTES, FILE, mutate_log, split
 from tests.fuzz.targets import Target, Wrong, check_text, shown
 from tests.reference.events import read_file
+from tests.support.requests import a_request
 
 Result = TypeVar("Result")
 Named = list[tuple[int, str | None, int]]
@@ -133,15 +133,13 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
     """Return what a file is staged as."""
     store = _MemoryStore()
     flavor = next((event.format.flavor for event in read_file(data)), Flavor.MYSQL)
-    request = ExtractRequest(
+    request = a_request(
         Position(FILE, FIRST_OFFSET),
         Position(FILE, len(data)),
         identity=SourceIdentity(flavor, "fuzz", "binlog"),
         source_name="fuzz",
-        sequence=1,
-        tables=TableFilter(["*.*"]),
-        before_images=BeforeImages.KEY_CHANGES,
         created_by="fuzz",
+        on_table_error=OnTableError.QUARANTINE,
         limits=Limits(part_bytes_max=400, pending_bytes_max=900),
     )
     manifest = capture_range(LogRange(request), _source(data, block_bytes), store)

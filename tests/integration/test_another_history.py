@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
@@ -34,10 +33,12 @@ from airflow_provider_binlog.sources.file_log import FileLog
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.transport.server import queries
+from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import connect, execute, flush_log
 from tests.integration.test_xa import purge
 from tests.services.servers import Server
 from tests.support.extract_worker import context
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -53,14 +54,6 @@ pytestmark = pytest.mark.server
 KEY = "checkpoint"
 VARIABLE = "AIRFLOW_VAR_BINLOG_CHECKPOINT_SHOP"
 ANOTHER = r"not the one in the log now.*restored from a backup.*take new snapshots"
-
-
-class Checkpoints(dict[str, str]):
-    """Checkpoints in memory."""
-
-    def set(self, key: str, value: str) -> None:
-        """Store `value`."""
-        self[key] = value
 
 
 @dataclass
@@ -82,15 +75,12 @@ class Source:
                 saved = Checkpoint(state.identity, state.start, 0, "now", "a test")
                 advance(self.checkpoints, KEY, expected=None, new=saved)
             between()
-            request = ExtractRequest(
+            request = a_request(
+                saved.position,
+                state.log_end,
                 identity=state.identity,
-                start=saved.position,
-                stop=state.log_end,
                 sequence=saved.sequence + 1,
                 tables=TableFilter(["shop.*"]),
-                source_name="shop",
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
                 read_server_tables=log.read_server_tables,
             )
             (manifest,) = extract(request, log, open_store(f"file://{self.folder}")).manifests

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter
+from airflow_provider_binlog.capture import TableFilter
 from airflow_provider_binlog.capture.backlog import (
     BacklogPlan,
     commit_backlog,
@@ -23,7 +23,7 @@ from airflow_provider_binlog.capture.backlog import (
 )
 from airflow_provider_binlog.capture.backlog.plan import result_key
 from airflow_provider_binlog.capture.extract import find_next
-from airflow_provider_binlog.changes import BeforeImages, OnTableError, Policies, ZeroDates
+from airflow_provider_binlog.changes import OnTableError, Policies, ZeroDates
 from airflow_provider_binlog.errors import ConflictError, ManifestError
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
@@ -31,6 +31,7 @@ from airflow_provider_binlog.transport.server.queries import identify, server_id
 from tests.fixtures.mysql import Database, connect, prepare
 from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import Range, Staged, end_of, live, stage
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -131,17 +132,10 @@ def plan(happened: Range, source: BlockStream, store: ObjectStore, **arguments: 
     """Return the plan as a task of another process reads it."""
     with closing(connect(happened.server)) as connection:
         identity = identify(connection)
-    defaults: dict[str, Any] = {
-        "identity": identity,
-        "sequence": 1,
-        "source_name": "shop",
-        "tables": TableFilter([f"{happened.database.name}.*"]),
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-        "on_table_error": OnTableError.FAIL,
-    }
+    tables = TableFilter([f"{happened.database.name}.*"])
+    defaults: dict[str, Any] = {"identity": identity, "tables": tables}
     target_bytes = arguments.pop("target_bytes", EACH_FILE)
-    request = ExtractRequest(happened.start, happened.stop, **defaults | arguments)
+    request = a_request(happened.start, happened.stop, **defaults | arguments)
     _, log_range = find_next(request, source, store)
     assert log_range is not None
     planned = plan_backlog(log_range, source, target_bytes=target_bytes)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import (
     ConfigurationError,
@@ -25,9 +24,11 @@ from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import Database, execute, prepare, query
 from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
+from tests.support.requests import a_request
 from tests.support.staged import manifests_after
 from tests.support.stores import open_store
 from tests.unit.spark.history import IDENTITY, Source, Table
@@ -50,14 +51,6 @@ TABLES = [
     # Without a key: what is staged twice is there twice.
     "CREATE TABLE visits (page VARCHAR(20))",
 ]
-
-
-class Checkpoints(dict[str, str]):
-    """Checkpoints in memory."""
-
-    def set(self, key: str, value: str) -> None:
-        """Store `value`."""
-        self[key] = value
 
 
 class Pair:
@@ -172,17 +165,14 @@ class Capture(Ranges):
         assert start is not None
         with closing(log):
             (manifest,) = extract(
-                ExtractRequest(
+                a_request(
+                    start,
+                    state.log_end,
                     identity=state.identity,
-                    start=start,
                     issued_by=saved.identity if saved else None,
                     find_gtids=log.resolve,
                     sequence=saved.sequence + 1 if saved else 1,
-                    stop=state.log_end,
                     tables=TableFilter(["shop.*"]),
-                    source_name="shop",
-                    before_images=BeforeImages.KEY_CHANGES,
-                    created_by="a test",
                 ),
                 log,
                 self.store,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
@@ -20,6 +19,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import connect
 from tests.support.ranges import end_of, files
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -56,15 +56,12 @@ class Captured:
         found: list[Manifest] = []
         start = self.bounds[0]
         for stop in self.bounds[1:] if stops is None else stops:
-            request = ExtractRequest(
-                start=start,
-                stop=stop,
+            request = a_request(
+                start,
+                stop,
                 identity=identity,
                 sequence=len(found) + 1,
-                source_name="shop",
                 tables=TableFilter([f"{self.database.name}.*"]),
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
             )
             found += extract(request, files(self.database.server), self.store).manifests
             start = found[-1].stop

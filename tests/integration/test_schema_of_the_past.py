@@ -18,8 +18,8 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import RenameTable
@@ -29,6 +29,7 @@ from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect, execute, query
 from tests.services.servers import Account, Server
+from tests.support.requests import a_request
 from tests.support.staged import held_by, named_in
 from tests.support.stores import open_store
 
@@ -131,16 +132,14 @@ class Staging:
             identity = identify(connection)
         with closing(source):
             (manifest,) = extract(
-                ExtractRequest(
+                a_request(
+                    logged.start,
+                    logged.stop,
                     identity=identity,
-                    start=logged.start,
                     sequence=sequence,
-                    stop=logged.stop,
                     tables=TableFilter([f"{logged.database}.{tables}"], exclude),
                     source_name="past",
                     before_images=BeforeImages.ALL,
-                    created_by="a test",
-                    on_table_error=OnTableError.FAIL,
                     read_server_tables=read_tables,
                     wants_defaults=True,
                 ),

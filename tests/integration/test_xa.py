@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -32,6 +31,7 @@ from tests.support.ranges import (
     live,
     stage,
 )
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -165,15 +165,12 @@ class Ranges:
         at = self.staged[-1].stop if self.staged else start
         assert at is not None
         extracted = extract(
-            ExtractRequest(
+            a_request(
+                at,
+                stop,
                 identity=self.identity,
-                start=at,
                 sequence=len(self.staged) + 1,
-                stop=stop,
                 tables=TableFilter([f"{self.database.name}.*"]),
-                source_name="shop",
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
                 **options,
             ),
             source,
@@ -281,9 +278,8 @@ def test_a_commit_after_a_restart_in_a_later_range(name: str, run_folder: Path) 
         ranges.stage(live(server), later)
         assert ranges.in_doubt(-1) == ["X'71',X'',1"]
         purge(server, later.file)
-        end, fail = end_of(server), OnTableError.FAIL
         with pytest.raises(PositionPurgedError, match="take a new snapshot"):
-            ranges.stage(live(server), end, on_table_error=fail)
+            ranges.stage(live(server), end_of(server))
     finally:
         server.stop()
 

@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ServerSetupError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -19,6 +19,7 @@ from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import connect
 from tests.oracle.replay import DifferenceError, Replay
 from tests.oracle.workload import DATABASE, Workload, global_settings
+from tests.support.requests import a_request
 from tests.support.staged import manifests_after
 from tests.support.stores import open_store
 
@@ -126,16 +127,15 @@ def _write_and_capture(
             while at.coordinates < stop.coordinates:
                 try:
                     extracted = extract(
-                        ExtractRequest(
+                        a_request(
+                            at,
+                            stop,
                             identity=identity,
-                            start=at,
                             sequence=sequence,
-                            stop=stop,
                             tables=_captured(workload, refused),
                             source_name=_SOURCE,
                             before_images=before_images,
                             created_by="oracle",
-                            on_table_error=OnTableError.FAIL,
                             limits=_LIMITS,
                             read_server_tables=partial(_read_catalog, server),
                             wants_defaults=settings.image != "FULL",

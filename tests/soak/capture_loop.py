@@ -17,14 +17,14 @@ from typing import Any
 
 import pymysql
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.soak.workload import DATABASE
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 SOURCE = "soak"
@@ -71,16 +71,14 @@ def main(folder: Path, port: int, flavor: Flavor) -> None:
         checkpoint = load(checkpoints, _KEY)
         start = Position(f"{identity.log_name}.000001", FIRST_OFFSET)
         extracted = extract(
-            ExtractRequest(
+            a_request(
+                checkpoint.position if checkpoint else start,
+                stop,
                 identity=identity,
-                start=checkpoint.position if checkpoint else start,
                 sequence=checkpoint.sequence + 1 if checkpoint else 1,
-                stop=stop,
                 tables=TableFilter([f"{DATABASE}.*"]),
                 source_name=SOURCE,
-                before_images=BeforeImages.KEY_CHANGES,
                 created_by="soak",
-                on_table_error=OnTableError.FAIL,
                 limits=_LIMITS,
             ),
             source,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.capture import TableFilter, extract
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -53,15 +53,11 @@ def main(argument: str) -> None:
         flavor=flavor,
     )
     extracted = extract(
-        ExtractRequest(
+        a_request(
+            Position(*asked["start"]),
+            Position(*asked["stop"]),
             identity=SourceIdentity(flavor, "x", "binlog"),
-            start=Position(*asked["start"]),
-            sequence=1,
-            stop=Position(*asked["stop"]),
             tables=TableFilter([f"{asked['database']}.*"]),
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
         ),
         source,
         open_store(f"file://{asked['folder']}"),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import DEFAULT_POLICIES, BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import DEFAULT_POLICIES
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.demo.compare import compare, read_tables, select
 from tests.fixtures.mysql import Database, connect
+from tests.support.requests import a_request
 from tests.unit.spark.session import reading_session
 
 if TYPE_CHECKING:
@@ -50,17 +51,14 @@ class Pipeline:
         with closing(connect(server)) as connection:
             identity = identify(connection)
         extracted = extract(
-            ExtractRequest(
+            a_request(
+                self.at,
+                stop,
                 identity=identity,
-                start=self.at,
                 sequence=self.next_sequence,
-                stop=stop,
                 tables=TableFilter([f"{self.database.name}.*"]),
                 source_name=self.workplace.source,
-                before_images=BeforeImages.KEY_CHANGES,
                 policies=self.policies,
-                created_by="a test",
-                on_table_error=OnTableError.FAIL,
                 read_server_tables=self._read_server_tables,
                 wants_defaults=True,
             ),

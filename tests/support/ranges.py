@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
-from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages, OnTableError
+from airflow_provider_binlog.capture import TableFilter, extract
+from airflow_provider_binlog.changes import CHANGE_COLUMNS
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import DropTable, TruncateTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
-from airflow_provider_binlog.transport.server.queries import (
-    identify,
-    log_end,
-)
+from airflow_provider_binlog.transport.server.queries import identify, log_end
 from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 from tests.fixtures.mysql import Database, connect
 from tests.services.servers import Server
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -90,18 +88,10 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
     with closing(connect(happened.server)) as connection:
         identity = identify(connection)
     store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
-    defaults: dict[str, Any] = {
-        "identity": identity,
-        "start": happened.start,
-        "sequence": 1,
-        "stop": happened.stop,
-        "tables": TableFilter([f"{happened.database.name}.*"]),
-        "source_name": "shop",
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-        "on_table_error": OnTableError.FAIL,
-    }
-    (manifest,) = extract(ExtractRequest(**defaults | arguments), source, store).manifests
+    tables = TableFilter([f"{happened.database.name}.*"])
+    defaults: dict[str, Any] = {"identity": identity, "tables": tables}
+    request = a_request(happened.start, happened.stop, **defaults | arguments)
+    (manifest,) = extract(request, source, store).manifests
     return Staged(replace(manifest, created_at=""), store)
 
 

@@ -23,24 +23,17 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.stored_json import digest_of_values
 from tests.contract.checkpoint import IDENTITY, KEY, CheckpointStoreCases, checkpoint
+from tests.contract.log import Checkpoints
 from tests.support.stores import open_store
 from tests.unit.staging.manifests import manifest
 
 
-class DictStore(dict[str, str]):
-    """Checkpoints in memory."""
-
-    def set(self, key: str, value: str) -> None:
-        """Store `value`."""
-        self[key] = value
-
-
-class TestDictStore(CheckpointStoreCases):
+class TestCheckpoints(CheckpointStoreCases):
     """The fake that other tests use keeps the contract too."""
 
     @pytest.fixture
-    def checkpoints(self) -> DictStore:
-        return DictStore()
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints()
 
 
 STORED = """\
@@ -78,7 +71,7 @@ def test_reads_the_stored_form() -> None:
     ],
 )
 def test_refuses_an_invalid_checkpoint(change: dict[str, Any], says: str) -> None:
-    store = DictStore({KEY: with_digest(json.loads(STORED) | change)})
+    store = Checkpoints({KEY: with_digest(json.loads(STORED) | change)})
 
     with pytest.raises(CheckpointError, match=f"{says}.*key={KEY}"):
         load(store, KEY)
@@ -114,7 +107,7 @@ def test_any_text_is_a_checkpoint_or_a_checkpoint_error(text: str) -> None:
 
 
 def test_a_store_that_hides_what_was_set_is_detected() -> None:
-    class Shadowed(DictStore):
+    class Shadowed(Checkpoints):
         def set(self, key: str, value: str) -> None:
             """Lose `value`."""
 
@@ -148,7 +141,7 @@ def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
 
 
 def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: object) -> None:
-    log, saved = ManifestLog(open_store(f"file://{tmp_path}"), "shop"), DictStore()
+    log, saved = ManifestLog(open_store(f"file://{tmp_path}"), "shop"), Checkpoints()
     staged = StagedCheckpoints(saved, log)
     assert load(staged, KEY) is None
     overwrite(staged, KEY, checkpoint(1))
@@ -176,7 +169,7 @@ def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: ob
 def test_a_start_is_read_again_until_something_is_staged(
     sequence: int, start: Any, *, found: bool
 ) -> None:
-    store = DictStore(shop=STORED)
+    store = Checkpoints(shop=STORED)
     saved = load(store, "shop")
     assert saved is not None
     text = dataclasses.replace(saved, sequence=sequence).encode()

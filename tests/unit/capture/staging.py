@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, EventType
 from airflow_provider_binlog.capture.capture_range import capture_range
-from airflow_provider_binlog.capture.log_range import ExtractRequest, LogRange
-from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.capture.log_range import LogRange
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.tables import Known
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
@@ -19,6 +17,7 @@ from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader
 from tests.support import builder
 from tests.support.logs import split_blocks
+from tests.support.requests import a_request
 from tests.support.stores import open_store
 from tests.unit.blocks.wire import receiver, stream
 
@@ -112,19 +111,3 @@ def known_after(manifest: Manifest) -> Known:
     """Return what is known of the tables that a manifest names."""
     states = {table.name: table.state for table in manifest.tables if not table.dropped}
     return Known(states.get, lambda database: [s for s in states.values() if s.name[0] == database])
-
-
-def a_request(
-    start: Position, stop: Position, *, flavor: Flavor = Flavor.MYSQL, **arguments: Any
-) -> ExtractRequest:
-    """Return what to stage; what is not given is what it is by default."""
-    defaults: dict[str, Any] = {
-        "identity": SourceIdentity(flavor, "a-server", "binlog"),
-        "sequence": 1,
-        "tables": TableFilter(["*.*"]),
-        "source_name": "shop",
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-        "on_table_error": OnTableError.FAIL,
-    }
-    return ExtractRequest(start, stop, **(defaults | arguments))

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
-from airflow_provider_binlog.capture import ExtractRequest, extract
+from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
+from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ConflictError,
@@ -30,6 +30,7 @@ from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
+from tests.support.requests import a_request
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, new_store
 
 if TYPE_CHECKING:
@@ -393,18 +394,7 @@ def test_a_position_inside_an_event_has_no_gtids() -> None:
 
 
 def stage(files: Files, start: Position, stop: Position, store: Any, **arguments: Any) -> Any:
-    defaults: dict[str, Any] = {
-        "identity": IDENTITY,
-        "sequence": 1,
-        "tables": TableFilter(["*.*"]),
-        "source_name": "shop",
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-        "on_table_error": OnTableError.FAIL,
-    }
-    return extract(
-        ExtractRequest(start=start, stop=stop, **defaults | arguments), file_source(files), store
-    )
+    return extract(a_request(start, stop, **arguments), file_source(files), store)
 
 
 def test_nothing_to_stage() -> None:
@@ -470,16 +460,7 @@ def test_two_runs_at_once_agree() -> None:
             return file_source(files).blocks(start, stop)
 
     staged = extract(
-        ExtractRequest(
-            identity=IDENTITY,
-            start=start,
-            sequence=1,
-            stop=end_of(files),
-            tables=TableFilter(["*.*"]),
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="the slower one",
-        ),
+        a_request(start, end_of(files), identity=IDENTITY, created_by="the slower one"),
         Racing(files, {}),
         store,
     )

@@ -11,21 +11,15 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.capture import ExtractRequest, extract
-from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import (
-    BeforeImages,
-    InvalidText,
-    OnTableError,
-    Policies,
-    ZeroDates,
-)
+from airflow_provider_binlog.capture import extract
+from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.staging.paths import part_key
 from tests.support import builder
 from tests.support.logs import Made, maps, query, write_files
+from tests.support.requests import a_request
 from tests.unit.capture.staging import capture, end_of, file_source, new_store
 from tests.unit.rows import wire
 
@@ -154,18 +148,7 @@ def test_what_was_staged_under_another_policy_is_not_reused() -> None:
 
     def run(policies: Policies) -> Any:
         return extract(
-            ExtractRequest(
-                identity=SourceIdentity(Flavor.MYSQL, "a-server", "binlog"),
-                start=Position("binlog.000001", FIRST_OFFSET),
-                sequence=1,
-                stop=end_of(files),
-                tables=TableFilter(["*.*"]),
-                source_name="shop",
-                before_images=BeforeImages.KEY_CHANGES,
-                created_by="a test",
-                on_table_error=OnTableError.FAIL,
-                policies=policies,
-            ),
+            a_request(Position("binlog.000001", FIRST_OFFSET), end_of(files), policies=policies),
             file_source(files),
             store,
         )

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
-from airflow_provider_binlog.capture import ExtractRequest, extract
+from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.capture_range import prepared_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import ROW, BeforeImages, OnTableError
+from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -25,19 +25,13 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Prepared
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.compression import single_events, whole_transactions
 from tests.support.logs import TABLES, Made, cuts, insert, maps, query, write_files
-from tests.unit.capture.staging import (
-    CutSource,
-    Files,
-    capture,
-    end_of,
-    file_source,
-    new_store,
-)
+from tests.support.requests import a_request
+from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, new_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -371,17 +365,7 @@ def stage(
     sequence: int = 1,
 ) -> Manifest:
     (manifest,) = extract(
-        ExtractRequest(
-            identity=SourceIdentity(flavor, "a-server", "binlog"),
-            start=start,
-            sequence=sequence,
-            stop=stop,
-            tables=TableFilter(["*.*"]),
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
-            on_table_error=OnTableError.FAIL,
-        ),
+        a_request(start, stop, flavor=flavor, sequence=sequence),
         file_source(files),
         store,
     ).manifests

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.capture import ExtractRequest, extract
+from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import (
@@ -21,6 +20,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
 )
 from tests.support.logs import a_table
+from tests.support.requests import a_request
 from tests.unit.capture.staging import CutSource, capture, end_of, file_source, new_store
 from tests.unit.schema_history.test_schemas import a_log, boundaries
 
@@ -44,15 +44,8 @@ def extracted(
     start = Position("binlog.000001", FIRST_OFFSET)
     identity = SourceIdentity(Flavor.MYSQL, "a-server", "binlog")
     for stop in stops:
-        request = ExtractRequest(
-            identity=identity,
-            start=start,
-            stop=stop,
-            sequence=len(found) + 1,
-            tables=TableFilter(tables),
-            source_name="shop",
-            before_images=BeforeImages.KEY_CHANGES,
-            created_by="a test",
+        request = a_request(
+            start, stop, identity=identity, sequence=len(found) + 1, tables=TableFilter(tables)
         )
         found += extract(request, file_source(files), store).manifests
         start = found[-1].stop
@@ -212,15 +205,12 @@ def test_a_table_that_was_left_out_for_a_while_is_another_one() -> None:
 def _further(
     files: Files, store: ObjectStore, before: list[Manifest], stop: Position, tables: list[str]
 ) -> list[Manifest]:
-    request = ExtractRequest(
+    request = a_request(
+        before[-1].stop,
+        stop,
         identity=before[-1].identity,
-        start=before[-1].stop,
-        stop=stop,
         sequence=len(before) + 1,
         tables=TableFilter(tables),
-        source_name="shop",
-        before_images=BeforeImages.KEY_CHANGES,
-        created_by="a test",
     )
     return [*before, *extract(request, file_source(files), store).manifests]
 

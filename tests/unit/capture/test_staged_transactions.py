@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.capture import ExtractRequest, extract
+from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.staged_transactions import is_logged, position_with_gtids
-from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import BeforeImages, OnTableError
 from airflow_provider_binlog.errors import ForeignPositionError, PositionPurgedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import OTHER_SERVER, Made, query, write_files
+from tests.support.requests import a_request
 from tests.unit.capture.staging import Files, capture, end_of, file_source, new_store
 from tests.unit.capture.test_prepared import Writer, rows_of
 
@@ -163,22 +162,23 @@ def test_which_side_of_a_position_a_transaction_is(
 
 
 def follow(
-    files: Files, store: ObjectStore, flavor: Flavor, at: Position, **arguments: Any
+    files: Files,
+    store: ObjectStore,
+    flavor: Flavor,
+    at: Position,
+    *,
+    start: Position,
+    **arguments: Any,
 ) -> tuple[Manifest, ...]:
     """Stage from another server's checkpoint on; its place is given."""
     defaults: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "replica", "other"),
         "issued_by": SourceIdentity(flavor, "a-server", "binlog"),
         "sequence": 2,
-        "stop": end_of(files),
-        "tables": TableFilter(["*.*"]),
-        "source_name": "shop",
-        "before_images": BeforeImages.KEY_CHANGES,
-        "created_by": "a test",
-        "on_table_error": OnTableError.FAIL,
         "find_gtids": lambda _: at,
     }
-    return extract(ExtractRequest(**defaults | arguments), file_source(files), store).manifests
+    request = a_request(start, end_of(files), **defaults | arguments)
+    return extract(request, file_source(files), store).manifests
 
 
 @FLAVORS
@@ -262,13 +262,10 @@ def test_what_was_prepared_after_the_position_is_read_there(flavor: Flavor) -> N
 
 def extract_here(files: Files, store: ObjectStore, flavor: Flavor) -> Manifest:
     """Stage a log as its own server's first range."""
-    arguments: dict[str, Any] = {
-        "identity": SourceIdentity(flavor, "a-server", "binlog"),
-        "issued_by": None,
-        "start": BEGIN,
-        "sequence": 1,
-    }
-    (manifest,) = follow(files, store, flavor, BEGIN, **arguments)
+    here = SourceIdentity(flavor, "a-server", "binlog")
+    (manifest,) = follow(
+        files, store, flavor, BEGIN, start=BEGIN, identity=here, issued_by=None, sequence=1
+    )
     return manifest
 
 

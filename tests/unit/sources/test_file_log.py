@@ -18,19 +18,13 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
 from airflow_provider_binlog.sources.file_log import FileLog
+from tests.contract.log import Checkpoints
 from tests.support import builder
 from tests.support.builder import SERVER_UUID, BinlogFile
 
 HERE = SourceIdentity(Flavor.MYSQL, "server_id=1", "binlog")
 SERVER = SourceIdentity(Flavor.MYSQL, SERVER_UUID, "binlog")
 NAMES = ["binlog.000001", "binlog.000002", "binlog.000003"]
-
-
-class Store(dict[str, str]):
-    """Variables."""
-
-    def set(self, key: str, value: str) -> None:
-        self[key] = value
 
 
 def mysql_log(count: int = 3, *, first_gtid: int = 1) -> list[BinlogFile]:
@@ -68,8 +62,8 @@ def a_log(folder: Path, files: list[BinlogFile], names: list[str] | None = None)
     return FileLog(find_files(str(folder), reach_plainly))
 
 
-def saved(position: Position, identity: SourceIdentity = HERE) -> Store:
-    return Store(key=Checkpoint(identity, position, 1, "2026-11-21", "a test").encode())
+def saved(position: Position, identity: SourceIdentity = HERE) -> Checkpoints:
+    return Checkpoints(key=Checkpoint(identity, position, 1, "2026-11-21", "a test").encode())
 
 
 def executed(upto: int) -> str:
@@ -87,19 +81,19 @@ def test_the_first_run_begins_at_its_start(tmp_path: Path) -> None:
         ("binlog.000002:4", Position(NAMES[1], 4)),
         ({"file": NAMES[1], "offset": 4}, Position(NAMES[1], 4)),
     ):
-        state = log.read_state(Store(), "key", start=start)
+        state = log.read_state(Checkpoints(), "key", start=start)
         assert (state.start, state.log_end, state.identity) == (position, end, HERE)
 
 
 @pytest.mark.parametrize("start", ["yesterday", executed(3), "0-1-7"])
 def test_another_start_is_refused(start: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="earliest"):
-        a_log(tmp_path, mysql_log()).read_state(Store(), "key", start=start)
+        a_log(tmp_path, mysql_log()).read_state(Checkpoints(), "key", start=start)
 
 
 def test_no_start_and_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMissingError, match="choose where"):
-        a_log(tmp_path, mysql_log()).read_state(Store(), "key", start=None)
+        a_log(tmp_path, mysql_log()).read_state(Checkpoints(), "key", start=None)
 
 
 @pytest.mark.parametrize("identity", [HERE, SERVER])
@@ -183,7 +177,7 @@ def test_old_files_may_be_missing_and_files_after_the_checkpoint_may_not(tmp_pat
 
     assert state.has_work
     with pytest.raises(ConfigurationError, match="not consecutive"):
-        log.read_state(Store(), "key", start="earliest")
+        log.read_state(Checkpoints(), "key", start="earliest")
 
 
 def test_the_description_lists_skipped_files(tmp_path: Path) -> None:
