@@ -1,9 +1,8 @@
 """The transactions of a block: which events belong to which, and what is known of each.
 
-Most transactions of a log look alike: a GTID, BEGIN, TABLE_MAPs and rows events, an XID. Those that
-lie whole in the block are recognised by comparing type codes and read by the column. Whatever is
-not of this form is fed to the plain scanner of `binlog/`, one event after another: statements,
-two-phase commits, the ends of files, a transaction that reaches over the block's end.
+Most are read by the column: see plain_transactions.py. Whatever is not of this form is fed to the
+plain scanner of `binlog/`, one event after another: statements, two-phase commits, the ends of
+files, a transaction that reaches over the block's end.
 
 Source: as binlog/transactions.py and binlog/events/gtid.py.
 """
@@ -18,16 +17,21 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.events.mariadb import (
-    COMPLETED_XA,
-    PREPARED_XA,
-    STANDALONE,
-    MariadbGtid,
-)
+from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.transaction_states import STEPS, Step
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START, type_mask
+from airflow_provider_binlog.blocks.plain_transactions import (
+    COMMITTED,
+    DOMAIN,
+    IS_CHANGE,
+    IS_INNER,
+    IS_PLAIN_START,
+    NUMBER,
+    SEQUENCE,
+    UUID,
+    find_plain_transactions,
+)
+from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError, raise_error
 
@@ -45,28 +49,8 @@ if TYPE_CHECKING:
 NO_NAME = -1
 """In place of a prefix: the transaction has no GTID (`gtid_mode=OFF`)."""
 
-# GTIDs of a fixed layout, which are read by the column.
-_IS_PLAIN_START = type_mask((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID))
-_IS_CHANGE = type_mask(code for code, step in STEPS.items() if step is Step.CHANGE)
-# What may be in a transaction that is read by the column: of it, nothing changes the state.
-_IS_INNER = _IS_CHANGE | type_mask((EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS))
-
-# GTID, offsets from the event's start: | 19 header | 1 flags | 16 uuid | 8 number | 1 clock type |
-# | 16 clock | 7 commit timestamp |
-_UUID, _NUMBER, _CLOCK_TYPE, _COMMITTED = 20, 36, 44, 61
-_COMMITTED_END = _COMMITTED + 7
-_LOGICAL_CLOCK = 2
 _TIMESTAMP_MASK = np.uint64((1 << 55) - 1)
-
-# MariaDB's: | 19 header | 8 sequence | 4 domain | 1 flags |
-_SEQUENCE, _DOMAIN, _FLAGS = 19, 27, 31
 _SEQUENCE_MAX = (1 << 63) - 1
-_MARIADB_END = 32
-
-# QUERY: | 19 header | 4 thread | 4 seconds | 1 size of database | 2 error | 2 size of status | ...
-_DATABASE_SIZE, _STATUS_SIZE, _STATUS = 27, 30, 32
-_BEGIN = int.from_bytes(b"BEGIN", "little")
-_BEGIN_MASK = np.uint64((1 << 40) - 1)
 
 
 @dataclass(frozen=True)
@@ -177,7 +161,7 @@ class TransactionReader:
         found = _Columns()
         found.add(-1, *self._last)
         scanned: dict[int, Scanned] = {}
-        begin, end = self._plain_transactions(block)
+        begin, end = find_plain_transactions(block)
         self._read_columns(block, begin, found)
         at = 0
         for first, last in zip(*_joined(begin, end), strict=True):
@@ -210,37 +194,13 @@ class TransactionReader:
         """
         found = _Columns()
         found.add([], [], [], [])
-        self._read_columns(block, np.flatnonzero(_IS_PLAIN_START[block.type]), found)
+        self._read_columns(block, np.flatnonzero(IS_PLAIN_START[block.type]), found)
         for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
             header = EventHeader.parse(block.event(event))
             gtid = GtidEvent.parse(header.type, block.body(event), block.format)
             found.add(event, *self._name(gtid, header))
         _, prefix, number, _ = found.in_order()
         return prefix, number
-
-    def _plain_transactions(
-        self, block: EventBlock
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return where the transactions begin and end that can be read by the column."""
-        kind = block.type
-        begin = np.flatnonzero(_IS_PLAIN_START[kind])
-        if not len(begin):
-            return begin, begin
-        end = np.append(begin[1:], len(block))
-        first_inner = begin + 1
-        mariadb = kind[begin] == EventType.MARIADB_GTID
-        plain = kind[end - 1] == EventType.XID
-        if mariadb.any():
-            plain &= ~mariadb | _opens_transaction(block, begin)
-        if not mariadb.all():
-            plain &= mariadb | (_is_complete(block, begin) & _is_begin(block, begin, end))
-            first_inner = np.where(mariadb, first_inner, first_inner + 1)
-        # Nothing but changes between.
-        inner = np.concatenate([[0], np.cumsum(_IS_INNER[kind])])
-        plain &= first_inner <= end - 1
-        inner_count = inner[end - 1] - inner[np.minimum(first_inner, end - 1)]
-        plain &= inner_count == end - 1 - first_inner
-        return begin[plain], end[plain]
 
     def _read_columns(
         self, block: EventBlock, begin: npt.NDArray[np.int64], found: _Columns
@@ -254,18 +214,18 @@ class TransactionReader:
     def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
         named = block.type[begin] == EventType.GTID
-        number = np.where(named, unaligned_view(block.data, "<i8")[at + _NUMBER], 0)
-        committed = unaligned_view(block.data, "<u8")[at + _COMMITTED] & _TIMESTAMP_MASK
-        servers = unaligned_view(block.data, "V16")[at + _UUID]
+        number = np.where(named, unaligned_view(block.data, "<i8")[at + NUMBER], 0)
+        committed = unaligned_view(block.data, "<u8")[at + COMMITTED] & _TIMESTAMP_MASK
+        servers = unaligned_view(block.data, "V16")[at + UUID]
         prefix = self._index(servers, lambda value: f"{uuid.UUID(bytes=value.tobytes())}:")
         return np.where(named, prefix, NO_NAME), number, committed.astype(np.int64)
 
     def _read_mariadb(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
-        number = unaligned_view(block.data, "<i8")[at + _SEQUENCE]
+        number = unaligned_view(block.data, "<i8")[at + SEQUENCE]
         if (number < 0).any():
             _refuse_sequence(block, int(begin[np.flatnonzero(number < 0)[0]]))
-        domain = unaligned_view(block.data, "<u4")[at + _DOMAIN].astype(np.uint64)
+        domain = unaligned_view(block.data, "<u4")[at + DOMAIN].astype(np.uint64)
         names = domain << np.uint64(32) | block.server_id[begin]
         prefix = self._index(names, lambda value: f"{int(value) >> 32}-{int(value) & 0xFFFFFFFF}-")
         return prefix, number, block.timestamp[begin].astype(np.int64) * 1_000_000
@@ -302,8 +262,8 @@ class TransactionReader:
         if first == last:
             return
         kind = block.type[first:last]
-        others = np.flatnonzero(~_IS_INNER[kind]).tolist()
-        changes = np.flatnonzero(_IS_CHANGE[kind])
+        others = np.flatnonzero(~IS_INNER[kind]).tolist()
+        changes = np.flatnonzero(IS_CHANGE[kind])
         at = 0
         for other in [*others, last - first]:
             # Of changes one after another, the first says as much as all of them.
@@ -366,41 +326,3 @@ def _joined(
     first = np.concatenate([[True], apart])
     last = np.concatenate([apart, [True]])
     return begin[first].tolist(), end[last].tolist()
-
-
-def _opens_transaction(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each of MariaDB's GTIDs begins a transaction of its own, no statement, no XA."""
-    long_enough: npt.NDArray[np.bool_] = (
-        block.size[begin] >= _MARIADB_END + block.format.checksum_size
-    )
-    flags = block.data[block.start[begin] + _FLAGS]
-    opens: npt.NDArray[np.bool_] = flags & (STANDALONE | PREPARED_XA | COMPLETED_XA) == 0
-    return long_enough & opens
-
-
-def _is_complete(block: EventBlock, begin: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether each GTID has a commit timestamp, which MySQL writes since 8.0, and a number."""
-    complete: npt.NDArray[np.bool_] = (
-        block.size[begin] >= _COMMITTED_END + block.format.checksum_size
-    )
-    at = block.start[begin]
-    complete &= block.data[at + _CLOCK_TYPE] == _LOGICAL_CLOCK
-    number = unaligned_view(block.data, "<i8")[at + _NUMBER]
-    complete &= (number > 0) | (block.type[begin] != EventType.GTID)
-    return complete
-
-
-def _is_begin(
-    block: EventBlock, begin: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Whether the event after each GTID is QUERY with the text BEGIN."""
-    query = np.minimum(begin + 1, end - 1)
-    at = block.start[query]
-    text_end = at + block.size[query] - block.format.checksum_size
-    database_size = block.data[at + _DATABASE_SIZE].astype(np.int64)
-    status_size = unaligned_view(block.data, "<u2")[at + _STATUS_SIZE].astype(np.int64)
-    text = at + _STATUS + status_size + database_size + 1
-    last_five = unaligned_view(block.data, "<u8")[np.maximum(text_end - 5, 0)] & _BEGIN_MASK
-    begins: npt.NDArray[np.bool_] = (last_five == _BEGIN) & (text_end - text == 5)
-    begins &= block.type[query] == EventType.QUERY
-    return begins
