@@ -11,60 +11,39 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
-from airflow_provider_binlog.capture import extract
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ConflictError,
     ConnectionLostError,
     ForeignPositionError,
     FormatError,
-    ManifestError,
     UnsupportedError,
 )
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.support import builder
 from tests.support.builder import SERVER_UUID
-from tests.support.logs import TABLES, Made, insert, maps, query, write_files
-from tests.support.requests import a_request
-from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, new_store
+from tests.support.logs import Made, query
+from tests.unit.capture.staging import CutSource, capture, end_of, file_source, new_store
+from tests.unit.capture.whole_logs import (
+    CHANGE,
+    CUTS,
+    IDENTITY,
+    XID,
+    a_log,
+    gtid,
+    run,
+    stage,
+    transaction,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from typing import Any
 
     from airflow_provider_binlog.capture.progress import Progress
-
-XID = Made(EventType.XID, builder.xid(1))
-A = TABLES[0]
-CHANGE = [maps(A, Flavor.MYSQL), insert(A, [1])]
-IDENTITY = SourceIdentity(Flavor.MYSQL, "a-server", "binlog")
-CUTS = pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
-
-
-def gtid(number: int) -> Made:
-    return Made(EventType.GTID, builder.gtid(number))
-
-
-def transaction(number: int, *events: Made, end: Made = XID) -> list[Made]:
-    return [gtid(number), query("BEGIN"), *events, end]
-
-
-def a_log(*files: Sequence[Made], flavor: Flavor = Flavor.MYSQL) -> Files:
-    return write_files(files, flavor)
-
-
-def run(files: Files, cut: Sequence[int] = (), **arguments: Any) -> Any:
-    cuts = dict.fromkeys(files, cut)
-    return capture(CutSource(files, cuts), end_of(files), **arguments)
-
-
-# ------------------------------------------------------------------- bounds
 
 
 def test_every_boundary_between_transactions_is_a_stop_and_no_other_offset_is() -> None:
@@ -134,8 +113,6 @@ def test_a_start_inside_a_transaction_is_refused(index: int) -> None:
         capture(file_source(files), end_of(files), start=start)
 
 
-# ------------------------------------------------------------------- what may have been rolled back
-
 ROLLED_BACK_OR_NOT: list[tuple[str, Callable[[], list[Made]]]] = [
     ("to a savepoint", lambda: transaction(1, *CHANGE, query("ROLLBACK TO `s`"))),
     ("ends inside a transaction", lambda: [gtid(1), query("BEGIN"), *CHANGE]),
@@ -186,9 +163,6 @@ def test_an_xa_transaction_of_one_phase_is_committed() -> None:
     assert run(a_log([gtid(1), begin, *CHANGE, end, prepare])).rows == 1
 
 
-# ------------------------------------------------------------------- statements instead of rows
-
-
 @CUTS
 @pytest.mark.parametrize("captured", ["shop.a", "shop.b", "crm.*"])
 @pytest.mark.parametrize("sql", ["INSERT INTO b VALUES (1)", "CALL anything()"])
@@ -234,9 +208,6 @@ def test_a_statement_whose_tables_are_all_in_other_databases_is_skipped(
         assert run(files, cut, tables=TableFilter(["shop.*"])).rows == 3
 
 
-# ------------------------------------------------------------------- offsets
-
-
 def test_offsets_after_4_gib_are_counted_further(tmp_path: Path) -> None:
     """The headers' own count has 32 bits; the file is sparse."""
     begin = (1 << 32) - 300
@@ -266,9 +237,6 @@ def test_offsets_after_4_gib_are_counted_further(tmp_path: Path) -> None:
     assert (np.diff(positions) > 0).all()
     assert positions[0] < 1 << 32 < positions[-1]
     assert (np.diff(rows) == np.diff(positions)).all()
-
-
-# ------------------------------------------------------------------- the manifest
 
 
 def test_events_are_counted_and_skipped_ones_named() -> None:
@@ -337,9 +305,6 @@ def test_progress_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each.events for each in seen] == sorted(each.events for each in seen)
 
 
-# ------------------------------------------------------------------- GTIDs of a position
-
-
 def test_what_was_executed_before_a_position() -> None:
     files = a_log([event for number in (1, 2, 3) for event in transaction(number, *CHANGE)])
     file = files["binlog.000001"]
@@ -388,107 +353,3 @@ def test_a_position_inside_an_event_has_no_gtids() -> None:
 
     with pytest.raises(ForeignPositionError, match="no event begins"):
         executed_at(file_source(files), IDENTITY, inside)
-
-
-# ------------------------------------------------------------------- extract
-
-
-def stage(files: Files, start: Position, stop: Position, store: Any, **arguments: Any) -> Any:
-    return extract(a_request(start, stop, **arguments), file_source(files), store)
-
-
-def test_nothing_to_stage() -> None:
-    files = a_log(transaction(1, *CHANGE))
-
-    staged = stage(files, end_of(files), end_of(files), new_store())
-
-    assert staged.manifests == ()
-    assert staged.start == staged.stop == end_of(files)
-
-
-def test_a_range_without_transactions_that_something_waits_for_is_staged_once() -> None:
-    files = a_log(transaction(1, *CHANGE))
-    end, store = end_of(files), new_store()
-
-    first = stage(files, end, end, store, even_empty=True)
-    again = stage(files, end, end, store, even_empty=True, created_by="another")
-
-    (manifest,) = first.manifests
-    assert (manifest.start.coordinates, manifest.tables) == (end.coordinates, ())
-    assert manifest.stop == manifest.start
-    assert again == first
-
-
-def test_a_repeated_run_reuses_and_continues() -> None:
-    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
-    start = Position("binlog.000001", FIRST_OFFSET)
-    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
-    store = new_store()
-
-    first = stage(files, start, middle, store, created_by="one")
-    again = stage(files, start, middle, store, created_by="two")
-    further = stage(files, start, end_of(files), store, created_by="three")
-
-    assert again == first
-    assert [each.created_by for each in further.manifests] == ["one", "three"]
-    assert [each.sequence for each in further.manifests] == [1, 2]
-    assert further.manifests[1].start == first.manifests[0].stop
-    assert further.stop.coordinates == end_of(files).coordinates
-
-
-def test_a_checkpoint_whose_manifest_is_missing_is_refused_before_anything_is_staged() -> None:
-    """As where the staging path was changed, or a store expired its newest manifest."""
-    files = a_log(transaction(1, *CHANGE))
-    start = Position("binlog.000001", FIRST_OFFSET)
-
-    with pytest.raises(ManifestError, match="manifest that the checkpoint covers is not there"):
-        stage(files, start, end_of(files), new_store(), sequence=6)
-
-
-def test_two_runs_at_once_agree() -> None:
-    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
-    start = Position("binlog.000001", FIRST_OFFSET)
-    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
-    store = new_store()
-
-    class Racing(CutSource):
-        """While one run reads, another one stages a shorter range."""
-
-        def blocks(self, start: Position, stop: Position | None = None) -> Any:
-            if start.offset == FIRST_OFFSET:
-                stage(files, start, middle, store, created_by="the faster one")
-            return file_source(files).blocks(start, stop)
-
-    staged = extract(
-        a_request(start, end_of(files), identity=IDENTITY, created_by="the slower one"),
-        Racing(files, {}),
-        store,
-    )
-
-    assert [each.created_by for each in staged.manifests] == ["the faster one", "the slower one"]
-    assert [each.rows for each in staged.manifests] == [1, 1]
-
-
-def test_a_number_that_another_range_has_is_refused() -> None:
-    files = a_log(transaction(1, *CHANGE) + transaction(2, *CHANGE))
-    middle = Position("binlog.000001", files["binlog.000001"].offsets[7])
-    store = new_store()
-    stage(files, Position("binlog.000001", FIRST_OFFSET), end_of(files), store)
-
-    with pytest.raises(ConflictError, match="taken by another range"):
-        stage(files, middle, end_of(files), store)
-
-
-def test_more_tables_than_were_staged_are_not_reused() -> None:
-    files = a_log(transaction(1, *CHANGE))
-    start, store = Position("binlog.000001", FIRST_OFFSET), new_store()
-    stage(files, start, end_of(files), store, tables=TableFilter(["shop.a"]))
-
-    with pytest.raises(ConfigurationError, match="fewer tables"):
-        stage(files, start, end_of(files), store, tables=TableFilter(["shop.a", "crm.*"]))
-
-
-def test_gtid_sets_of_the_manifest_are_those_of_the_log() -> None:
-    files = a_log(transaction(1, *CHANGE), transaction(2, *CHANGE))
-
-    assert run(files).stop.gtid == f"{SERVER_UUID}:1-2"

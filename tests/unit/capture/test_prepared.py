@@ -2,131 +2,41 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.event_types import IGNORABLE, EventType
-from airflow_provider_binlog.capture import extract
-from airflow_provider_binlog.capture.capture_range import prepared_at
+from airflow_provider_binlog.binlog.event_types import IGNORABLE
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import (
-    ConnectionLostError,
-    ForeignPositionError,
-    PositionPurgedError,
-    UnsupportedError,
-)
+from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.manifest import Prepared
-from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
-from tests.support import builder
+from airflow_provider_binlog.position import Flavor, Position
 from tests.support.builder import SERVER_UUID
-from tests.support.compression import single_events, whole_transactions
-from tests.support.logs import TABLES, Made, cuts, insert, maps, query, write_files
-from tests.support.requests import a_request
+from tests.support.logs import Made, cuts
+from tests.unit.capture.prepared_logs import (
+    BEGIN,
+    FLAVORS,
+    HELD,
+    OPERATIONS,
+    B,
+    Writer,
+    a_log,
+    ids_of,
+    play,
+    rows_of,
+    run,
+    stage,
+)
 from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_source, new_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.staging.object_store import ObjectStore
-
-A, B = TABLES[:2]
-BEGIN = Position("binlog.000001", FIRST_OFFSET)
-FLAVORS = pytest.mark.parametrize("flavor", list(Flavor))
-HELD = pytest.mark.parametrize("held", [1, 1 << 24], ids=["read again", "from memory"])
-
-
-@dataclass(frozen=True)
-class Writer:
-    """Writes what a server of a family logs, transaction by transaction."""
-
-    flavor: Flavor
-
-    def start(self, number: int, flags: int = 0x0C, name: str | None = None) -> Made:
-        """Return the GTID."""
-        stamp = 1_700_000_000 + number
-        if self.flavor is Flavor.MYSQL:
-            micros = stamp * 1_000_000
-            return Made(
-                EventType.GTID, builder.gtid(number, commit_timestamp_us=micros), timestamp=stamp
-            )
-        xa = (1, name.encode(), b"") if name is not None else None
-        body = builder.mariadb_gtid(number, flags=flags, xa=xa)
-        return Made(EventType.MARIADB_GTID, body, timestamp=stamp)
-
-    def changes(self, *ids: int, table: Any = A) -> list[Made]:
-        """Return TABLE_MAP and rows event."""
-        version = 1 if self.flavor is Flavor.MARIADB else 2
-        return [maps(table, self.flavor), insert(table, ids, version=version)]
-
-    def plain(self, number: int, *events: Made) -> list[Made]:
-        """Return a transaction."""
-        begin = [query("BEGIN")] if self.flavor is Flavor.MYSQL else []
-        return [self.start(number), *begin, *events, Made(EventType.XID, builder.xid(number))]
-
-    def prepare(self, number: int, name: str, *events: Made, one_phase: bool = False) -> list[Made]:
-        """Return an XA transaction up to its XA PREPARE or XA COMMIT ... ONE PHASE."""
-        if one_phase and self.flavor is Flavor.MARIADB:
-            return self.plain(number, *events)
-        xid = a_xid(name)
-        begin = [query(f"XA START {xid}")] if self.flavor is Flavor.MYSQL else []
-        prepared = builder.xa_prepare(name.encode(), one_phase=one_phase)
-        return [
-            self.start(number, 0x4C, name),
-            *begin,
-            *events,
-            query(f"XA END {xid}"),
-            Made(EventType.XA_PREPARE, prepared),
-        ]
-
-    def decide(self, number: int, verb: str, name: str) -> list[Made]:
-        """Return XA COMMIT or XA ROLLBACK."""
-        return [self.start(number, 0x8D, name), query(f"XA {verb} {a_xid(name)}")]
-
-
-def a_xid(name: str) -> str:
-    return f"X'{name.encode().hex()}',X'',1"
-
-
-def a_log(flavor: Flavor, *files: Sequence[Made]) -> Files:
-    return write_files(files, flavor)
-
-
-def run(files: Files, flavor: Flavor, held: int = 1 << 24, **arguments: Any) -> Manifest:
-    source = file_source(files, block_bytes=arguments.pop("block_bytes", 1 << 22))
-    limits = Limits(prepared_bytes_max=held)
-    stop = arguments.pop("stop", end_of(files))
-    return capture(source, stop, flavor=flavor, limits=limits, **arguments)
-
-
-def rows_of(store: ObjectStore, *manifests: Manifest) -> list[dict[str, Any]]:
-    """Return the change rows of all tables in the order of manifests and `_row`."""
-    result = []
-    for manifest in manifests:
-        rows: list[dict[str, Any]] = []
-        for table in manifest.tables:
-            for part in table.parts:
-                rows += pq.read_table(io.BytesIO(store.read(f"shop/{part.path}"))).to_pylist()
-        result += sorted(rows, key=lambda row: int(row[ROW]))
-    return result
-
-
-def ids_of(files: Files, flavor: Flavor, **arguments: Any) -> list[int]:
-    store = new_store()
-    manifest = run(files, flavor, store=store, **arguments)
-    return [row["id"] for row in rows_of(store, manifest)]
-
-
-# ------------------------------------------------------------------- where changes stand
 
 
 @HELD
@@ -294,9 +204,6 @@ def test_a_cut_transaction_is_still_refused(flavor: Flavor) -> None:
             run(files, flavor, held)
 
 
-# ------------------------------------------------------------------- tables that are not wanted
-
-
 @FLAVORS
 def test_other_tables_are_not_read_again(flavor: Flavor) -> None:
     w = Writer(flavor)
@@ -319,224 +226,6 @@ def test_other_tables_are_not_read_again(flavor: Flavor) -> None:
     assert source.begun == 1
     assert manifest.tables == ()
     assert manifest.prepared == ()
-
-
-# ------------------------------------------------------------------- in a later range
-
-
-@FLAVORS
-def test_a_later_range_commits(flavor: Flavor) -> None:
-    w = Writer(flavor)
-    files = a_log(
-        flavor,
-        [*w.prepare(1, "x", *w.changes(1)), *w.prepare(2, "y", *w.changes(2, table=B))],
-        w.plain(3, *w.changes(3)),
-        [*w.decide(4, "COMMIT", "y"), *w.decide(5, "ROLLBACK", "x")],
-    )
-    store = new_store()
-    bounds = [Position(name, len(file.data)) for name, file in files.items()]
-
-    staged = [stage(files, store, flavor, bounds[0])]
-    for stop in bounds[1:]:
-        start, sequence = staged[-1].stop, staged[-1].sequence + 1
-        staged.append(stage(files, store, flavor, stop, start=start, sequence=sequence))
-
-    offsets = files["binlog.000001"].offsets
-    first = offsets[2]
-    second = offsets[2 + len(w.prepare(1, "x", *w.changes(1)))]
-    names = (
-        (f"{SERVER_UUID}:1", f"{SERVER_UUID}:2") if flavor is Flavor.MYSQL else ("0-1-1", "0-1-2")
-    )
-    in_doubt = (
-        Prepared(a_xid("x"), names[0], "binlog.000001", first, (("shop", "a"),)),
-        Prepared(a_xid("y"), names[1], "binlog.000001", second, (("shop", "b"),)),
-    )
-    assert [each.prepared for each in staged] == [in_doubt, in_doubt, ()]
-    assert [row["id"] for row in rows_of(store, *staged)] == [3, 2]
-
-
-def stage(
-    files: Files,
-    store: ObjectStore,
-    flavor: Flavor,
-    stop: Position,
-    *,
-    start: Position = BEGIN,
-    sequence: int = 1,
-) -> Manifest:
-    (manifest,) = extract(
-        a_request(start, stop, flavor=flavor, sequence=sequence),
-        file_source(files),
-        store,
-    ).manifests
-    return manifest
-
-
-@FLAVORS
-def test_a_first_range_begins_with_what_is_prepared_in_its_file(flavor: Flavor) -> None:
-    w = Writer(flavor)
-    before = [
-        *w.prepare(1, "x", *w.changes(1)),
-        *w.prepare(2, "y", *w.changes(2)),
-        *w.decide(3, "ROLLBACK", "y"),
-        *w.decide(4, "COMMIT", "of an earlier file"),
-    ]
-    files = a_log(flavor, [*before, *w.plain(5, *w.changes(5)), *w.decide(6, "COMMIT", "x")])
-    start = Position("binlog.000001", files["binlog.000001"].offsets[2 + len(before)])
-    store = new_store()
-
-    manifest = stage(files, store, flavor, end_of(files), start=start)
-
-    assert [row["id"] for row in rows_of(store, manifest)] == [5, 1]
-
-
-def test_what_was_prepared_where_nothing_can_be_decoded_is_not_known() -> None:
-    w = Writer(Flavor.MYSQL)
-    damaged = [w.start(1), Made(EventType.TRANSACTION_PAYLOAD, b"?")]
-    files = a_log(Flavor.MYSQL, [*damaged, *w.plain(2, *w.changes(1))])
-
-    assert prepared_at(file_source(files), end_of(files)) == ()
-
-
-@FLAVORS
-def test_a_commit_of_what_was_prepared_before_the_start_is_refused(flavor: Flavor) -> None:
-    w = Writer(flavor)
-    files = a_log(flavor, [*w.plain(1, *w.changes(1)), *w.decide(2, "COMMIT", "x")])
-
-    with pytest.raises(UnsupportedError, match="begin before its XA PREPARE") as raised:
-        run(files, flavor)
-
-    assert raised.value.context == {
-        "xid": a_xid("x"),
-        "file": "binlog.000001",
-        "offset": files["binlog.000001"].offsets[-1],
-    }
-
-
-@FLAVORS
-def test_a_rollback_of_what_was_prepared_before_the_start_is_nothing(flavor: Flavor) -> None:
-    w = Writer(flavor)
-
-    assert ids_of(a_log(flavor, w.decide(1, "ROLLBACK", "x")), flavor) == []
-
-
-def a_commit(flavor: Flavor) -> tuple[Files, Prepared]:
-    """Return a file that commits what was prepared in an earlier one, and what that was."""
-    w = Writer(flavor)
-    files = a_log(flavor, w.prepare(1, "x", *w.changes(1)), w.decide(2, "COMMIT", "x"))
-    first = files["binlog.000001"].offsets[2]
-    return files, Prepared(a_xid("x"), None, "binlog.000001", first, (("shop", "a"),))
-
-
-SECOND = Position("binlog.000002", FIRST_OFFSET)
-
-
-@FLAVORS
-def test_a_log_that_was_purged_meanwhile_is_reported(flavor: Flavor) -> None:
-    files, prepared = a_commit(flavor)
-    del files["binlog.000001"]
-
-    with pytest.raises(PositionPurgedError, match="take a new snapshot") as raised:
-        run(files, flavor, start=SECOND, prepared=(prepared,))
-
-    assert raised.value.context["tables"] == "shop.a"
-    assert raised.value.context["xid"] == a_xid("x")
-
-
-@FLAVORS
-def test_another_transaction_at_its_coordinates_is_refused(flavor: Flavor) -> None:
-    files, prepared = a_commit(flavor)
-    offsets = files["binlog.000001"].offsets
-    commit = end_of(files)
-
-    for wrong in (
-        replace(prepared, offset=offsets[3]),
-        replace(prepared, file="binlog.000002", offset=files["binlog.000002"].offsets[2]),
-        replace(prepared, xid=a_xid("y")),
-    ):
-        named = replace(wrong, xid=a_xid("x"))
-        given = (wrong, named) if wrong.xid == a_xid("y") else (named,)
-        log = files
-        if wrong.xid == a_xid("y"):
-            w = Writer(flavor)
-            log = a_log(flavor, w.prepare(1, "x", *w.changes(1)), w.decide(2, "COMMIT", "y"))
-            given = (wrong,)
-        with pytest.raises(ForeignPositionError, match="not where it was"):
-            run(log, flavor, start=SECOND, prepared=given, stop=commit)
-
-
-@FLAVORS
-def test_a_log_that_ends_early_when_it_is_read_again(flavor: Flavor) -> None:
-    files, prepared = a_commit(flavor)
-
-    class Short(CutSource):
-        """A server that is not there when the log is read again."""
-
-        def blocks(self, start: Position, stop: Position | None = None) -> Iterator[Any]:
-            if start.file == SECOND.file:
-                yield from file_source(files).blocks(start, stop)
-
-    with pytest.raises(ConnectionLostError, match="read again"):
-        capture(Short(files, {}), end_of(files), flavor=flavor, start=SECOND, prepared=(prepared,))
-
-
-# ------------------------------------------------------------------- any log
-
-OPERATIONS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["plain", "prepare", "prepare", "one phase", "COMMIT", "COMMIT", "ROLLBACK", "file"]
-        ),
-        st.sampled_from("xyz"),
-        st.lists(st.integers(1, 4), max_size=3),
-    ),
-    max_size=16,
-)
-
-
-def play(
-    operations: Any, flavor: Flavor, data: st.DataObject
-) -> tuple[Files, list[int], list[Position]]:
-    """Return a log, the ids of its changes in order, and its boundaries between transactions."""
-    compress = whole_transactions if flavor is Flavor.MYSQL else single_events
-    chosen = data.draw(st.lists(st.booleans(), max_size=20))
-    coins = itertools.chain(chosen, itertools.repeat(False))
-    w = Writer(flavor)
-    numbers, ids = itertools.count(1), itertools.count(1)
-    waiting: dict[str, list[int]] = {}
-    expected: list[int] = []
-    groups: list[list[list[Made]]] = [[]]
-    for kind, name, sizes in operations:
-        mine = [[next(ids) for _ in range(size)] for size in sizes]
-        events = [
-            event
-            for index, each in enumerate(mine)
-            for event in w.changes(*each, table=(A, B)[index % 2])
-        ]
-        flat = list(itertools.chain.from_iterable(mine))
-        if kind == "file":
-            groups.append([])
-        elif kind == "plain":
-            groups[-1].append(w.plain(next(numbers), *events))
-            expected += flat
-        elif kind == "one phase" and name not in waiting:
-            groups[-1].append(w.prepare(next(numbers), name, *events, one_phase=True))
-            expected += flat
-        elif kind == "prepare" and name not in waiting:
-            groups[-1].append(w.prepare(next(numbers), name, *events))
-            waiting[name] = flat
-        elif kind in {"COMMIT", "ROLLBACK"} and name in waiting:
-            groups[-1].append(w.decide(next(numbers), kind, name))
-            decided = waiting.pop(name)
-            expected += decided if kind == "COMMIT" else []
-    groups = [[list(compress(each, lambda: next(coins))) for each in file] for file in groups]
-    files = a_log(flavor, *(list(itertools.chain.from_iterable(each)) for each in groups))
-    boundaries = []
-    for (name, file), each in zip(files.items(), groups, strict=True):
-        first = itertools.accumulate(map(len, each), initial=2)
-        offsets = [*file.offsets, len(file.data)]
-        boundaries += [Position(name, offsets[index]) for index in first]
-    return files, expected, boundaries
 
 
 @settings(max_examples=150)

@@ -19,8 +19,8 @@ from tests.support import builder
 from tests.support.builder import SERVER_UUID
 from tests.support.logs import OTHER_SERVER, Made, query, write_files
 from tests.support.requests import a_request
+from tests.unit.capture.prepared_logs import Writer, rows_of
 from tests.unit.capture.staging import Files, capture, end_of, file_source, new_store
-from tests.unit.capture.test_prepared import Writer, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.renamed_table import OldTable, copy_rows, find_old_table
 from tests.unit.spark.history import IDENTITY
-from tests.unit.spark.plan.test_table_plan import ID_N, lake
+from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from airflow_provider_binlog.spark.plan.table_identity import identify
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
 from tests.unit.spark.plan.snapshots import LOW, snapshot
-from tests.unit.spark.plan.test_table_plan import ID_N, lake
+from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 
 if TYPE_CHECKING:

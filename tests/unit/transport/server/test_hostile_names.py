@@ -17,7 +17,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
 from airflow_provider_binlog.transport.server.queries import log_end
 from airflow_provider_binlog.transport.server.result_sets import query
 from tests.support.fake_server import FakeServer, Session
-from tests.unit.transport.server.test_driver import settings_of
+from tests.unit.transport.server.answers import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
