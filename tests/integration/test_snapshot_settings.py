@@ -30,10 +30,10 @@ from airflow_provider_binlog.transport.server.information_schema import (
 )
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Connection, Database, connect, execute, prepare, query
-from tests.integration.test_snapshot import entries_read, fill, read
+from tests.integration.test_snapshot import entries_read
 from tests.services.servers import Options, Server
 from tests.support.ranges import end_of
-from tests.support.snapshots import after_chunks, by_key, settings_of, take
+from tests.support.snapshots import after_chunks, by_key, fill, read, settings_of, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

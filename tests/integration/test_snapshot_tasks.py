@@ -36,10 +36,18 @@ from airflow_provider_binlog.snapshot import (
 )
 from airflow_provider_binlog.snapshot.chunk import read_chunk
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from tests.integration.test_snapshot import fill, read, server
 from tests.support.dying_store import DyingStore, KilledError
 from tests.support.ranges import end_of
-from tests.support.snapshots import SOURCE, new_store, request_of, settings_of, take
+from tests.support.snapshots import (
+    SOURCE,
+    fill,
+    new_store,
+    read,
+    request_of,
+    server,
+    settings_of,
+    take,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.fixtures.mysql import connect
 from tests.integration.test_oracle_types import TYPES
-from tests.integration.test_snapshot import server
 from tests.oracle.charsets import repertoires
 from tests.oracle.kinds import random_kind
 from tests.oracle.session import Session
@@ -25,6 +24,7 @@ from tests.support.snapshots import (
     new_store,
     read_parts,
     rows_of,
+    server,
     take,
     types_of,
 )

@@ -27,11 +27,10 @@ from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.fixtures.mysql import Database, flush_log
 from tests.integration.test_archive import archive, logs_of
 from tests.integration.test_backlog import plan, run_history, tables_reader
-from tests.integration.test_snapshot import fill
 from tests.support.lake import Lake
 from tests.support.ranges import Range, end_of, live
 from tests.support.secrets import files_with, watched_processes
-from tests.support.snapshots import read_parts
+from tests.support.snapshots import fill, read_parts
 from tests.support.stores import open_store
 from tests.unit.spark.session import shared_session
 

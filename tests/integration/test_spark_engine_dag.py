@@ -11,8 +11,7 @@ import pytest
 
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.fixtures.mysql import Database, query
-from tests.integration.test_snapshot import fill
-from tests.support.snapshots import read_parts, rows_of
+from tests.support.snapshots import fill, read_parts, rows_of
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
 
