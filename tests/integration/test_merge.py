@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark import table_sizes
+from airflow_provider_binlog.spark.lake.table_format import Applied, TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
@@ -388,6 +389,29 @@ def test_tables_of_a_catalog(workplace: Workplace) -> None:
     prefix = "`lake`." if workplace.format == "iceberg" else ""
     assert report.target == f"{prefix}`cdc`.`{workplace.database}_a_b`"
     assert workplace.spark.table(report.target).collect()[0]["note"] == "two"
+
+
+@pytest.mark.parametrize("workplace", ["delta"], indirect=True)
+def test_what_delta_noted_of_a_commit_is_not_computed_again(workplace: Workplace) -> None:
+    session, lake = workplace.spark.newSession(), workplace.lake
+    target = lake.target(workplace.database, "t")
+    context: Any = session.sparkContext._jsc.sc()
+
+    def state() -> TargetState:
+        before = context.statusStore().jobsList(None).size()
+        found = lake.find_state(session, target)
+        assert context.statusStore().jobsList(None).size() == before
+        assert found is not None
+        return found
+
+    lake.create(session, target, {"id": "int"}, {})
+    created = state()
+    applied = Applied(workplace.source, Mark(1), "binlog.000001:4")
+    lake.overwrite(session, target, created, "SELECT 1 AS id", applied)
+    written = state()
+
+    assert (created.files, created.bytes, created.is_empty) == (0, 0, True)
+    assert (written.files, written.bytes > 0, written.applied) == (1, True, Mark(1))
 
 
 @in_either_format

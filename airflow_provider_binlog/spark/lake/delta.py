@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.names import target_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -54,6 +55,21 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 # A changelog has a column that Delta's own change data feed calls so, too.
 _CHANGELOG = {"delta.enableChangeDataFeed": "false"}
 _COLUMN_ID = "delta.columnMapping.id"
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """What a version of a table comes to.
+
+    Attributes:
+        files: How many data files it has.
+        bytes: Their size.
+        transactions: Java's sequence of the last version of each transaction id.
+    """
+
+    files: int
+    bytes: int
+    transactions: Any
 
 
 class DeltaLake:
@@ -101,8 +117,8 @@ class DeltaLake:
             return None
         metadata = json.loads(snapshot.metadata().json())["metaData"]
         schema = StructType.fromJson(json.loads(metadata["schemaString"]))
-        fence = self._find_fence(snapshot)
-        files = int(_known(snapshot.numOfFilesIfKnown(), snapshot.numOfFiles))
+        totals = _find_totals(session, snapshot)
+        fence = self._find_fence(totals)
         version = int(snapshot.version())
         commits = DeltaCommits(session, snapshot)
         found = find_contents(commits, version, source=self._source, transaction=fence)
@@ -114,9 +130,9 @@ class DeltaLake:
             },
             properties=metadata.get("configuration", {}),
             contents=contents,
-            files=files,
-            bytes=int(_known(snapshot.sizeInBytesIfKnown(), snapshot.sizeInBytes)),
-            is_empty=files == 0,
+            files=totals.files,
+            bytes=totals.bytes,
+            is_empty=totals.files == 0,
             snapshot=version,
             unknown=unknown,
             fence=fence,
@@ -184,7 +200,8 @@ class DeltaLake:
             session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         # Delta does not say whether it found the transaction done.
         snapshot = self._maybe_snapshot(session, target)
-        if self._find_fence(snapshot) != transaction_version(applied.mark, state.fence):
+        fence = self._find_fence(_find_totals(session, snapshot))
+        if fence != transaction_version(applied.mark, state.fence):
             return None
         return Commit(version=int(snapshot.version()))
 
@@ -204,9 +221,9 @@ class DeltaLake:
             for name in (_NOTE, _APPLICATION, _VERSION):
                 session.conf.unset(name)
 
-    def _find_fence(self, snapshot: Any) -> int | None:
+    def _find_fence(self, totals: _Totals) -> int | None:
         """Return the last version of the source's transaction id; None if there is none."""
-        known = _known(snapshot.setTransactionsIfKnown(), snapshot.setTransactions).iterator()
+        known = totals.transactions.iterator()
         while known.hasNext():
             transaction = known.next()
             if transaction.appId() == self._application:
@@ -271,6 +288,16 @@ class DeltaCommits:
         return dict(action.get("commitInfo", {}))
 
 
-def _known(option: Any, compute: Callable[[], Any]) -> Any:
-    """Return what the checksum of a version says, else what a Spark job finds out."""
-    return option.get() if option.isDefined() else compute()
+def _find_totals(session: SparkSession, snapshot: Any) -> _Totals:
+    """Return what a version comes to, without a Spark job if Delta noted that as it committed."""
+    checksum = snapshot.checksumOpt()
+    if not checksum.isDefined():
+        # After a commit of this job Delta has not read what it wrote beside the commit.
+        none: Any = java_class(session, "scala.Option").empty()
+        checksum = snapshot.deltaLog().readChecksum(snapshot.version(), none)
+    if checksum.isDefined() and checksum.get().setTransactions().isDefined():
+        noted = checksum.get()
+        size, transactions = noted.tableSizeBytes(), noted.setTransactions().get()
+        return _Totals(int(noted.numFiles()), int(size), transactions)
+    files, size = snapshot.numOfFiles(), snapshot.sizeInBytes()
+    return _Totals(int(files), int(size), snapshot.setTransactions())
