@@ -37,7 +37,8 @@ _UNREACHABLE = re.compile(
 )
 # What keeps a column as it is, and was set on the lake table by somebody else.
 _FIXED = re.compile(
-    r"DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN|Cannot delete identifier field"
+    r"Cannot (delete identifier|find source column for (sort|partition)) field"
+    r"|DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN"
     r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE"
 )
 _TEXT_SIZE_MAX = 500

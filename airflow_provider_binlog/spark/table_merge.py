@@ -61,7 +61,7 @@ from airflow_provider_binlog.spark.table_sizes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -249,10 +249,11 @@ def _prepare(merge: _Merge) -> tuple[TargetState, dict[str, str]]:
         changed = dict(wanted.items() - state.properties.items())
         if changed or segment.evolution.changes_columns:
             # A merge that another one overtook must not change back what that changed.
-            _state(merge)
+            _check_columns(merge, _state(merge).column_ids, {name: name for name in state.columns})
         _set_properties(merge, changed)
         filled = _evolve(merge, state)
     current = _state(merge)
+    _check_columns(merge, current.column_ids, segment.evolution.columns)
     if work.plan.table is None or work.plan.table != current.table:
         return current, filled
     ids = table_property(work.plan.table) | fields_property(current, segment.fields)
@@ -283,10 +284,33 @@ def _state(merge: _Merge) -> TargetState:
     before = NOTHING if state is None else state.applied
     loaded = "" if state is None else state.loaded
     if current is None or (current.applied, current.loaded) != (before, loaded):
-        raise TargetConflictError(
-            "another merge committed to the target meanwhile", target=merge.work.target
-        )
+        raise _conflict(merge)
     return current
+
+
+def _check_columns(merge: _Merge, now: Mapping[str, str], columns: Mapping[str, str]) -> None:
+    """Refuse columns that another merge renamed meanwhile: exchanged twice, they are as before.
+
+    Args:
+        merge: The merge.
+        now: The format's own ids of the columns, by name.
+        columns: Names of the columns before, by those that they are to have.
+
+    Raises:
+        TargetConflictError: A name stands for another column.
+    """
+    state, copied = merge.work.state, merge.segment.evolution.widened
+    before = {} if state is None else state.column_ids
+    for name, old in columns.items():
+        # A copy has another id, and one that is a name was no id.
+        if name not in copied and before[old] not in (old, now.get(name)):
+            raise _conflict(merge)
+
+
+def _conflict(merge: _Merge) -> TargetConflictError:
+    return TargetConflictError(
+        "another merge committed to the target meanwhile", target=merge.work.target
+    )
 
 
 def _follow(merge: _Merge, state: TargetState) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.spark import table_merge
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.staged_changes import INT, TEXT
@@ -92,6 +93,53 @@ def test_of_two_merges_at_once_one_counts(
     workplace.merge()
     workplace.check(table)
     assert len(workplace.found(log)) == 2
+
+
+@pytest.mark.fault("conflict", lakes="delta iceberg", stores="file")
+@pytest.mark.parametrize(
+    ("workplace", "step"),
+    [
+        ("iceberg", "_collapse"),
+        ("delta", "_evolve"),
+        pytest.param("iceberg", "_evolve", marks=pytest.mark.slow),
+        pytest.param("delta", "_collapse", marks=pytest.mark.slow),
+    ],
+    indirect=["workplace"],
+)
+def test_two_merges_at_once_do_not_exchange_columns_twice(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Another merge exchanges them before this one does, and is killed before its commit."""
+    source = workplace.new_source()
+    types = {"id": INT, "a": INT, "b": INT}
+    table = source.create(workplace.database, "t", types, ("id",))
+    for id_ in range(1, 4):
+        table.insert(id=id_, a=id_, b=10 * id_)
+    source.commit()
+    workplace.merge()
+    table.alter("RENAME COLUMN a TO b, ...", types, renamed={"a": "b", "b": "a"})
+    table.update(1, a=7)
+    source.commit()
+    lake, run = type(workplace.lake), getattr(table_merge, step)
+
+    def die(*_: Any) -> Commit:
+        raise RuntimeError("killed")
+
+    def delayed(*arguments: Any) -> Any:
+        monkeypatch.setattr(table_merge, step, run)
+        with monkeypatch.context() as patch:
+            patch.setattr(lake, "merge", die)
+            assert workplace.try_merge().failed
+        return run(*arguments)
+
+    monkeypatch.setattr(table_merge, step, delayed)
+
+    failed = workplace.failure()
+
+    assert "another merge committed to the target meanwhile" in str(failed.error)
+    assert failed.retryable
+    workplace.merge()
+    workplace.check(table, in_order=False)
 
 
 @pytest.mark.fault("merge-zombie", lakes="delta iceberg", stores="file")

@@ -67,6 +67,10 @@ def expire(workplace: Workplace, table: Table) -> None:
             f"CALL lake.system.expire_snapshots(table => '{_name(table)}', "
             "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
         )
+    else:
+        session = workplace.spark.newSession()
+        session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        session.sql(f"VACUUM {workplace.target(table)} RETAIN 0 HOURS")
 
 
 def drop(workplace: Workplace, table: Table) -> None:
