@@ -160,7 +160,7 @@ class IcebergLake:
         wider = evolution.widened
         in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
         replaced = [evolution.columns[name] for name in wider if name not in in_place]
-        _check_partitions(session, target, state, [*evolution.dropped, *replaced])
+        _check_dependants(session, target, state, [*evolution.dropped, *replaced])
         filled, added = dict(evolution.filled), dict(evolution.added)
         with_default = {name: added[name] for name in filled if name in added}
         if with_default and has_initial_defaults(load_table(session, target)):
@@ -262,22 +262,30 @@ def _check_names(target: str, columns: Iterable[str]) -> None:
         )
 
 
-def _check_partitions(
+def _check_dependants(
     session: SparkSession, target: str, state: TargetState, lost: Sequence[str]
 ) -> None:
-    """Refuse to drop columns without which Iceberg finds no partition, and writes no row any more.
+    """Refuse to drop columns without which Iceberg writes no row any more.
+
+    It finds no partition without one that the table is partitioned by, or was, and no order.
 
     Raises:
-        MergeError: The table is partitioned by one of them, or was.
+        MergeError: The table depends on one of them.
     """
-    ids = load_table(session, target).partitioned_by if lost else set[str]()
-    if found := [name for name in lost if state.column_ids[name] in ids]:
-        raise MergeError(
-            "the lake table is, or was, partitioned by a column that was dropped, or got another "
-            "type: drop the lake table, and load it from a snapshot",
-            target=target,
-            column=",".join(found),
-        )
+    if not lost:
+        return
+    table = load_table(session, target)
+    for ids, how, repair in (
+        (table.partitioned_by, "is, or was, partitioned", "drop the lake table, and load"),
+        (table.ordered_by, "is sorted or identified", "change that, or drop the table and load"),
+    ):
+        if found := [name for name in lost if state.column_ids[name] in ids]:
+            raise MergeError(
+                f"the lake table {how} by a column that was dropped, or got another type: {repair} "
+                "it from a snapshot",
+                target=target,
+                column=",".join(found),
+            )
 
 
 def _count(summary: Mapping[str, str], action: str) -> int | None:

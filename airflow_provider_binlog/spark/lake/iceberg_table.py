@@ -82,6 +82,14 @@ class IcebergTable:
         return {str(each["source-id"]) for spec in specs for each in spec["fields"]}
 
     @property
+    def ordered_by(self) -> set[str]:
+        """The field ids of columns that its rows are sorted or identified by."""
+        parser = java_class(self._session, "org.apache.iceberg.SortOrderParser")
+        order = json.loads(parser.toJson(self.java.sortOrder()))
+        identifiers = map(str, self.java.schema().identifierFieldIds())
+        return {*identifiers, *(str(each["source-id"]) for each in order["fields"])}
+
+    @property
     def current(self) -> Snapshot | None:
         """The current snapshot; None if there is none."""
         return self._read(self.java.currentSnapshot())
