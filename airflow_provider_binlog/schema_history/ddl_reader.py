@@ -15,7 +15,14 @@ from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.schema_history.history import LoggedChange
 from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
-from airflow_provider_binlog.sql.ddl import Altered, TableChange, Truncated
+from airflow_provider_binlog.sql.ddl import (
+    Altered,
+    DdlStatement,
+    Renamed,
+    TableChange,
+    Truncated,
+    read_temporary,
+)
 from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
@@ -24,7 +31,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.errors import BinlogError
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.block_stream import BlockStream
+
+_OF_BASE_TABLES = frozenset({"CREATE TABLE", "CREATE OR REPLACE TABLE", "DROP TABLE"})
+"""Types of statements that name no temporary table without the word, as the server logs them."""
 
 AFTER_RANGE = 1 << 62
 """Row number of the statements after a range: they follow all of its rows."""
@@ -35,6 +46,7 @@ class DdlReader:
 
     def __init__(self) -> None:
         self._alters_nothing = False
+        self._temporary = _TemporaryTables()
 
     def read(
         self, block: EventBlock, transactions: Transactions, row_of: Callable[[int], int]
@@ -50,7 +62,51 @@ class DdlReader:
                 continue
             if seen.statement_type is StatementType.DDL:
                 row, offset = row_of(event), int(block.offset[event])
-                yield LoggedStatement(row, block.file, offset, seen.query, block.format.flavor)
+                logged = LoggedStatement(row, block.file, offset, seen.query, block.format.flavor)
+                if not self._temporary.take(logged):
+                    yield logged
+
+
+class _TemporaryTables:
+    """The temporary tables of sessions that log statements, by the session's connection id.
+
+    Such a session logs `TRUNCATE t` whichever table of this name it is about. A session that logs
+    rows logs no statement on a temporary table, but for MariaDB's RENAME TABLE.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, set[TableName]] = {}
+
+    def take(self, logged: LoggedStatement) -> bool:
+        """Whether a statement is about temporary tables, and no other ones."""
+        query = logged.query
+        try:
+            named = read_temporary(query.sql, logged.session)
+            if named is None and query.thread_id not in self._names:
+                return False
+            return self._created_or_dropped(query.thread_id, named) or self._changed(logged)
+        except UnsupportedError:
+            return False  # it is refused where its tables are looked for
+
+    def _created_or_dropped(self, session: int, named: DdlStatement | None) -> bool:
+        if named is None:
+            return False
+        names = self._names.setdefault(session, set())
+        if named.type.startswith("CREATE"):
+            names.update(named.tables)
+        else:
+            names.difference_update(named.tables)
+        return True
+
+    def _changed(self, logged: LoggedStatement) -> bool:
+        ddl, names = logged.ddl, self._names[logged.query.thread_id]
+        if ddl is None or ddl.tables[0] not in names or ddl.type in _OF_BASE_TABLES:
+            return False
+        for change in ddl.changes:
+            if isinstance(change, Renamed) and change.old in names:
+                names.remove(change.old)
+                names.add(change.new)
+        return True
 
 
 def changes_of(logged: LoggedStatement) -> list[LoggedChange]:

@@ -166,6 +166,19 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
     return DdlStatement(*head, tuple(Altered(table, (unclear,)) for table in head.tables))
 
 
+def read_temporary(sql: str, session: Session) -> DdlStatement | None:
+    """Return what CREATE or DROP TEMPORARY TABLE names; None for any other statement.
+
+    Raises:
+        UnsupportedError: Which tables it names cannot be determined.
+    """
+    if "TEMPORARY" not in sql.upper():
+        return None
+    readings = split_words(sql, session)
+    head = _only({_read_head(Reader(each), session.database, temporary=True) for each in readings})
+    return None if head is None else DdlStatement(*head, ())
+
+
 # ------------------------------------------------------------------- type and tables
 
 
@@ -192,7 +205,8 @@ def _is_about_tables(words: Iterator[str]) -> bool:
     return about in (*_OBJECTS, "INDEX", "") or verb in ("IMPORT", "TRUNCATE")
 
 
-def _read_head(words: Reader, default_database: str) -> _Head | None:
+def _read_head(words: Reader, default_database: str, *, temporary: bool = False) -> _Head | None:
+    """Return the head of a statement about tables, or of one about temporary tables."""
     if not _skip_settings(words):
         return None
     verb = words.take(*_VERBS)
@@ -205,7 +219,9 @@ def _read_head(words: Reader, default_database: str) -> _Head | None:
     if verb in ("CREATE", "DROP") and _is_index(words):
         return _Head(f"{full} INDEX", (_table_of_index(words, default_database),))
     about = words.take(*_OBJECTS)
-    if verb is None or (about is None and verb != "TRUNCATE") or "TEMPORARY" in modifiers:
+    if verb is None or (about is None and verb != "TRUNCATE"):
+        return None
+    if ("TEMPORARY" in modifiers) is not temporary:
         return None
     words.take_all(*_CONDITION)
     if about in ("DATABASE", "SCHEMA"):

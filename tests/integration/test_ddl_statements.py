@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import CreateTable, Default, RewriteRows
+from airflow_provider_binlog.schema import CreateTable, Default, RewriteRows, TruncateTable
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify
 from tests.fixtures.mysql import connect
@@ -173,8 +173,11 @@ class Seen:
     def rewritten(self) -> set[str]:
         """Return the columns whose values in older rows are not known; `*` for all."""
         names = {field.id: field.name for field in self.after.fields}
-        rewritten = (each for each in self.actions if isinstance(each, RewriteRows))
-        return {"*" if each.field is None else names[each.field] for each in rewritten}
+        return {
+            "*" if isinstance(each, TruncateTable) or each.field is None else names[each.field]
+            for each in self.actions
+            if isinstance(each, RewriteRows | TruncateTable)
+        }
 
     def differences(self, of: Steps) -> Iterator[object]:
         """Yield what is not as the server has it."""

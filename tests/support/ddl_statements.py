@@ -265,6 +265,15 @@ OTHERS = [
         "ALTER TABLE t ADD e INT",
     ),
     steps(
+        "SET SESSION binlog_format = STATEMENT",
+        "CREATE TEMPORARY TABLE t (x INT, a INT)",
+        "DROP a",
+        "TRUNCATE t",
+        "ALTER TABLE t ADD INDEX (x), RENAME TO u",
+        "DROP TABLE u",
+        "ADD e INT",
+    ),
+    steps(
         "CREATE TABLE u (id SERIAL, a INT, CHECK (a > 0), INDEX (a), CONSTRAINT PRIMARY KEY (id))",
         "ALTER TABLE u ADD e INT FIRST",
         "CREATE TABLE w (`key` INT, first INT, after INT, date DATE, bit BIT, id INT KEY)"

@@ -7,8 +7,14 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.ddl_reader import changes_between, changes_of
-from airflow_provider_binlog.sql.alterations import AddColumn, Opaque
-from airflow_provider_binlog.sql.ddl import Altered, Dropped
+from airflow_provider_binlog.sql.alterations import (
+    AddColumn,
+    AddPrimaryKey,
+    DropColumn,
+    DropPrimaryKey,
+    Opaque,
+)
+from airflow_provider_binlog.sql.ddl import Altered, Created, Dropped
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
 from tests.support.statements import a_statement
@@ -68,6 +74,47 @@ def test_of_two_phases_the_second_counts(cut: range) -> None:
     (added,) = change.alterations
     assert isinstance(added, AddColumn)
     assert added.name == "c2"
+
+
+@CUTS
+def test_statements_on_temporary_tables_that_are_logged_are_about_no_other_table(
+    cut: range,
+) -> None:
+    statements = [
+        (1, "CREATE TEMPORARY TABLE t (a int)"),
+        (1, "ALTER TABLE t DROP a"),
+        (1, "CREATE INDEX i ON t (a)"),
+        (1, "ALTER TABLE t DROP a, RENAME TO u"),
+        (1, "DROP TABLE t"),
+        (2, "DROP TABLE u"),
+        (1, "RENAME TABLE u TO v"),
+        (1, "ALTER TABLE u DROP b"),
+        (1, "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `v`"),
+        (1, "DROP INDEX `PRIMARY` ON v"),
+        (1, "CREATE TABLE t (PRIMARY KEY (a))"),
+        (3, "DROP TEMPORARY TABLE"),
+        (3, "ALTER TABLE t DROP c"),
+    ]
+    events = [
+        made
+        for number, (session, sql) in enumerate(statements)
+        for made in (gtid(number + 1), Made(EventType.QUERY, builder.query(sql, thread_id=session)))
+    ]
+    files = write_files([events], Flavor.MYSQL)
+
+    found = changes_between(
+        CutSource(files, {NAME: cut}), Position(NAME, FIRST_OFFSET), end_of(files)
+    )
+
+    t, u, v = (("shop", name) for name in "tuv")
+    assert [each.change for each in found] == [
+        Dropped(t),
+        Dropped(u),
+        Altered(u, (DropColumn("b"),)),
+        Altered(v, (DropPrimaryKey(),)),
+        Created(t, (AddPrimaryKey((("a", 0),)),)),
+        Altered(t, (DropColumn("c"),)),
+    ]
 
 
 def test_a_statement_that_failed_half_way_did_something_unknown() -> None:
