@@ -154,6 +154,30 @@ def _many(tables: int) -> Callable[[Execute], Fill]:
     return prepare
 
 
+def _large(*, updated: bool) -> Callable[[Execute], Fill]:
+    """Return the preparation of a table whose one row is inserted, or updated."""
+
+    def prepare(execute: Execute) -> Fill:
+        execute("CREATE TABLE bench.large (id int PRIMARY KEY, n int, content longblob)")
+        execute("SET SESSION group_concat_max_len = 1 << 30")
+        # Bytes that nothing makes smaller.
+        statement = (
+            "INSERT INTO bench.large WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT "
+            f"n + 1 FROM numbers WHERE n < {60 << 10}) SELECT 1, 1, "
+            "GROUP_CONCAT(RANDOM_BYTES(1024) SEPARATOR '') FROM numbers"
+        )
+        if updated:
+            execute(statement)
+            statement = "UPDATE bench.large SET n = 2"
+
+        def fill() -> None:
+            execute(statement)
+
+        return fill
+
+    return prepare
+
+
 def _call(execute: Execute, procedure: str) -> None:
     execute(f"CALL {procedure}")
 
@@ -172,6 +196,8 @@ SPECS = {
     "tables10": LogSpec("60,000 inserts in turns into 10 tables", 60_000, 4, _many(10)),
     "tables100": LogSpec("60,000 inserts in turns into 100 tables", 60_000, 4, _many(100)),
     "tables1000": LogSpec("60,000 inserts in turns into 1,000 tables", 60_000, 4, _many(1000)),
+    "large_insert": LogSpec("one row of 60 MiB inserted", 1, 3, _large(updated=False)),
+    "large_update": LogSpec("one row of 60 MiB updated", 2, 3, _large(updated=True)),
     **{
         name: LogSpec(
             f"{table.rows:,} rows of {len(table.columns)} columns: {table.title}",
@@ -194,7 +220,13 @@ def obtain_log(name: str) -> Log:
 
 def _make(folder: Path, spec: LogSpec) -> None:
     server = Server.create(RELEASE, folder / "server")
-    server.start({"innodb_buffer_pool_size": "512M", "max_binlog_size": 1 << 30})
+    server.start(
+        {
+            "innodb_buffer_pool_size": "512M",
+            "max_binlog_size": 1 << 30,
+            "max_allowed_packet": 1 << 28,
+        }
+    )
     try:
         with step(f"bench: {spec.title}"), closing(connect(server)) as connection:
             file = _write(connection, spec)

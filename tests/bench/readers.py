@@ -45,9 +45,15 @@ _BESIDE_PEERS = ("bulk", "single", "zstd", "mixed", "json")
 _LIVE = ("bulk", "single", "mixed")
 _LIVE_MEASURES = ("server_to_parquet", "mysqlbinlog", "received")
 _OURS, _REPLICATION = "file_to_arrow", "mysql_replication"
+_LARGE, _STAGED = ("large_insert", "large_update"), "file_to_parquet"
+_SHORT, _FIRST = ("bulk_tenth",), "first_part"
+_FROM_FILES = (_OURS, _STAGED)
+_BY_CLOCK = (*_LIVE_MEASURES, _FIRST)
 _TITLES = {
     _OURS: "file → Arrow, CRC32 verified, warm",
     _REPLICATION: f"mysql-replication {version('mysql-replication')}, no CRC32",
+    _STAGED: "file → Parquet, CRC32 verified",
+    _FIRST: "our first import → first part, from the server",
     "server_to_parquet": "server → Parquet, CRC32 verified",
     "mysqlbinlog": "mysqlbinlog --raw from the server",
     "received": "the server's bytes received, none looked at",
@@ -95,7 +101,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     logs = [obtain_log(name) for name in options.logs.split(",")]
     peers = obtain_peers()
     load = os.getloadavg()[0]
-    served = [log for log in logs if log.name in {*_LIVE, *_REPLICATION_IMAGES}]
+    served = [log for log in logs if log.name in {*_LIVE, *_REPLICATION_IMAGES, *_SHORT}]
     rows: list[Row] = []
     folder = RUN_FOLDER / "bench"
     shutil.rmtree(folder, ignore_errors=True)
@@ -126,7 +132,9 @@ def _measure(
     log: Log, served: Log | None, server: Server, peers: dict[str, Peer], rounds: int
 ) -> list[Row]:
     """Return the rows of a log."""
-    names = [_OURS]
+    names = [_STAGED if log.name in _LARGE else _OURS]
+    if log.name in _SHORT:
+        names.append(_FIRST)
     if log.name in _BESIDE_PEERS:
         names += peers
     if log.name in _REPLICATION_IMAGES:
@@ -143,7 +151,7 @@ def _measure(
                 arguments = {
                     "folder": log.folder,
                     "port": server.port,
-                    "file": served.file if served and name != _OURS else log.file,
+                    "file": served.file if served and name not in _FROM_FILES else log.file,
                     "size": log.bytes,
                     "images": _REPLICATION_IMAGES.get(log.name, 0),
                     "program": server.program("mysqlbinlog"),
@@ -160,7 +168,7 @@ def _run(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(log: Log, name: str, runs: Sequence[dict[str, Any]]) -> Row:
-    by = "seconds" if name in _LIVE_MEASURES else "cpu"
+    by = "seconds" if name in _BY_CLOCK else "cpu"
     images = int(max(run["images"] for run in runs))
     if images and name != _REPLICATION and images != log.images:
         sys.exit(f"{name} read {images:,} of the {log.images:,} row images of {log.name}")
@@ -187,10 +195,10 @@ def _report(rows: Sequence[Row], log: Log, peers: dict[str, Peer]) -> None:
     print(f"  {'':44} {'s':>7} {'±':>4} {'images/s':>10} {'MB/s':>6} {'peak MB':>8}")
     for row in own:
         live = row.measure in _LIVE_MEASURES
-        base = "server_to_parquet" if live else _OURS
+        base = "server_to_parquet" if live else own[0].measure
         times = _times(rows, log, row.measure, base)
         title = peers[row.measure].title if row.measure in peers else _TITLES[row.measure]
-        remark = "" if row.measure == base else f"ours is {times:.2f} × as fast"
+        remark = "" if row.measure in {base, _FIRST} else f"ours is {times:.2f} × as fast"
         rate = f"{log.images / row.seconds:,.0f}" if row.images else "–"
         peak = f"{row.peak_bytes / 1e6:.0f}" if row.peak_bytes else "–"
         print(
