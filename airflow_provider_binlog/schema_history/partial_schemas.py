@@ -192,7 +192,7 @@ def _not_null(column: PartialColumn) -> PartialColumn:
 def _without_defaults(
     columns: Sequence[PartialColumn], alterations: Sequence[Alteration]
 ) -> list[PartialColumn]:
-    """Return columns without the defaults that a statement changed, by previous names or new."""
+    """Return columns without what ALTER COLUMN may have changed, by previous names or new."""
     changed = {
         name.lower()
         for each in alterations
@@ -204,7 +204,7 @@ def _without_defaults(
         )
     }
     return [
-        column._replace(facts=replace(column.facts, default=None))
+        column._replace(facts=replace(column.facts, default=None, visible=None))
         if column.name.lower() in changed
         else column
         for column in columns

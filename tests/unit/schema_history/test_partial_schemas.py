@@ -200,6 +200,19 @@ def test_a_dropped_column_may_have_stood_anywhere() -> None:
     assert {each.names for each in found} == {("x", "a", "b"), ("a", "x", "b"), ("a", "b", "x")}
 
 
+def test_after_alter_column_a_key_that_mysql_generated_may_be_visible() -> None:
+    key = PartialColumn("my_row_id", Facts(visible=False))
+    table = PartialSchema((key, PartialColumn("a")), NO_KEY)
+    put_first = [add("b", FIRST)]
+
+    hidden, shown = (alter(table, each) for each in (put_first, [SetDefault("my_row_id")]))
+
+    assert hidden is not None
+    assert hidden.names == ("my_row_id", "b", "a")
+    assert shown is not None
+    assert alter(shown, put_first) is None
+
+
 def test_a_default_that_may_not_have_been_set_leaves_one_schema() -> None:
     set_default = [SetDefault(each, optional=True) for each in ("a", "zz")]
 
