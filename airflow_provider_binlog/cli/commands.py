@@ -67,6 +67,10 @@ _SERVER = _argument(
     metavar="CONN",
     help="an Airflow connection id, an address, or @FILE or env:VARIABLE that holds one",
 )
+_STAGING_PATH = _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it")
+_ONE_TABLE = _argument(
+    "--table", required=True, metavar="DATABASE.TABLE", help="the table at the source"
+)
 _NAME = _argument("name", metavar="NAME", help="the source's name, as the DAG's tasks have it")
 _CHECKPOINT = (
     _argument(
@@ -108,9 +112,23 @@ COMMANDS: tuple[Command | Group, ...] = (
         "tables",
         "Show the state of each lake table of a source, and how to reload those that are not live",
         f"{PACKAGE}.tables:run",
+        (_NAME, _STAGING_PATH),
+    ),
+    Command(
+        "reload",
+        "Stage a table's rows as they are now: the next merge replaces those of the lake table",
+        f"{PACKAGE}.reload:run",
         (
             _NAME,
-            _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it"),
+            _STAGING_PATH,
+            _argument("--conn", required=True, metavar="CONN", help="the server"),
+            _ONE_TABLE,
+            _argument(
+                "--lock",
+                default="auto",
+                choices=["auto", "brief", "none"],
+                help="as the snapshot operator has it; default: auto",
+            ),
         ),
     ),
     Command(
@@ -119,13 +137,11 @@ COMMANDS: tuple[Command | Group, ...] = (
         f"{PACKAGE}.adopt:run",
         (
             _NAME,
-            _argument("staging_path", metavar="STAGING_PATH", help="as the DAG's tasks have it"),
+            _STAGING_PATH,
             _argument(
                 "--conn", required=True, metavar="CONN", help="the server that the rows came from"
             ),
-            _argument(
-                "--table", required=True, metavar="DATABASE.TABLE", help="the table at the source"
-            ),
+            _ONE_TABLE,
             _argument(
                 "--at",
                 required=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -37,18 +38,19 @@ def run(arguments: argparse.Namespace) -> None:
         )
     for number, progress in enumerate(lakes):
         sys.stdout.write("\n" * bool(number))
-        for line in lines(progress):
+        words = ["airflow", "binlog", "reload", arguments.name, arguments.staging_path]
+        for line in _lines(progress, shlex.join([*words, "--conn", "CONN", "--table"])):
             sys.stdout.write(f"{line}\n")
 
 
-def lines(progress: Progress) -> Iterator[str]:
+def _lines(progress: Progress, reload: str) -> Iterator[str]:
     """Yield what is known of one lake: a line for it, and lines for each table."""
     yield f"{progress.lake or 'lake'}: merged up to manifest {progress.through}"
     for name, table in sorted(progress.tables.items()):
-        yield from _of_table(name, table)
+        yield from _of_table(name, table, reload)
 
 
-def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
+def _of_table(name: TableName, table: TableProgress, reload: str) -> Iterator[str]:
     state, text = table.state, join_table_name(name)
     waits = "  waits for a merge" if table.pending and state.is_merged else ""
     yield f"{text}  {state.name}  {table.mark}{waits}"
@@ -58,7 +60,7 @@ def _of_table(name: TableName, table: TableProgress) -> Iterator[str]:
     yield f"    {state.reason}{position}"
     if state.since:
         yield f"    since {state.since}"
-    yield f'    to reload it: BinlogSnapshotOperator(table="{text}", ...), then merge'
+    yield f"    to reload it: {reload} {shlex.quote(text)}, then merge"
 
 
 def _read(store: ObjectStore, source: str) -> Iterator[Progress]:

@@ -37,7 +37,7 @@ from airflow_provider_binlog.snapshot import (
 from airflow_provider_binlog.snapshot.chunk import read_chunk
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.support.dying_store import DyingStore, KilledError
-from tests.support.ranges import end_of
+from tests.support.ranges import Range, end_of, live, stage
 from tests.support.snapshots import (
     SOURCE,
     fill,
@@ -48,6 +48,7 @@ from tests.support.snapshots import (
     settings_of,
     take,
 )
+from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,6 +229,19 @@ def test_a_table_is_adopted_at_a_position_with_the_schema_that_it_has(
     assert (found.adopts, found.is_exact, found.parts) == (True, True, ())
     assert found.low.coordinates == found.high.coordinates == end.coordinates
     assert found.schema == take(database, "numbers").manifest.schema
+
+    words = ["reload", SOURCE, staging, "--conn", database.server.dsn]
+    words += ["--table", f"{database.name}.keyless"]
+    assert main(words) == 1
+    assert "let its DAG run once" in capsys.readouterr().err
+    source, empty = live(database.server), Range(database, end, end)
+    stage(source, empty, store=open_store(staging), source_name=SOURCE, even_empty=True)
+    for number in range(2):
+        database.execute(f"INSERT INTO keyless VALUES ({number})")
+        assert main(words) == 0
+        printed = capsys.readouterr()
+        assert f"keyless: {number + 1} rows are staged as" in printed.out
+        assert f"1 of 1 chunks, {number + 1} rows" in printed.err
 
     assert adopt("keyless", "now") == 1
     assert "the table has no key" in capsys.readouterr().err

@@ -230,6 +230,7 @@ def test_files_are_read_where_airflow_is_not_installed(command: str, log: Path) 
     [
         ["status", "shop_mysql"],
         ["tables", "shop", "/staging"],
+        ["reload", "--conn", "c", "--table", "a.b", "shop", "/staging"],
         ["adopt", "--conn", "c", "--table", "a.b", "--at", "f.000001:4", "shop", "/staging"],
         ["events", "s3://conn@lake/binlogs/"],
     ],

@@ -62,7 +62,8 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         "shop.items  stale  40.2\n"
         "    a partition was truncated (at binlog.000007:5120)\n"
         "    since 2026-11-22\n"
-        '    to reload it: BinlogSnapshotOperator(table="shop.items", ...), then merge\n'
+        f"    to reload it: airflow binlog reload shop {staging} --conn CONN --table shop.items, "
+        "then merge\n"
         "shop.late  live  41  waits for a merge\n"
         "shop.orders  live  42\n"
     )
