@@ -17,6 +17,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
 )
 from tests.fixtures.mysql import Database, connect
 from tests.support.ranges import Range, apply, end_of, live, stage
+from tests.support.snapshots import take
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from tests.services.servers import Server
+    from tests.support.pipeline import Pipeline
     from tests.support.ranges import Staged
 
 pytestmark = pytest.mark.server
@@ -182,3 +184,74 @@ def test_the_good_tables_equal_select_after_every_run(database: Database) -> Non
     assert {each.table for each in third.quarantined} == {"days"}
     (days,) = (each for each in third.tables if each.table == "days")
     assert days.rows == 0
+
+
+FIRST = {
+    "days": "1, '2024-02-29'",
+    "texts": "1, 'a'",
+    "taken": "1, 1",
+    "documents": "1, '[]'",
+    "computed": "1, 1, DEFAULT",
+    "saved": "1",
+}
+"""Of each broken table the row that it has before; one is broken from its first row on."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("kind", "format_"),
+    [
+        ("mysql97", "iceberg"),
+        ("mariadb118", "iceberg"),
+        pytest.param("mysql97", "delta", marks=pytest.mark.slow),
+        pytest.param("mariadb118", "delta", marks=pytest.mark.slow),
+    ],
+)
+def test_a_reload_mends_each_broken_table_and_no_other_one_has_waited(
+    kind: str, format_: str, create_pipeline: Callable[..., Pipeline]
+) -> None:
+    policies = Policies(zero_dates=ZeroDates.FAIL)
+    pipeline = create_pipeline(kind, format_, policies=policies)
+    pipeline.on_table_error = OnTableError.QUARANTINE
+    database, workplace, good = pipeline.database, pipeline.workplace, GOOD[:2]
+    broken = BREAKING | (OF_MYSQL if kind == "mysql97" else OF_MARIADB)
+    # What merges cannot follow at all is not mended.
+    broken.pop("versioned", None)
+
+    def merge() -> set[str]:
+        """Capture and merge; return which tables are left alone. The others equal SELECT."""
+        pipeline.capture()
+        report = workplace.try_merge(initial_load="snapshot")
+        assert not report.failed
+        held = {each.table.partition(".")[2]: each.reason for each in report.held}
+        assert all("quarantined" in reason for reason in held.values())
+        assert pipeline.differences(but=held) == []
+        return {*held}
+
+    database.execute(
+        *(f"CREATE TABLE {name} (id INT PRIMARY KEY, a VARCHAR(20))" for name in good),
+        *(f"CREATE TABLE {name} ({columns})" for name, (columns, _) in broken.items()),
+        "CREATE TABLE loose (id INT PRIMARY KEY) ENGINE=MyISAM",
+        "INSERT INTO loose VALUES (1)",
+        *(f"INSERT INTO {name} VALUES ({FIRST[name]})" for name in broken),
+        *writes(10, good),
+    )
+    assert merge() == {"taken"}
+
+    database.execute(*(each for _, statements in broken.values() for each in statements))
+    database.execute(*writes(20, good))
+    assert merge() - {"loose"} == broken.keys()
+
+    database.execute(
+        "UPDATE days SET day = NULL WHERE id = 2",
+        "DELETE FROM texts WHERE id = 2",
+        "ALTER TABLE taken CHANGE _row number INT",
+        *writes(30, good),
+    )
+    left = merge()
+    assert left >= broken.keys()
+
+    for table in left:
+        take(database, table, workplace.store, source_name=workplace.source, policies=policies)
+    database.execute("INSERT INTO days VALUES (3, '2024-02-29')", *writes(40, good))
+    assert merge() == set()

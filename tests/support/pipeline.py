@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.changes import DEFAULT_POLICIES
+from airflow_provider_binlog.changes import DEFAULT_POLICIES, OnTableError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from airflow_provider_binlog.transport.server.queries import identify, log_end
@@ -35,6 +35,7 @@ class Pipeline:
     ) -> None:
         self.database, self.workplace, self.policies = database, workplace, policies
         self.next_sequence, self.at = 1, self.end()
+        self.on_table_error = OnTableError.FAIL
         self.manifests: list[Manifest] = []
 
     def run(self, *tables: str) -> None:
@@ -59,6 +60,7 @@ class Pipeline:
                 tables=TableFilter([f"{self.database.name}.*"]),
                 source_name=self.workplace.source,
                 policies=self.policies,
+                on_table_error=self.on_table_error,
                 read_server_tables=self._read_server_tables,
                 wants_defaults=True,
             ),
