@@ -80,6 +80,7 @@ def test_a_sub_range_that_the_server_has_purged_says_where_else_it_is_read(
     monkeypatch.setattr(backlog, "open_log", Mock(side_effect=PositionPurgedError("purged")))
     sub_range = {"plan": "42-ab", "number": 3, "server_id": 9}
     operator = BinlogSubRangeOperator(task_id="sub_range", sub_range=sub_range, **STAGING)
+    context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
 
     context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
     with pytest.raises(AirflowFailException, match=r"BinlogSource\(files=.*plan the backlog again"):
