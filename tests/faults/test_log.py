@@ -20,7 +20,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.gate import Gate
 from tests.faults.tasks import LARGE, Tasks, log_files
-from tests.fixtures.mysql import execute, flush_log, query
+from tests.fixtures.mysql import execute, flush_log, newest_file, query
 from tests.fixtures.spark import SparkEnvironment
 from tests.integration.test_xa import purge
 from tests.support.snapshots import take
@@ -33,8 +33,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 def purge_all(tasks: Tasks) -> None:
     """Purge every file but the one that is written."""
     server = tasks.database.server
-    flush_log(server)
-    purge(server, query(server, "SHOW BINARY LOGS")[-1][0])
+    purge(server, flush_log(server))
 
 
 def at_the_end(tasks: Tasks) -> str:
@@ -119,7 +118,7 @@ def test_a_log_that_is_purged_while_it_is_read(kind: str, tasks: Tasks, gate: Ga
     tasks.run()
     many_files(tasks)
     server = tasks.database.server
-    last = query(server, "SHOW BINARY LOGS")[-1][0]
+    last = newest_file(server)
 
     gate.act_after(2 * LARGE, lambda: execute(server, f"PURGE BINARY LOGS TO '{last}'"))
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
-from tests.fixtures.mysql import Database, query
+from tests.fixtures.mysql import Database, flush_log
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
 
@@ -50,8 +50,7 @@ def test_a_backlog_is_staged_by_mapped_tasks_and_then_there_is_none(
     tmp_path: Path,
 ) -> None:
     database = create_database(mysql97)
-    database.execute("FLUSH BINARY LOGS")
-    file = query(mysql97, "SHOW BINARY LOGS")[-1][0]
+    file = flush_log(mysql97)
     database.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
         *("INSERT INTO t VALUES (1, 1), (2, 2)", "FLUSH BINARY LOGS"),

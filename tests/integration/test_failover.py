@@ -25,7 +25,7 @@ from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.contract.log import Checkpoints
-from tests.fixtures.mysql import Database, execute, prepare, query
+from tests.fixtures.mysql import Database, execute, flush_log, prepare, query
 from tests.integration.test_xa import Ranges, purge
 from tests.services.servers import Server
 from tests.support.requests import a_request
@@ -438,8 +438,7 @@ def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
         log.find_gtids(unknown)
     with pytest.raises(ConfigurationError, match="not a GTID set"):
         log.find_gtids("0-1-x" if mariadb else "nobody:1-2")
-    execute(server, "FLUSH BINARY LOGS")
-    newest = query(server, "SHOW BINARY LOGS")[-1][0]
+    newest = flush_log(server)
     purge(server, newest)
     # Of every domain, or server and tag: also of one that the set does not name.
     for lacking in (gtids(4, 4), gtids(5, 3), f"0-{own}-8" if mariadb else f"{own}:1-8"):

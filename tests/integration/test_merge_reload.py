@@ -19,7 +19,6 @@ from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import Commit
 
-
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )

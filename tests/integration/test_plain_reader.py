@@ -24,12 +24,12 @@ from airflow_provider_binlog.binlog.transaction_states import GroupEnd
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType
+from tests.fixtures.mysql import Database, flush_log
 from tests.reference.events import Event, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fixtures.mysql import Database
 
 TABLE = """
 CREATE TABLE every (
@@ -123,8 +123,7 @@ def log(database: Database) -> Log:
     """A file that holds every kind of event which a server in row format writes."""
     maria = database.server.name.startswith("mariadb")
     flavor = Flavor.MARIADB if maria else Flavor.MYSQL
-    database.execute("FLUSH BINARY LOGS")
-    file = database.query("SHOW BINARY LOGS")[-1][0]
+    file = flush_log(database.server)
     database.execute(*COMMON, *OWN[flavor])
     database.execute("FLUSH BINARY LOGS")
     shown = database.query(f"SHOW BINLOG EVENTS IN '{file}'")

@@ -10,13 +10,13 @@ import pytest
 from airflow_provider_binlog.binlog.event_types import event_name
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.errors import UnsupportedError
+from tests.fixtures.mysql import Database, flush_log
 from tests.reference.events import Event, read_file
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.fixtures.mysql import Database
 
 TABLES = [
     "CREATE TABLE t (id int PRIMARY KEY AUTO_INCREMENT, a varchar(2000))",
@@ -42,8 +42,8 @@ def run(
 ) -> tuple[set[str], UnsupportedError]:
     """Execute `sql` under `settings`; return the names of all events, and what was refused."""
     database = create_database(server)
-    database.execute(*TABLES, "FLUSH BINARY LOGS")
-    file = database.query("SHOW BINARY LOGS")[-1][0]
+    database.execute(*TABLES)
+    file = flush_log(server)
     with closing(database.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO t (a) VALUES ('decoded')")
         for statement in [*settings, sql]:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
 
-
 __all__ = ["server"]
 
 pytestmark = pytest.mark.server

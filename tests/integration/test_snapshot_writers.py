@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import Position
     from tests.support.ranges import Row
 
-
 __all__ = ["server"]
 
 pytestmark = pytest.mark.server

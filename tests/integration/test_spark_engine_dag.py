@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from tests.fixtures.mysql import Database, query
+from tests.fixtures.mysql import Database, flush_log
 from tests.support.snapshots import fill, read_parts, rows_of
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
@@ -64,8 +64,7 @@ def test_executors_read_for_supervised_tasks(
     tmp_path: Path,
 ) -> None:
     database = create_database(mysql97)
-    database.execute("FLUSH BINARY LOGS")
-    file = query(mysql97, "SHOW BINARY LOGS")[-1][0]
+    file = flush_log(mysql97)
     fill(database)
     database.execute(
         *("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"),

@@ -88,8 +88,7 @@ def shown(server: Server, file: str) -> list[str]:
 
 def fill(database: Database, statements: list[str]) -> str:
     """Execute statements, and return the closed binlog file that they are in."""
-    mysql.execute(database.server, "FLUSH BINARY LOGS")
-    file: str = mysql.query(database.server, "SHOW BINARY LOGS")[-1][0]
+    file = mysql.flush_log(database.server)
     database.execute(*statements)
     mysql.execute(database.server, "FLUSH BINARY LOGS")
     return file
@@ -119,7 +118,7 @@ def test_events_are_those_of_show_binlog_events(
     server = own_database.server
     is_mysql = server.name.startswith("mysql")
     file = fill(own_database, ROWS + MORE + (MYSQL_MORE if is_mysql else MARIADB_MORE))
-    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
+    following = mysql.newest_file(server)
     expected = shown(server, file)
 
     from_file = run(capsys, "events", str(server.data / file))
@@ -141,7 +140,7 @@ def test_rows_are_the_same_from_files_and_from_the_server(
 ) -> None:
     server = database.server
     file = fill(database, ROWS)
-    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
+    following = mysql.newest_file(server)
 
     from_file = run(capsys, "rows", str(server.data / file), "--table", f"{database.name}.t")
     span = ["--from", f"{file}:4", "--to", f"{following}:4"]
@@ -168,7 +167,7 @@ def test_a_server_is_verified_as_its_files_are(
 ) -> None:
     server = database.server
     file = fill(database, ROWS)
-    following = mysql.query(server, "SHOW BINARY LOGS")[-1][0]
+    following = mysql.newest_file(server)
     tables = ["--verify", "--table", f"{database.name}.*"]
 
     from_file = run(capsys, "rows", str(server.data / file), *tables)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.cli.run import main
-from tests.fixtures.mysql import Database, execute
+from tests.fixtures.mysql import Database, flush_log
 from tests.services.servers import Server
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ class Begun:
 
 def begin(server: Server, create_database: Callable[[Server], Database]) -> Begun:
     database = create_database(server)
-    execute(server, "FLUSH BINARY LOGS")
-    return Begun(database, str(database.query("SHOW BINARY LOGS")[-1][0]))
+    return Begun(database, flush_log(server))
 
 
 @pytest.fixture(scope="module", params=SPARSE, ids="-".join)

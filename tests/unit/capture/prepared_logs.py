@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-
 A, B = TABLES[:2]
 BEGIN = Position("binlog.000001", FIRST_OFFSET)
 FLAVORS = pytest.mark.parametrize("flavor", list(Flavor))

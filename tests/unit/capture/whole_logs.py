@@ -17,7 +17,6 @@ from tests.unit.capture.staging import CutSource, Files, capture, end_of, file_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 XID = Made(EventType.XID, builder.xid(1))
 A = TABLES[0]
 CHANGE = [maps(A, Flavor.MYSQL), insert(A, [1])]

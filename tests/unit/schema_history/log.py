@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import Action, Schema, TableName
 
-
 STRICT = Session(Flavor.MYSQL, "shop", sql_mode=STRICT_ALL_TABLES, explicit_timestamps=True)
 T, U = ("shop", "t"), ("shop", "u")
 

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
-
 IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", "binlog")
 _BYTES_PER_EVENT = 100
 

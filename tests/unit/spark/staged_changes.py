@@ -35,7 +35,6 @@ from airflow_provider_binlog.schema import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
 LOG = "binlog.000001"
 _COMMIT_TS = 1_763_683_200_000_000
 

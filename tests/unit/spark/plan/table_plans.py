@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.plan.stops import Stop
 
-
 ID_N = schema("id", "n")
 NEW = "00000000000000bb"
 

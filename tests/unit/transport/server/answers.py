@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Script = Callable[[Session], None]
 
-
 PASSWORD = "geheim-7"
 
 

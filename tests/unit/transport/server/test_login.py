@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Script = Callable[[Session], None]
 
-
 SWITCH = b"\xfe%s\0" + b"s" * 20 + b"\0"
 
 
