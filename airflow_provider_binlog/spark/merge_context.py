@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.spark.lake.table_format import Lake
     from airflow_provider_binlog.spark.merge_options import MergeOptions
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.report import TableReport
     from airflow_provider_binlog.spark.sessions import Sessions
     from airflow_provider_binlog.spark.staged.files import SourceFiles
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -34,3 +38,8 @@ class MergeRun:
     start: MergeStart
     finished: Callable[[TableReport], object]
     began: str
+
+    def in_threads(self, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
+        """Return the results of as many tables at once as the options say, in their order."""
+        with ThreadPoolExecutor(self.options.threads) as pool:
+            return list(pool.map(work, items))

@@ -10,68 +10,39 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.delta import DeltaLake
 from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
 from airflow_provider_binlog.spark.lake.jvm import check_catalog, check_jars
-from airflow_provider_binlog.spark.lake.lake_state import (
-    CHANGES_ONLY,
-    PROPERTY,
-    state_property,
-)
-from airflow_provider_binlog.spark.lake.owner import check_owner, disown, is_foreign
+from airflow_provider_binlog.spark.lake.lake_state import CHANGES_ONLY, PROPERTY, state_property
 from airflow_provider_binlog.spark.lake.table_format import Applied, Lake
-from airflow_provider_binlog.spark.lake_table import (
-    LakeTable,
-    check_coverage,
-    stale,
-    stale_for,
-)
+from airflow_provider_binlog.spark.lake_table import LakeTable, stale, stale_for
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.merge_context import MergeRun
 from airflow_provider_binlog.spark.merge_start import read_start
 from airflow_provider_binlog.spark.needed_log import read_needed_log
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
-from airflow_provider_binlog.spark.plan.progress import (
-    Progress,
-    TableProgress,
-    save_progress,
-)
+from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress, save_progress
 from airflow_provider_binlog.spark.plan.running import note_start
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
-from airflow_provider_binlog.spark.renamed_rows import take_rows_along
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.sessions import Sessions
 from airflow_provider_binlog.spark.staged.changes import check_digests
-from airflow_provider_binlog.spark.staged.files import (
-    HadoopFiles,
-    check_sizes,
-    read_sizes,
-)
-from airflow_provider_binlog.spark.staged.manifests import (
-    begun_again,
-    list_manifests,
-    read_manifests,
-)
+from airflow_provider_binlog.spark.staged.files import HadoopFiles, check_sizes, read_sizes
+from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.table_merge import TableWork, merge_table
-from airflow_provider_binlog.spark.table_reload import (
-    find_reload,
-    hold_foreign,
-    hold_waiting,
-    is_adopted,
-    plan_table_reload,
-)
+from airflow_provider_binlog.spark.table_reload import plan_table_reload
+from airflow_provider_binlog.spark.table_survey import find_needs, survey_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -80,9 +51,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.merge_options import MergeOptions
     from airflow_provider_binlog.spark.plan.running import RunningMerge
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 def merge_all(
@@ -185,8 +153,8 @@ def _merge_tables(
 
     Returns what was done to every table, and the note of the merge, if it changed any.
     """
-    tables = _survey(run, newest, now)
-    _find_needs(run, tables, newest, now)
+    tables = survey_tables(run, newest, now)
+    find_needs(run, tables, newest, now)
     log = read_needed_log(run.files, run.start, newest, tables)
     for table in tables:
         _plan(table, log, run.options)
@@ -214,59 +182,8 @@ def _merge_tables(
 
     # The longest first: the others fit beside it.
     work.sort(key=lambda item: item[0].bytes, reverse=True)
-    _in_threads(run.options.threads, work, merge)
+    run.in_threads(work, merge)
     return tables, note
-
-
-def _find_needs(
-    run: MergeRun, tables: Sequence[LakeTable], newest: TableLog, now: Progress
-) -> None:
-    """Find out from where on each table needs the log, and whether it is merged at all."""
-    needed: dict[TableName, Exception] = {}
-    newest_staged = max(run.start.present, default=0)
-    for table in tables:
-        if table.is_merged:
-            _find_reload(run, table, newest, now)
-            hold_foreign(table)
-        if table.is_followed:
-            needed |= take_rows_along(run, table, newest)
-        if table.is_followed:
-            _check_numbers(run, table, newest_staged)
-        if table.is_followed:
-            initial_load = run.options.initial_load
-            check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
-        hold_waiting(table, newest)
-    for table in tables:
-        if table.is_followed and table.name in needed:
-            # The next merge copies its rows: they have to be those from before the rename.
-            table.fail(needed[table.name])
-
-
-def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:
-    """Fail a table that has got a manifest which is not staged yet: its manifests were others."""
-    applied = table.applied.sequence
-    if not newest_staged or applied <= newest_staged:
-        return
-    # Another merge may have read a newer one since.
-    newest = max(list_manifests(run.files), default=0)
-    if applied > newest:
-        table.fail(begun_again(applied, newest=newest))
-
-
-def _find_reload(run: MergeRun, table: LakeTable, newest: TableLog, now: Progress) -> None:
-    start = run.start
-    try:
-        find_reload(
-            table,
-            start.snapshots,
-            run.files,
-            newest,
-            before=start.before,
-            now=now,
-            present=start.present,
-        )
-    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-        table.fail(error)
 
 
 def _work(
@@ -295,33 +212,6 @@ def _work(
             )
             found.append((table, work))
     return found
-
-
-def _survey(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable]:
-    """Read how much of the log every table contains that may need something."""
-    start = run.start
-    names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
-    session = run.sessions.get()
-
-    def survey(name: TableName) -> LakeTable:
-        target = run.lake.target(*name)
-        table = LakeTable(name, target, TableReport(".".join(name), target))
-        try:
-            state = run.lake.find_state(session, target)
-            adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
-            source = run.options.source
-            if state is not None and adopts and is_foreign(state, source=source, name=name):
-                table.is_foreign, state = True, disown(state)
-            elif state is not None:
-                # Before its applied mark is believed.
-                check_owner(target, state, source=source, servers=now.servers, name=name)
-            table.state, table.is_read = state, True
-        except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
-            table.fail(error)
-        table.report.applied_before = table.report.applied_after = table.applied
-        return table
-
-    return _in_threads(run.options.threads, sorted(filter(start.chosen, names)), survey)
 
 
 def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
@@ -414,8 +304,3 @@ def _advance(
     done = {table.done_with for table in tables if table.done_with is not None}
     there = {*run.start.snapshots.ids()}
     return replace(now, tables=known, snapshots=frozenset((now.snapshots | done) & there))
-
-
-def _in_threads(threads: int, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, items))
