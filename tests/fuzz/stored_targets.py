@@ -23,7 +23,8 @@ from tests.fuzz.mutate import mutate_json
 from tests.fuzz.targets import Target, Wrong, check_text, with_digest
 from tests.support import builder
 from tests.support.builder import BinlogFile
-from tests.unit.capture.staging import a_request, end_of, file_source
+from tests.support.requests import a_request
+from tests.unit.capture.staging import end_of, file_source
 from tests.unit.snapshot.test_plan import NAME, REQUEST, plan
 from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
 from tests.unit.test_snapshot_manifest import SNAPSHOT

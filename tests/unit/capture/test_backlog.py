@@ -17,8 +17,9 @@ from airflow_provider_binlog.capture.backlog import (
 from airflow_provider_binlog.capture.log_range import LogRange
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import Flavor
+from tests.support.requests import a_request
 from tests.unit.capture.prepared_logs import BEGIN, OPERATIONS, play, rows_of
-from tests.unit.capture.staging import a_request, capture, end_of, file_source, new_store
+from tests.unit.capture.staging import capture, end_of, file_source, new_store
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest

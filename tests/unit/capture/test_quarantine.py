@@ -22,14 +22,8 @@ from airflow_provider_binlog.schema import QuarantineTable, TruncateTable
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN
 from tests.support import builder
 from tests.support.logs import Made, a_table, insert, maps, query, write_files
-from tests.unit.capture.staging import (
-    CutSource,
-    a_request,
-    capture,
-    end_of,
-    known_after,
-    new_store,
-)
+from tests.support.requests import a_request
+from tests.unit.capture.staging import CutSource, capture, end_of, known_after, new_store
 from tests.unit.rows import wire
 
 if TYPE_CHECKING:

@@ -82,7 +82,6 @@ def test_a_sub_range_that_the_server_has_purged_says_where_else_it_is_read(
     operator = BinlogSubRangeOperator(task_id="sub_range", sub_range=sub_range, **STAGING)
     context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
 
-    context: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t")}
     with pytest.raises(AirflowFailException, match=r"BinlogSource\(files=.*plan the backlog again"):
         operator.execute(context)
 
