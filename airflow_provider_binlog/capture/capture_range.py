@@ -145,8 +145,14 @@ def read_range(
         named = {each.state.name for each in history.touched.values()}
         request.on_tables(request.sequence, reader.tables | named)
     stop = replace(stop, file_created=at.file_created if at.file == stop.file else None)
-    made = _manifest(log_range, reader.executed_at(stop), reader, tables, segments.in_order())
-    return replace(made, dropped_databases=tuple(sorted(history.dropped_databases)))
+    return _manifest(
+        log_range,
+        reader.executed_at(stop),
+        reader,
+        tables=tables,
+        statements=segments.in_order(),
+        dropped_databases=tuple(sorted(history.dropped_databases)),
+    )
 
 
 def _open(
@@ -187,8 +193,10 @@ def _manifest(
     log_range: LogRange,
     stop: Position,
     reader: RangeReader,
+    *,
     tables: tuple[TableChanges, ...],
     statements: tuple[Statement, ...],
+    dropped_databases: tuple[str, ...],
 ) -> Manifest:
     request = log_range.request
     return Manifest(
@@ -204,6 +212,7 @@ def _manifest(
         captured_since=log_range.captured_since,
         tables=tables,
         statements=statements,
+        dropped_databases=dropped_databases,
         events={event_name(code): count for code, count in sorted(reader.events.items())},
         skipped_events=dict(sorted(reader.transactions.skipped.items())),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
