@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import BinlogError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot.chunk import Connect
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
+_WAITS = "%s: the next bound waits: %s"
 _TASK_CHUNKS = 8
 """A task reads as many chunks at least, or a whole table: to start one takes as long as some."""
 
@@ -67,7 +69,10 @@ def share_tables(
         plan = None
         if size > _TASK_CHUNKS * request.chunk_bytes:
             try:
-                plan = begin_snapshot(request, connect, store)
+                name = ".".join(request.name)
+                plan = begin_snapshot(
+                    request, connect, store, on_wait=partial(logger.info, _WAITS, name)
+                )
             except BinlogError as error:
                 text = "%s is left to one task, because its snapshot cannot be begun: %s"
                 logger.warning(text, ".".join(request.name), error)

@@ -264,18 +264,11 @@ class BinlogSnapshotOperator(EngineOperator):
         }
 
     def _throttle(self) -> Throttle:
-        """Return how the server is spared, checked.
-
-        Raises:
-            ConfigurationError: A limit is no positive number.
-        """
-        from airflow_provider_binlog.snapshot import Throttle
-
-        return Throttle(
-            read_number(self.max_rows_per_second, "max_rows_per_second"),
-            read_number(self.max_threads_running, "max_threads_running"),
-            read_number(self.max_replica_lag, "max_replica_lag"),
-            tuple(BinlogHook(each).settings.connect for each in self.replica_conn_ids),
+        return read_throttle(
+            self.max_threads_running,
+            self.max_replica_lag,
+            self.replica_conn_ids,
+            rows_per_second=self.max_rows_per_second,
         )
 
     def _log_progress(self, name: str, progress: Progress) -> None:
@@ -329,6 +322,28 @@ def read_request(
         exact=None if lock == "auto" else lock == "brief",
         chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
         policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
+    )
+
+
+def read_throttle(
+    threads_running: object,
+    replica_lag: object,
+    replica_conn_ids: Sequence[str],
+    *,
+    rows_per_second: object = None,
+) -> Throttle:
+    """Return how the server is spared, checked.
+
+    Raises:
+        ConfigurationError: A limit is no positive number.
+    """
+    from airflow_provider_binlog.snapshot import Throttle
+
+    return Throttle(
+        read_number(rows_per_second, "max_rows_per_second"),
+        read_number(threads_running, "max_threads_running"),
+        read_number(replica_lag, "max_replica_lag"),
+        tuple(BinlogHook(each).settings.connect for each in replica_conn_ids),
     )
 
 

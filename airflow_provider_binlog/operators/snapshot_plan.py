@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,11 @@ from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.chunk_shares import share_tables
-from airflow_provider_binlog.operators.snapshot import read_request, server_settings
+from airflow_provider_binlog.operators.snapshot import (
+    read_request,
+    read_throttle,
+    server_settings,
+)
 from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
@@ -81,6 +86,9 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     :param where: As the snapshot operator has it. (templated)
     :param lock: See there.
     :param chunk_bytes: See there. A task reads eight chunks at least, or a whole table.
+    :param max_threads_running: See there: the bounds of chunks are found while it allows that.
+    :param max_replica_lag: The same.
+    :param replica_conn_ids: See there.
     :param engine: See there. With ``"spark"``, each table is one task.
     """
 
@@ -117,6 +125,9 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         where: str | None = None,
         lock: SnapshotLock = "auto",
         chunk_bytes: int | str = "64 MiB",
+        max_threads_running: int | None = None,
+        max_replica_lag: float | None = None,
+        replica_conn_ids: Sequence[str] = (),
         engine: Engine = "worker",
         **kwargs: Any,
     ) -> None:
@@ -133,6 +144,9 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         self.where = where
         self.lock = lock
         self.chunk_bytes = chunk_bytes
+        self.max_threads_running = max_threads_running
+        self.max_replica_lag = max_replica_lag
+        self.replica_conn_ids = replica_conn_ids
         self.engine = engine
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -158,7 +172,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             )
 
     def _request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
-        return read_request(
+        request = read_request(
             source,
             run=run,
             name=name,
@@ -166,6 +180,10 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             lock=self.lock,
             chunk_bytes=self.chunk_bytes,
         )
+        throttle = read_throttle(
+            self.max_threads_running, self.max_replica_lag, self.replica_conn_ids
+        )
+        return replace(request, throttle=throttle)
 
     def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
         """Return the tables to read, not more than that.

@@ -112,9 +112,22 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
 
 
 def find_bounds(
-    connection: pymysql.Connection[Any], table: tuple[str, str], key: ChunkKey, chunk_rows: int
+    connection: pymysql.Connection[Any],
+    table: tuple[str, str],
+    key: ChunkKey,
+    chunk_rows: int,
+    *,
+    wait: Callable[[], None] = lambda: None,
 ) -> list[Bound]:
-    """Return the bounds between chunks of so many rows; none if the table is one chunk."""
+    """Return the bounds between chunks of so many rows; none if the table is one chunk.
+
+    Args:
+        connection: To the server.
+        table: Database and table.
+        key: By which the table is read.
+        chunk_rows: The rows of a chunk.
+        wait: Called before each query, which reads the keys of a chunk.
+    """
     if not key.columns:
         return []
     selected = ", ".join(each.expression for each in key.columns)
@@ -127,6 +140,7 @@ def find_bounds(
             f"SELECT {selected} FROM {quote_table(table)}{key.hint}{where}"  # noqa: S608
             f" ORDER BY {order} LIMIT 1 OFFSET {chunk_rows - 1}"
         )
+        wait()
         rows = query(connection, statement)
         if not rows:
             return bounds

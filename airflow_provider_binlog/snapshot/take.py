@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
@@ -16,6 +17,7 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
+from airflow_provider_binlog.snapshot.throttle import wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
     snapshot_path,
@@ -112,7 +114,7 @@ def take_snapshot(
     files = SnapshotFiles(store, request.source_name)
     reader = ChunkReader(connect, files, request.limits, request.throttle, on_wait)
     for round_ in range(_ROUNDS_MAX):
-        plan = begin_snapshot(request, connect, store, renew=round_ > 0)
+        plan = begin_snapshot(request, connect, store, renew=round_ > 0, on_wait=on_wait)
         if (manifest := files.find_manifest(plan.id)) is not None:
             return TakenSnapshot(manifest, snapshot_path(plan.id))
         try:
@@ -129,7 +131,12 @@ def take_snapshot(
 
 
 def begin_snapshot(
-    request: SnapshotRequest, connect: Connect, store: ObjectStore, *, renew: bool = False
+    request: SnapshotRequest,
+    connect: Connect,
+    store: ObjectStore,
+    *,
+    renew: bool = False,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> SnapshotPlan:
     """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
@@ -144,6 +151,7 @@ def begin_snapshot(
         connect: Opens a connection.
         store: Where the plan is.
         renew: Whether a new plan is made in any case.
+        on_wait: Called with the reason while the server is too busy to find bounds.
 
     Raises:
         ServerSetupError: The log lacks the changes of the table's database.
@@ -168,7 +176,10 @@ def begin_snapshot(
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         latest = ManifestLog(store, request.source_name).latest()
         exact = _is_exact(request, table, connection, latest)
-        bounds = [] if exact else find_bounds(connection, request.name, table.key, chunk_rows)
+        wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
+        bounds = (
+            [] if exact else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
+        )
         low = _with_gtids(low, connection, latest, identity)
     plan = SnapshotPlan(
         id=files.new_id(request.name, now),

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.sources.choices import LakeFormat
 
-_SHARED = {"where", "lock", "chunk_bytes", "engine"}
+_SHARED = {
+    *("where", "lock", "chunk_bytes", "engine"),
+    *("max_threads_running", "max_replica_lag", "replica_conn_ids"),
+}
 """What the plan needs to know of how the snapshots are read."""
 
 

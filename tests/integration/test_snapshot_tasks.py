@@ -111,8 +111,12 @@ def test_tasks_share_the_chunks_of_a_table(database: Database) -> None:
         name=(database.name, "numbers"),
         created_by="tasks",
         chunk_bytes=_CHUNK_BYTES,
+        throttle=Throttle(threads_running_max=1000),
     )
-    plan = begin_snapshot(request, settings_of(database).connect, store)
+    connect = Mock(wraps=settings_of(database).connect)
+    plan = begin_snapshot(request, connect, store)
+    # Before each bound it looks whether the server is busy.
+    assert connect.call_count > plan.chunk_count
     assert begin_snapshot(request, settings_of(database).connect, store) == plan
     # Every task opens the store, and connects, by itself.
     readers = [
