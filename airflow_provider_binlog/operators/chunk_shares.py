@@ -58,21 +58,21 @@ def share_tables(
         SourceError: The server refused.
     """
     # Here, so that parsing a DAG loads neither NumPy nor Arrow.
-    from airflow_provider_binlog.snapshot import begin_snapshot
+    from airflow_provider_binlog.snapshot import SnapshotFiles, begin_snapshot
     from airflow_provider_binlog.transport.server.consistent_read import open_session
     from airflow_provider_binlog.transport.server.table_sizes import data_bytes
 
     with open_session(connect) as connection:
         sizes = [data_bytes(connection, each.name) for each in requests]
+    files = SnapshotFiles(store, requests[0].source_name).listed_once()
     plans: list[SnapshotPlan | None] = []
     for request, size in zip(requests, sizes, strict=True):
         plan = None
         if size > _TASK_CHUNKS * request.chunk_bytes:
             try:
                 name = ".".join(request.name)
-                plan = begin_snapshot(
-                    request, connect, store, on_wait=partial(logger.info, _WAITS, name)
-                )
+                waits = partial(logger.info, _WAITS, name)
+                plan = begin_snapshot(request, connect, store, on_wait=waits, files=files)
             except BinlogError as error:
                 text = "%s is left to one task, because its snapshot cannot be begun: %s"
                 logger.warning(text, ".".join(request.name), error)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
@@ -128,7 +129,16 @@ class SnapshotFiles:
     def __init__(self, store: ObjectStore, source: str) -> None:
         self.store = store
         self._source = source
-        self._around = f"{source_folder(source)}/{SNAPSHOTS}"
+        around = f"{source_folder(source)}/{SNAPSHOTS}"
+        self._list_folders = partial(store.folders, around)
+        self._list_files = partial(store.list, around)
+
+    def listed_once(self) -> SnapshotFiles:
+        """Return the same for one table after the other: all ids are listed when first wanted."""
+        found = SnapshotFiles(self.store, self._source)
+        found._list_folders = partial(cache(self._list_folders))
+        found._list_files = partial(cache(self._list_files))
+        return found
 
     def key(self, path: str) -> str:
         """Return the key of a path below the source's folder."""
@@ -141,7 +151,7 @@ class SnapshotFiles:
         a merge loads the snapshot of the greatest id.
         """
         # A table that was adopted has a manifest alone.
-        manifests = [each.removesuffix(".json") for each in self.store.list(self._around)]
+        manifests = [each.removesuffix(".json") for each in self._list_files()]
         known = [*self._folders(name), *_ids_of(name, manifests)]
         newest = max(map(planned_at, known), default=None)
         if newest is not None and newest >= now:
@@ -200,7 +210,7 @@ class SnapshotFiles:
         return True
 
     def _folders(self, name: TableName) -> list[str]:
-        return _ids_of(name, self.store.folders(self._around))
+        return _ids_of(name, self._list_folders())
 
     def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
         """Return the record of a chunk; None if it is not read yet."""

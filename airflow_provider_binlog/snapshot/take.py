@@ -137,6 +137,7 @@ def begin_snapshot(
     *,
     renew: bool = False,
     on_wait: Callable[[str], None] = lambda _: None,
+    files: SnapshotFiles | None = None,
 ) -> SnapshotPlan:
     """Return the plan of a snapshot, stored: that of an earlier try of the same run if it serves.
 
@@ -152,6 +153,7 @@ def begin_snapshot(
         store: Where the plan is.
         renew: Whether a new plan is made in any case.
         on_wait: Called with the reason while the server is too busy to find bounds.
+        files: Those of the source in the store, if others need them, too.
 
     Raises:
         ServerSetupError: The log lacks the changes of the table's database.
@@ -159,7 +161,7 @@ def begin_snapshot(
         StagingError: The store failed.
         UnsupportedError: A column's type is not staged, or it is a view.
     """
-    files = SnapshotFiles(store, request.source_name)
+    files = files or SnapshotFiles(store, request.source_name)
     found = None if renew else files.find_plan(request)
     if found is not None and files.find_manifest(found.id) is not None:
         return found

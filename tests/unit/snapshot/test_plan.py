@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -76,6 +77,18 @@ def test_a_new_id_follows_those_of_a_clock_that_was_ahead(files: SnapshotFiles) 
     adopted = new_snapshot_id(AT + timedelta(hours=4), NAME)
     files.store.write(files.key(snapshot_path(adopted)), b"a manifest without a plan")
     assert files.new_id(NAME, later) > adopted
+
+
+def test_for_many_tables_the_ids_are_listed_once(files: SnapshotFiles) -> None:
+    files.write_plan(plan())
+    once = files.listed_once()
+    with patch.object(files.store, "_names", wraps=files.store._names) as listed:
+        found = [once.find_plan(replace(REQUEST, name=name)) for name in (NAME, ("shop", "n"))]
+        once.new_id(NAME, AT)
+        once.delete_unfinished(NAME, before=AT)
+
+    assert found == [plan(), None]
+    assert listed.call_count <= 2
 
 
 @pytest.mark.parametrize(
