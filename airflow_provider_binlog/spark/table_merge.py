@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.spark.mark import Mark
+    from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_plan import TablePlan
     from airflow_provider_binlog.spark.sessions import Sessions
     from airflow_provider_binlog.spark.staged.files import SourceFiles

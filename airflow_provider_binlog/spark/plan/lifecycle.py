@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.schema import DropTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.plan.range_rows import Cut
-from airflow_provider_binlog.spark.plan.stops import Stop
+from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName

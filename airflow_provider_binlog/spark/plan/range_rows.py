@@ -24,38 +24,14 @@ from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.plan.cuts import Cut
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import Point, Step, TableLog
 
+
 _DISCARDING = (CreateTable, TruncateTable)
 _REMOVING = (TruncateTable, DropTable, RenameTable)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Where a segment ends.
-
-    Attributes:
-        mark: What a lake table has that contains everything before it.
-        point: Rows from here on are after it.
-        position: Where it is in the source's log.
-    """
-
-    mark: Mark
-    point: Point
-    position: str
-
-    @classmethod
-    def at_step(cls, step: Step) -> Cut:
-        """Return the cut before an action."""
-        return cls(step.mark, step.point, step.position)
-
-    @classmethod
-    def at_manifest(cls, manifest: Manifest, mark: Mark) -> Cut:
-        """Return the cut before a manifest."""
-        return cls(mark, (manifest.sequence, 0), str(manifest.start))
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.lake.table_format import TargetState
-    from airflow_provider_binlog.spark.plan.stops import Stop
+    from airflow_provider_binlog.spark.plan.cuts import Stop
 
 _SCHEMA = 0
 """Id of the snapshot's schema: no schema of the log has it."""

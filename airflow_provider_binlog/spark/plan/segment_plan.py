@@ -9,6 +9,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.schema import SetKey
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.plan.evolution import (
     COPY,
     Evolution,
@@ -19,7 +20,6 @@ from airflow_provider_binlog.spark.plan.evolution import (
     other_type,
 )
 from airflow_provider_binlog.spark.plan.range_rows import (
-    Cut,
     NewestSchema,
     RangeRows,
     find_changelog_schema,
@@ -29,7 +29,7 @@ from airflow_provider_binlog.spark.plan.range_rows import (
     read_range,
 )
 from airflow_provider_binlog.spark.plan.segment import Segment
-from airflow_provider_binlog.spark.plan.stops import Followable, Stop, find_barred
+from airflow_provider_binlog.spark.plan.stops import Followable, find_barred
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     StagedPart,

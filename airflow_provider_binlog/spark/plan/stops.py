@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.lake.delta_features import (
     needs_feature,
 )
 from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.plan.range_rows import Cut
+from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
@@ -36,34 +36,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
-
-_TEXT_MAX = 200
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The lake table keeps the rows from before this: it cannot follow what comes here.
-
-    Attributes:
-        cut: Where it is.
-        reason: Why, in words.
-        statement: The statement; empty where there is none.
-    """
-
-    cut: Cut
-    reason: str
-    statement: str = ""
-
-    @classmethod
-    def at_step(cls, step: Step, reason: str) -> Stop:
-        """Return the stop at an action."""
-        return cls(Cut.at_step(step), reason, step.statement.text[:_TEXT_MAX])
-
-    @property
-    def explanation(self) -> str:
-        """What it is, and what to do, for people."""
-        ran = f" ({self.statement})" if self.statement else ""
-        return f"{self.reason}{ran}: reload the table"
 
 
 @dataclass(frozen=True)

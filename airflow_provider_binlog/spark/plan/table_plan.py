@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.plan.stops import Stop
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
 
