@@ -32,7 +32,7 @@ class ReadFiles(Protocol):
         """Return a file's bytes; None if it does not exist."""
 
     def list(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder; none if it does not exist."""
+        """Return the names of the files in a folder, perhaps of folders in it; none without it."""
 
     def locate(self, path: str) -> str:
         """Return the name of a file in messages, and for Spark."""
@@ -113,14 +113,24 @@ class HadoopFileSystem:
             return None
 
     def list(self, uri: str) -> list[str]:
-        """Return the names of the files in a folder; none if it does not exist."""
+        """Return the names of what is in a folder; none if it does not exist."""
         try:
             path = self._path(uri)
-            statuses = path.getFileSystem(self._conf).listStatus(path)
-            return [status.getPath().getName() for status in statuses if status.isFile()]
+            found = path.getFileSystem(self._conf)
+            return self._names(found.makeQualified(path), found.listStatus(path))
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
             return []
+
+    def _names(self, folder: Any, statuses: Any) -> list[str]:
+        """Return the names of what is in a folder, from one text: a call for each takes longer."""
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
+        text = str(self._jvm.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1]
+        before = f"{folder.toString()}/"
+        names = text.removeprefix(before).split(f",{before}")
+        if text.startswith(before) and len(names) == len(statuses):
+            return names
+        return [status.getPath().getName() for status in statuses]
 
     def write(self, uri: str, data: bytes) -> None:
         """Store a file, in place of the one that is there."""

@@ -32,3 +32,14 @@ def test_a_local_file_is_read_whatever_checksums_another_writer_left(
 
     files.write(f"file://{file}", b"the next one")
     assert files.read(f"file://{file}") == b"the next one"
+
+
+def test_the_names_in_a_folder(spark: SparkSession, tmp_path: Path) -> None:
+    files, names = HadoopFileSystem(spark), ["%C3%A4 [1], b.json", "0000000000000001.json"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"{}")
+    (tmp_path / "empty").mkdir()
+
+    assert sorted(files.list(f"file://{tmp_path}")) == [*names, "empty"]
+    assert files.list(f"file://{tmp_path}/empty") == []
+    assert files.list(f"file://{tmp_path}/missing") == []
