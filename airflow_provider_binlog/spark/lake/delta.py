@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql.types import StructType
 
 from airflow_provider_binlog.changes import CHANGE_TYPE
+from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.lake.column_changes import alter_statements
 from airflow_provider_binlog.spark.lake.delta_features import (
@@ -54,6 +55,7 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 # A changelog has a column that Delta's own change data feed calls so, too.
 _CHANGELOG = {"delta.enableChangeDataFeed": "false"}
+_MANAGED = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 _COLUMN_ID = "delta.columnMapping.id"
 
 
@@ -115,6 +117,7 @@ class DeltaLake:
         snapshot = self._maybe_snapshot(session, target)
         if snapshot is None:
             return None
+        check_commits(json.loads(snapshot.protocol().json())["protocol"], target)
         metadata = json.loads(snapshot.metadata().json())["metaData"]
         schema = StructType.fromJson(json.loads(metadata["schemaString"]))
         totals = _find_totals(session, snapshot)
@@ -286,6 +289,24 @@ class DeltaCommits:
         finally:
             reader.close()
         return dict(action.get("commitInfo", {}))
+
+
+def check_commits(protocol: Mapping[str, Any], target: str) -> None:
+    """Refuse a table whose newest commits are not in its log, but known to a catalog.
+
+    Source: the Delta transaction log protocol, "Catalog-managed tables".
+
+    Raises:
+        MergeError: It is one.
+    """
+    found = [each for each in protocol.get("writerFeatures") or () if each.startswith(_MANAGED)]
+    if found:
+        raise MergeError(
+            "the commits of this Delta table are managed by its catalog: its log may lack the "
+            "newest, which say what it contains. Drop the feature, or merge into another table",
+            target=target,
+            features=", ".join(sorted(found)),
+        )
 
 
 def _find_totals(session: SparkSession, snapshot: Any) -> _Totals:

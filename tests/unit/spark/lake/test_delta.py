@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.spark.lake.delta import DeltaLake
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.lake.delta import DeltaLake, check_commits
 from airflow_provider_binlog.spark.lake.jvm import java_class
 
 if TYPE_CHECKING:
@@ -38,3 +39,12 @@ def test_a_table_with_a_checkpoint_and_without_a_checksum_is_read_in_any_thread(
 
     assert state is not None
     assert (state.files, state.is_empty) == (1, False)
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "coordinatedCommits-preview"])
+def test_a_table_whose_catalog_manages_its_commits_is_refused(feature: str) -> None:
+    check_commits({"minWriterVersion": 2}, "t")
+    check_commits({"writerFeatures": ["columnMapping"]}, "t")
+
+    with pytest.raises(MergeError, match=f"managed by its catalog.*target=t, features={feature}"):
+        check_commits({"writerFeatures": ["columnMapping", feature]}, "t")
