@@ -198,6 +198,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
         """
         return False
 
+    def submit_job(self, context: Context) -> str | None:
+        """Submit another job than those that have reported; return its id."""
+        source, staging_path = _read_staged(self.staged)
+        _forget(open_store(staging_path), _report_key(source, context))
+        submitted: str | None = super().submit_job(context)
+        return submitted
+
     def _submit(self, context: Context, store: ObjectStore, report: str) -> dict[str, Any]:
         """Run the job; if it fails, raise the failure that it reported, if any.
 
@@ -205,9 +212,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
             MergeError: The job reports that a retry would fail, too.
             UnknownMergeError: It reports what may pass, or ended without a report.
         """
-        # That of a success may be the one of a job that ended after its try.
-        if _read_report(store, report).get("status") == "failed":
-            store.write(report, b"{}")
+        states = context.get("task_state_store")
+        if states is None or not states.get(self.external_id_key):
+            # That of a job that Airflow may wait for stays: it may have ended just now.
+            _forget(store, report)
         try:
             super().execute(context)
         except Exception as failure:
@@ -386,6 +394,12 @@ def _read_report(store: ObjectStore, key: str) -> dict[str, Any]:
     except (ObjectMissingError, ValueError):
         return {}
     return found
+
+
+def _forget(store: ObjectStore, report: str) -> None:
+    """Let nobody read what an earlier job of the task reported."""
+    if _read_report(store, report):
+        store.write(report, b"{}")
 
 
 def _report_key(source: str, context: Context) -> str:

@@ -274,10 +274,11 @@ def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
         merge().execute(a_context(instance))
 
 
-@pytest.mark.parametrize("report", [None, b'{"status": "mer'])
+@pytest.mark.parametrize("report", [None, b'{"status": "mer', json.dumps(REPORT).encode()])
 def test_a_job_without_a_report_may_be_tried_again(
     submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch, report: bytes | None
 ) -> None:
+    """That of a task which was cleared after a success is not its own."""
     context = a_context(Instance())
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
     if report is not None:
@@ -335,9 +336,12 @@ class States(dict[str, str]):
 
 
 def run_on_cluster(
-    monkeypatch: pytest.MonkeyPatch, report: dict[str, Any], state: str = "FINISHED"
+    monkeypatch: pytest.MonkeyPatch,
+    report: dict[str, Any] | None,
+    state: str = "FINISHED",
+    earlier: str = "FINISHED",
 ) -> Any:
-    """Merge in a task whose first try's driver succeeded; another one ends so."""
+    """Merge in a task whose first try's driver, as it reported, succeeded; another one ends so."""
     connection = Connection(
         conn_id="cluster",
         conn_type="spark",
@@ -349,9 +353,12 @@ def run_on_cluster(
     context = a_context(Instance())
     context["task_state_store"] = States({BinlogMergeOperator.external_id_key: "driver-1"})
 
+    store, key = open_store("memory://driver"), module._report_key("shop", context)
+    store.write(key, json.dumps(REPORT | {"through": 4}).encode())
+
     def submit(*_: Any) -> str:
-        store = open_store("memory://driver")
-        store.write(module._report_key("shop", context), json.dumps(report).encode())
+        if report is not None:
+            store.write(key, json.dumps(report).encode())
         return "driver-2"
 
     def poll(*_: Any) -> None:
@@ -361,14 +368,27 @@ def run_on_cluster(
     for name, method in (
         ("submit_job", submit),
         ("poll_until_complete", poll),
-        ("get_job_status", lambda *_: "FINISHED"),
+        ("get_job_status", lambda *_: earlier),
     ):
-        monkeypatch.setattr(BinlogMergeOperator, name, method)
+        monkeypatch.setattr(SparkSubmitOperator, name, method)
     return merge(staged=STAGED | {"staging_path": "memory://driver"}).execute(context)
 
 
 def test_a_cleared_task_merges_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_on_cluster(monkeypatch, REPORT) == REPORT
+
+
+def test_a_cleared_task_does_not_believe_the_report_of_its_first_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UnknownMergeError, match="ended without a report"):
+        run_on_cluster(monkeypatch, None)
+
+
+def test_a_driver_that_still_runs_is_waited_for_and_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run_on_cluster(monkeypatch, None, earlier="RUNNING")["through"] == 4
 
 
 @pytest.mark.parametrize("state", ["FAILED", "FINISHED"], ids=["failed", "deleted since"])
