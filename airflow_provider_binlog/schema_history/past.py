@@ -164,7 +164,9 @@ def _last_of(server_tables: ServerTables, name: TableName) -> Backwards:
     table = server_tables.tables.get(name)
     if table is not None:
         return (table,)
+    if (why := server_tables.refused.get(name)) is not None:
+        return Lost(f"its columns are unknown, since the server refuses a SELECT from it: {why}")
     return Lost(
         "it is not in the server's information_schema: it was dropped or renamed since, or the "
-        "account has no SELECT on it, or it is broken, as a SELECT from it then says"
+        "account has no SELECT on it"
     )

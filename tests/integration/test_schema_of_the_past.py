@@ -160,6 +160,10 @@ def test_the_account_must_be_let_in_on_the_tables(
     with pytest.raises(ServerSetupError, match="the account has no SELECT on it"):
         Staging().stage(logged, account=reader)
 
+    execute(server, f"GRANT INSERT ON {logged.database}.t TO reader")
+    with pytest.raises(ServerSetupError, match="refuses a SELECT from it: SELECT command denied"):
+        Staging().stage(logged, account=reader)
+
     # It sees that another table is there, and has no SELECT on it.
     execute(
         server,

@@ -14,6 +14,7 @@ import re
 import pymysql
 
 from airflow_provider_binlog.errors import (
+    ConnectionLostError,
     ForeignPositionError,
     FormatError,
     IdentityClashError,
@@ -52,6 +53,11 @@ _REFUSALS: dict[type[Translated], dict[str, str]] = {
         ),
         r"requested to start from GTID|missing the GTID|GTID .* is not in the master": (
             f"the server's log does not hold the GTID to start after: {_OTHER_LOG}"
+        ),
+    },
+    ConnectionLostError: {
+        r"memory allocation failed|out of memory": (
+            "the server had no memory for an event of its log"
         ),
     },
     IdentityClashError: {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import ER
@@ -69,14 +69,16 @@ class ServerTables:
 
     Attributes:
         position: The position.
-        tables: By database and name. A wanted table that is not among them does not exist
-            there, or the account may not read from it, or nobody can: it is broken.
+        tables: By database and name. A wanted table that is neither among them nor refused does
+            not exist there, as far as the account sees.
         versioned: Those of them that keep previous rows too, `WITH SYSTEM VERSIONING`.
+        refused: Why a wanted table cannot be read from: a privilege is missing, or it is broken.
     """
 
     position: Position
     tables: dict[TableName, PartialSchema]
     versioned: frozenset[TableName] = frozenset()
+    refused: dict[TableName, str] = field(default_factory=dict)
 
 
 @driver_errors()
@@ -95,13 +97,13 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
     """
     with _transaction(connection):
         held: set[TableName] = set()
-        hidden: set[TableName] = set()
+        refused: dict[TableName, str] = {}
         # Tables created or renamed before all of them are held are found in the next round.
         for _ in range(_ROUNDS_MAX):
             kinds = {name: kind for name, kind in list_tables(connection).items() if wanted(*name)}
-            if kinds.keys() <= held | hidden:
+            if kinds.keys() <= held | refused.keys():
                 break
-            for name in sorted(kinds.keys() - held - hidden):
+            for name in sorted(kinds.keys() - held - refused.keys()):
                 try:
                     if hold_table(connection, name):
                         held.add(name)
@@ -109,13 +111,13 @@ def read_server_tables(connection: Connection, wanted: Callable[[str, str], bool
                     if error.retryable:
                         raise
                     # It may not be read, or is broken, or its database was dropped just now.
-                    hidden.add(name)
+                    refused[name] = str(error.args[0])
         else:
             raise TableLockedError("tables are created and dropped too fast to be listed")
         position = log_end(connection)
         tables = read_tables(connection, held & kinds.keys())
         versioned = frozenset(name for name in tables if kinds.get(name) == _VERSIONED)
-        return ServerTables(position, tables, versioned)
+        return ServerTables(position, tables, versioned, refused)
 
 
 @contextmanager
