@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.binlog.event_types import EventType, event_name
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 from airflow_provider_binlog.binlog.footer import body_of, verify_checksum
-from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
 from airflow_provider_binlog.binlog.magic import check_magic
 from airflow_provider_binlog.errors import (
     FormatError,
@@ -95,7 +95,9 @@ def read_file(data: bytes | memoryview) -> Iterator[Event]:
             raise FormatError(
                 "a binlog begins with FORMAT_DESCRIPTION", event=event_name(header.type)
             )
-        elif header.type == EventType.START_ENCRYPTION:
+        elif header.type == EventType.START_ENCRYPTION and not _begins_in_clear(
+            view, offset + header.size
+        ):
             raise UnsupportedError(
                 "the file is encrypted: read it from the server, which sends it in clear",
                 offset=offset,
@@ -103,3 +105,12 @@ def read_file(data: bytes | memoryview) -> Iterator[Event]:
         with error_context(offset=offset):
             verify_checksum(event, file_format)
         yield Event(offset, header, event, file_format)
+
+
+def _begins_in_clear(data: memoryview, offset: int) -> bool:
+    """Whether a list of GTIDs follows, as in a copy of what MariaDB sent of an encrypted file."""
+    if len(data) - offset < HEADER_SIZE:
+        return len(data) == offset
+    header = EventHeader.parse(data, offset)
+    is_list = header.type == EventType.MARIADB_GTID_LIST
+    return is_list and header.log_pos == (offset + header.size) & 0xFFFFFFFF

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 
 _FLAGS_OFFSET = 17
 # 84 bytes and one per event type, of which there are at most 256.
+_TYPE_OFFSET, _SIZE, _LOG_POS = 4, slice(9, 13), slice(13, 17)
 _DESCRIPTION_BYTES_MAX = 512
+_START_ENCRYPTION_BYTES_MAX = 64
 
 
 def open_local(path: str) -> BinaryFile:
@@ -296,13 +298,28 @@ class _File:
             raise self._truncated(memoryview(event), FIRST_OFFSET)
         description = FormatDescription.parse(event)
         verify_checksum(event, description)
-        # MariaDB encrypts what follows. In clear these bytes are the next event's header, if any.
+        # In clear these bytes are the next event's header, if any.
         following = self._read(HEADER_SIZE)
-        if following[4:5] == bytes([EventType.START_ENCRYPTION]):
+        if _type_of(following) == EventType.START_ENCRYPTION and not self._is_clear(following):
             raise UnsupportedError(
                 "the file is encrypted: read it from the server, which sends it in clear"
             )
         return header.server_id, description, bool(header.flags & RELAY_LOG)
+
+    def _is_clear(self, start_encryption: bytes) -> bool:
+        """Whether what follows START_ENCRYPTION is in clear, as MariaDB sends it.
+
+        There it is the list of GTIDs that each file begins with.
+        """
+        size = int.from_bytes(start_encryption[_SIZE], "little")
+        if not HEADER_SIZE <= size <= _START_ENCRYPTION_BYTES_MAX:
+            return False
+        self._read(size - HEADER_SIZE)
+        begin = len(self._start)
+        listed = self._read(HEADER_SIZE)
+        end = begin + int.from_bytes(listed[_SIZE], "little")
+        is_list = _type_of(listed) == EventType.MARIADB_GTID_LIST
+        return not listed or (is_list and listed[_LOG_POS] == end.to_bytes(8, "little")[:4])
 
     def _read(self, size: int) -> bytes:
         buffer = memoryview(bytearray(size))
@@ -336,6 +353,10 @@ class _File:
         where = {"file": self._name, "offset": offset, "event": name, "left": len(rest)}
         error.context |= where
         return error
+
+
+def _type_of(header: bytes) -> int | None:
+    return header[_TYPE_OFFSET] if len(header) > _TYPE_OFFSET else None
 
 
 def _clear_in_use(view: memoryview) -> None:

@@ -3,7 +3,8 @@
     artificial ROTATE (file, position) | FORMAT_DESCRIPTION | events … | artificial ROTATE | …
 
 The FORMAT_DESCRIPTION is an event of the log where the stream begins with the file, and a reminder
-where it begins inside it. Heartbeats and artificial events are in no file.
+where it begins inside it; so is the START_ENCRYPTION that follows it in a file that MariaDB
+encrypts, and sends in clear. Heartbeats and artificial events are in no file.
 
 Source: mysql-server, sql/rpl_binlog_sender.cc, Binlog_sender::send_binlog,
 send_format_description_event; mariadb, sql/sql_repl.cc, send_format_descriptor_event.
@@ -49,7 +50,7 @@ _EOF = 0xFE
 _HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 # MariaDB repeats its list where a stream by GTID arrives at its start.
 _SKIPPED = frozenset({*_HEARTBEATS, EventType.MARIADB_GTID_LIST})
-_IS_CONTROL = type_mask([EventType.FORMAT_DESCRIPTION, *_HEARTBEATS])
+_IS_CONTROL = type_mask([EventType.FORMAT_DESCRIPTION, EventType.START_ENCRYPTION, *_HEARTBEATS])
 _OFFSET_MASK = 0xFFFFFFFF
 
 
@@ -214,6 +215,10 @@ class Dump:
             return False
         # What is skipped is checked first: it might be a damaged event of the log.
         verify_checksum(event, self._at.known())
+        if type_code == EventType.START_ENCRYPTION:
+            header = packets.header[index]
+            end = self._at.offset + int(header["size"])
+            return int(header["log_pos"]) == end & _OFFSET_MASK
         if type_code not in _SKIPPED:
             raise FormatError(
                 "an event that is in no file, of a type not known to occur there",

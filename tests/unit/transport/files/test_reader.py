@@ -237,6 +237,26 @@ def test_a_file_that_mariadb_encrypted_is_refused_from_any_start(tmp_path: Path)
             read([path], start)
 
 
+@pytest.mark.parametrize("begin", [4, 5])
+def test_a_copy_of_what_mariadb_sent_of_an_encrypted_file_is_read(
+    tmp_path: Path, begin: int
+) -> None:
+    file = BinlogFile(builder.MARIADB)
+    file.add(EventType.START_ENCRYPTION, bytes(17))
+    for size in (0, 24):
+        path = tmp_path / f"binlog.{size:06}"
+        path.write_bytes(bytes(file))
+        found = read([path], Position(path.name, file.offsets[0]))
+        assert [offset for _, offset, _ in found] == file.offsets
+        file.add(EventType.MARIADB_GTID_LIST, bytes(4 + size))
+    file.add_transaction(1, [(EventType.ROWS_QUERY, b"\x05hello")])
+    path.write_bytes(bytes(file))
+
+    found = read([path], Position(path.name, file.offsets[begin]))
+
+    assert [offset for _, offset, _ in found] == file.offsets[begin:]
+
+
 def test_a_start_before_or_after_the_files_is_refused(files: list[Path]) -> None:
     with pytest.raises(PositionPurgedError, match=r"first=binlog\.000002"):
         read(files[1:], Position(FIRST, 4))

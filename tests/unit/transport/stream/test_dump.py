@@ -107,6 +107,18 @@ def test_a_start_inside_the_file_has_a_description_that_is_not_of_the_log() -> N
     assert found == placed(FIRST, file)[5:]
 
 
+def test_what_mariadb_says_of_an_encrypted_file_is_of_the_log_at_its_beginning_alone() -> None:
+    file = BinlogFile(builder.MARIADB)
+    file.add(EventType.START_ENCRYPTION, bytes(17))
+    file.add_transaction(1, [(EventType.ROWS_QUERY, b"\x05hello")])
+    description, encryption, *events = events_of(file)
+    start = file.offsets[3]
+    inside = [rotate(FIRST, start), unplaced(description), encryption, *events[1:]]
+
+    assert read([rotate(FIRST), *events_of(file)], Position(FIRST, 4)) == placed(FIRST, file)
+    assert read(inside, Position(FIRST, start)) == placed(FIRST, file)[3:]
+
+
 @pytest.mark.parametrize("index", [0, 5])
 def test_a_file_that_was_created_at_another_time_is_foreign(index: int) -> None:
     file, other = a_file(), FIRST.replace("1", "2")
