@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 FORMAT = StoredFormat("airflow-provider-binlog/manifest", 2, "a manifest")
 
+REPAIR = (
+    "put it back as it was written; if nobody has it, capture under another source name, load its "
+    "tables from snapshots, and merge them with adopt=True"
+)
+"""What to do about a manifest that is missing, or is not the one that was written."""
+
 
 @dataclass(frozen=True)
 class Part:

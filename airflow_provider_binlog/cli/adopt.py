@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import Schema, TableName
-    from airflow_provider_binlog.sources.settings import ConnectionSettings
+    from airflow_provider_binlog.sources.server_log import ServerLog
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     latest = ManifestLog(store, arguments.name).latest()
     with closing(ServerLog(settings)) as log:
         identity, position = log.locate(arguments.at)
-    policies = _policies(latest)
-    schema = _read_schema(settings, name, policies)
+        policies = _policies(latest)
+        schema = _read_schema(log, name, policies)
     now = datetime.now(UTC)
     manifest = SnapshotManifest(
         id=SnapshotFiles(store, arguments.name).new_id(name, now),
@@ -75,11 +75,11 @@ def _policies(latest: Manifest | None) -> Policies:
     return DEFAULT_POLICIES if latest is None else Policies(latest.zero_dates, latest.invalid_text)
 
 
-def _read_schema(settings: ConnectionSettings, name: TableName, policies: Policies) -> Schema:
+def _read_schema(log: ServerLog, name: TableName, policies: Policies) -> Schema:
     from airflow_provider_binlog.snapshot.chunk import describe_table
     from airflow_provider_binlog.transport.server.consistent_read import open_read
 
-    with open_read(settings.connect, name, exact=False) as read:
+    with open_read(log.connect, name, exact=False) as read:
         schema = describe_table(read, name, policies).schema
     if not schema.key:
         raise ConfigurationError(

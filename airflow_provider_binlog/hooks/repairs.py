@@ -6,13 +6,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.checkpoint import repair_command
-from airflow_provider_binlog.errors import CheckpointError, PositionPurgedError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    CheckpointError,
+    ForeignPositionError,
+    FormatError,
+    PositionPurgedError,
+    UnsupportedError,
+)
+from airflow_provider_binlog.position import FIRST_OFFSET, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
-
 
 _LOAD = (
     "and load its tables from snapshots; into the same lake with adopt=True of the merge, until "
@@ -30,6 +36,17 @@ def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Ite
         again = _name_again(source, "earliest")
         error.context["repair"] = f"capture what is left as {again}, {_LOAD}"
         raise
+    except ForeignPositionError as error:
+        again = _name_again(source, "earliest")
+        error.context["repair"] = (
+            "connect to the server and the log of the position; if that log was reset, renamed or "
+            f"lost, capture the one that is there as {again}, {_LOAD}"
+        )
+        raise
+    except FormatError as error:
+        if (file := error.context.get("file")) is not None:
+            error.context["repair"] = _restore(source, str(file))
+        raise
     except UnsupportedError as error:
         if not error.context.keys() & {"table", "tables", "column"}:
             # It is in the log for good, whatever is corrected on the server.
@@ -43,6 +60,17 @@ def _name_again(source: BinlogSource, start: str) -> str:
     where = f"files={source.files!r}" if source.files is not None else ""
     where = where or f'conn_id="{source.conn_id}"'
     return f'BinlogSource("{source.name}_2", {where}, start="{start}")'
+
+
+def _restore(source: BinlogSource, file: str) -> str:
+    """Return what to do about a damaged file of the log."""
+    log, _, number = file.rpartition(".")
+    following = f"{log}.{int(number) + 1:0{len(number)}}" if number.isdigit() else "FILE"
+    again = _name_again(source, str(Position(following, FIRST_OFFSET)))
+    return (
+        f"restore {file} from a copy, such as one of the archive; if there is none, capture what "
+        f"follows it as {again}, once that file begins (FLUSH BINARY LOGS), {_LOAD}"
+    )
 
 
 @contextmanager

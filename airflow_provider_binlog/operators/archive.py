@@ -66,18 +66,17 @@ class BinlogArchiveOperator(RendersSource, BaseOperator):
 
         if source.files is not None:
             raise ConfigurationError("an archive is of a server's files: give conn_id")
-        settings = BinlogHook(source.conn_id).settings
-        with closing(ServerLog(settings)) as log:
+        with closing(ServerLog(BinlogHook(source.conn_id).settings)) as log:
             log.check()
             flavor = log.flavor()
-            with closing(settings.connect()) as connection:
+            with closing(log.connect()) as connection:
                 logs = queries.binary_logs(connection)
             files, size = [], 0
             for each in archive_log(
                 logs,
                 log,
                 open_store(self.archive_path),
-                created=lambda position: file_created(settings.connect, flavor, position),
+                created=lambda position: file_created(log.connect, flavor, position),
             ):
                 self.log.info("%s: archived %s, %d bytes", source.name, each.file, each.bytes)
                 files.append(each.file)

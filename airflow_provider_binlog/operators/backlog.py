@@ -168,7 +168,8 @@ class BinlogSubRangeOperator(EngineOperator):
 
         source = read_source(self.source)
         plan_id, number, server_id = read_sub_range(self.sub_range)
-        with closing(open_log(source, server_id=server_id)) as log:
+        opened = closing(open_log(source, server_id=server_id))
+        with naming_repairs(source, self.staging_path), opened as log:
             manifest = stage_planned(
                 log,
                 open_store(self.staging_path),

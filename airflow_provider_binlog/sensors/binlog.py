@@ -15,7 +15,11 @@ from airflow_provider_binlog.checkpoint import (
     StagedCheckpoints,
     load,
 )
-from airflow_provider_binlog.errors import ConfigurationError, PositionPurgedError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ForeignPositionError,
+    PositionPurgedError,
+)
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import open_store
 from airflow_provider_binlog.hooks.repairs import naming_repairs
@@ -128,17 +132,20 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
                 start=source.start,
                 failover=source.failover,
             )
-        except PositionPurgedError as error:
+        except (PositionPurgedError, ForeignPositionError) as error:
             saved = load(variables, key)
             if saved is None or (self.staging_path and saved.says_the_same(load(staged, key))):
+                raise
+            with closing(connect()) as connection:
+                here, end = queries.identify(connection), queries.log_end(connection)
+            # A log that was reset is lost, that of another server is elsewhere.
+            if isinstance(error, ForeignPositionError) and here != saved.identity:
                 raise
             self.log.warning(
                 "%s: the extract task passes on what is staged already, if anything is: %s",
                 source.name,
                 error,
             )
-            with closing(connect()) as connection:
-                end = queries.log_end(connection)
             return SourceState(saved.identity, saved, None, end, has_new_gtids=True)
 
     def _succeed_or_defer(self, context: Context) -> Any:  # noqa: RET503  defer never returns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.capture.capture_range import executed_at
@@ -27,6 +27,8 @@ from airflow_provider_binlog.transport.stream.live import ServerBlockStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    import pymysql
+
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sources.state import SourceState
     from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
+
+    Connection = pymysql.Connection[Any]
 
 
 class _Nothing:
@@ -56,6 +60,16 @@ class ServerLog(Log):
         self._connections = Connections(settings)
         self._failover = failover
         self._flavor: Flavor | None = None
+
+    def connect(self) -> Connection:
+        """Return a new connection, which leads to the server of the others.
+
+        The caller closes it.
+
+        Raises:
+            BinlogError: As `Connections.open`.
+        """
+        return self._connections.open()
 
     def describe(self) -> str:
         """Return where the server is."""

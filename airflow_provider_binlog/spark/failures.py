@@ -12,6 +12,7 @@ from airflow_provider_binlog.errors import (
     BinlogError,
     ConfigurationError,
     MergeError,
+    StagingError,
     StoreUnavailableError,
     TargetConflictError,
     UnknownMergeError,
@@ -41,6 +42,10 @@ _FIXED = re.compile(
     r"|DELTA_UNSUPPORTED_DROP_(PARTITION|CLUSTERING)_COLUMN"
     r"|DELTA_(CONSTRAINT|GENERATED_COLUMNS)_DEPENDENT_COLUMN_CHANGE"
 )
+_DENIED = re.compile(
+    r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
+    r"|^org\.apache\.iceberg\.exceptions\.(Forbidden|NotAuthorized)Exception$"
+)
 _TEXT_SIZE_MAX = 500
 
 
@@ -54,13 +59,13 @@ def explain(error: Exception, **where: str) -> BinlogError:
     cause = _describe(causes) if causes else _shorten(f"{type(error).__name__}: {error}")
     context = where | {"cause": cause}
     for name, text in causes:
-        known = _find_refusal(text, where, cause) or _find_failure(name, text, context)
+        known = _find_refusal(name, text, where, cause) or _find_failure(name, text, context)
         if known is not None:
             return known
     return UnknownMergeError("the merge failed", **context)
 
 
-def _find_refusal(text: str, where: Mapping[str, str], cause: str) -> BinlogError | None:
+def _find_refusal(name: str, text: str, where: Mapping[str, str], cause: str) -> BinlogError | None:
     """Return the error for what fails again until someone changes something."""
     if "DELTA_CONFIGURE_SPARK_SESSION" in text:
         return ConfigurationError(
@@ -72,6 +77,13 @@ def _find_refusal(text: str, where: Mapping[str, str], cause: str) -> BinlogErro
         return MergeError(
             "the lake table does not let a column change as that of its table did: remove there "
             "what depends on the column, or drop the lake table, and load it from a snapshot",
+            **where,
+            cause=cause,
+        )
+    if _DENIED.search(name):
+        return StagingError(
+            "the store or the catalog of the lake denies access: grant it to the account of the "
+            "Spark job",
             **where,
             cause=cause,
         )

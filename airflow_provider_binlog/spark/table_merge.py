@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import ROW
-from airflow_provider_binlog.errors import StagingError, TargetConflictError
+from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark import merge_sql
 from airflow_provider_binlog.spark.collapse.kept_rows import (
@@ -52,6 +52,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.session_settings import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import read_changes
+from airflow_provider_binlog.spark.staged.files import damaged
 from airflow_provider_binlog.spark.staged.parts import SEQUENCE
 from airflow_provider_binlog.spark.table_sizes import (
     has_few_parts,
@@ -389,7 +390,7 @@ def _check_count(segment: Segment, counted: Collapsed) -> None:
     promised = segment.rows + len(segment.removals)
     # Of a manifest that starts before the segment does, some rows do not count.
     if counted.changes > promised if segment.start else counted.changes != promised:
-        raise StagingError(
+        raise damaged(
             "the staged parts do not hold the rows their manifests say",
             rows=counted.changes - len(segment.removals),
             manifests_say=segment.rows,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConflictError, ManifestError, ObjectMissingError
-from airflow_provider_binlog.manifest import Manifest, check_follows
+from airflow_provider_binlog.manifest import REPAIR, Manifest, check_follows
 from airflow_provider_binlog.position import is_contiguous
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name, maybe_sequence
 
@@ -43,7 +43,7 @@ class ManifestLog:
         """
         manifest = self.maybe_load(sequence)
         if manifest is None:
-            raise ManifestError("there is no such manifest", key=self.key(sequence))
+            raise ManifestError("there is no such manifest", key=self.key(sequence), repair=REPAIR)
         return manifest
 
     def maybe_load(self, sequence: int) -> Manifest | None:
@@ -58,10 +58,15 @@ class ManifestLog:
         except ObjectMissingError:
             return None
         except ManifestError as error:
-            error.context["key"] = key
+            error.context |= {"key": key, "repair": REPAIR}
             raise
         if manifest.sequence != sequence:
-            raise ManifestError("a manifest under the wrong key", key=key, holds=manifest.sequence)
+            raise ManifestError(
+                "a manifest under the wrong key",
+                key=key,
+                holds=manifest.sequence,
+                repair=REPAIR,
+            )
         return manifest
 
     def latest(self) -> Manifest | None:

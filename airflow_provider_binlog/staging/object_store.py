@@ -238,7 +238,7 @@ def translated(key: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise ObjectMissingError("nothing is stored under this key", key=key) from error
     except PermissionError as error:
-        raise StagingError("the store denies access", key=key, cause=_text(error)) from error
+        raise _denied(key, error) from error
     except OSError as error:
         lasting = error.errno in _LASTING
         kind = StagingError if lasting else StoreUnavailableError
@@ -247,8 +247,17 @@ def translated(key: str) -> Iterator[None]:
         if type(error).__module__ == "builtins":
             raise
         if "Credential" in type(error).__name__:
-            raise StagingError("the store denies access", key=key, cause=_text(error)) from error
+            raise _denied(key, error) from error
         raise StoreUnavailableError("the store failed", key=key, cause=_text(error)) from error
+
+
+def _denied(key: str, error: Exception) -> StagingError:
+    return StagingError(
+        "the store denies access: check the credentials of its connection, and that they may list, "
+        "read, write and delete below this location",
+        key=key,
+        cause=_text(error),
+    )
 
 
 def _text(error: Exception) -> str:

@@ -49,14 +49,18 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "another-server": Row("the address leads to another server meanwhile", RETRY),
     },
     "The log": {
-        "restored": Row("server restored from a backup, or its log reset", "refused"),
-        "renamed": Row("base name of the log changed", "refused"),
+        "restored": Row(
+            "server restored from a backup, or its log reset", "refused; reload from snapshots"
+        ),
+        "renamed": Row("base name of the log changed", "refused; reload from snapshots"),
         "purged": Row("log purged at the checkpoint", "refused; reload from snapshots"),
         "purged-planning": Row("log purged while a range is planned", "refused, or what is staged"),
         "purged-reading": Row("log purged while it is read", "the same rows, or refused"),
         "vanished": Row("file of the log removed from the disk", "refused until it is back"),
         "truncated": Row("file of the log truncated", "refused until it is restored"),
-        "flipped": Row("a bit of the log flipped", "refused until it is restored"),
+        "flipped": Row(
+            "a bit of the log flipped", "refused until it is restored; reload from snapshots"
+        ),
         "rotated": Row("a file per transaction", "the same rows"),
         "many-files": Row("10,000 files in one range", "the same rows"),
     },

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog.errors import (
+    BinlogError,
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
@@ -25,7 +28,7 @@ from tests.fixtures.spark import SparkEnvironment
 from tests.integration.test_xa import purge
 from tests.support.snapshots import take
 from tests.unit.spark.session import reading_session, shared_session
-from tests.unit.spark.workplace import local_workplace
+from tests.unit.spark.workplace import Workplace, local_workplace
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
 
@@ -47,8 +50,54 @@ def at_the_end(tasks: Tasks) -> str:
 def test_a_purged_checkpoint_is_repaired_by_snapshots(
     kind: str, tasks: Tasks, spark_environment: SparkEnvironment, tmp_path: Path
 ) -> None:
-    """Into the same lake, as the error says."""
     first = local_workplace(shared_session(spark_environment), "delta", tmp_path)
+    repaired(tasks, first, purge_all, PositionPurgedError)
+
+
+def reset_all(tasks: Tasks) -> None:
+    """Begin a new log, in which the table is not created."""
+    mariadb = tasks.database.server.name.startswith("mariadb")
+    execute(tasks.database.server, "RESET MASTER" if mariadb else "RESET BINARY LOGS AND GTIDS")
+
+
+def rename_all(tasks: Tasks) -> None:
+    """Begin a log of another base name."""
+    tasks.database.server.restart({"log_bin": "renamed"})
+
+
+def damage_one(tasks: Tasks) -> None:
+    """Flip a bit of a row, in a file of which there is no copy."""
+    _, file = grown_files(tasks)
+    damaged = bytearray(file.read_bytes())
+    damaged[damaged.rindex(b"changed")] ^= 1
+    file.write_bytes(damaged)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
+@pytest.mark.fault("renamed", servers="mysql97 mariadb118", stores="file")
+@pytest.mark.fault("flipped", servers="mysql97 mariadb118", stores="file")
+@pytest.mark.parametrize("lose", [reset_all, rename_all, damage_one])
+def test_a_log_that_is_lost_is_repaired_by_snapshots(
+    kind: str,
+    lose: Callable[[Tasks], None],
+    tasks: Tasks,
+    spark_environment: SparkEnvironment,
+    tmp_path: Path,
+) -> None:
+    first = local_workplace(shared_session(spark_environment), "delta", tmp_path)
+    try:
+        repaired(tasks, first, lose, FormatError if lose is damage_one else ForeignPositionError)
+    finally:
+        if lose is rename_all:
+            tasks.database.server.restart()
+
+
+def repaired(
+    tasks: Tasks, first: Workplace, lose: Callable[[Tasks], None], error: type[BinlogError]
+) -> None:
+    """Lose the log, and do as the error says: capture what is left, into the same lake."""
     first.source = tasks.source.name
     target = first.lake.target(tasks.database.name, "orders")
 
@@ -63,24 +112,24 @@ def test_a_purged_checkpoint_is_repaired_by_snapshots(
     first.merge()
     before = on_the_server()
     assert in_the_lake() == before
-    tasks.change(2)
-    purge_all(tasks)
-    tasks.change(3)
+    tasks.change(12)
+    lose(tasks)
+    tasks.change(13)
 
-    source = 'BinlogSource("shop_2", conn_id="binlog_default", start="earliest")'
-    repair = f"{source}, and load its tables from snapshots; into the same lake with adopt=True"
-    tasks.fails(PositionPurgedError, says=repair)
-    again, second = tasks.named("shop_2", start="earliest"), replace(first, source="shop_2")
+    text = tasks.fails(error, says="load its tables from snapshots; into the same lake with adopt")
+    named = re.search(r'BinlogSource\("shop_2", conn_id="binlog_default", start="(.*?)"\)', text)
+    assert named is not None, text
+    again, second = tasks.named("shop_2", start=named[1]), replace(first, source="shop_2")
     again.save(again.stage())
     take(tasks.database, "orders", tasks.store, source_name="shop_2")
-    tasks.change(4)
+    tasks.change(14)
     again.save(again.stage())
 
     assert "merge with adopt=True" in str(second.failure().error)
     assert in_the_lake() == before
     second.merge(adopt=True)
     assert in_the_lake() == on_the_server()
-    tasks.change(5)
+    tasks.change(15)
     again.save(again.stage())
     second.merge()
     assert in_the_lake() == on_the_server()

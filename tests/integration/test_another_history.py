@@ -24,6 +24,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     ServerChangedError,
 )
+from airflow_provider_binlog.operators.archive import BinlogArchiveOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.operators.staged import read_staged
 from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
@@ -292,11 +293,13 @@ def test_a_compressed_log_is_the_same_log(own_server: Server, source: Source) ->
     assert following.start.file_created == created_at(staged)
 
 
+@pytest.mark.fault("restored", servers="mysql97 mariadb118", stores="file")
 @pytest.mark.fault("purged", servers="mysql97 mariadb118", stores="file")
+@pytest.mark.parametrize("lost", ["purged", "reset"])
 def test_what_is_committed_is_not_lost_with_the_log(
-    own_server: Server, source: Source, monkeypatch: pytest.MonkeyPatch
+    own_server: Server, source: Source, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was killed after its commit, and the log purged: the next run passes it on."""
+    """A run that was killed after its commit, and the log is lost: the next run passes it on."""
     reset(own_server)
     insert(own_server, 1, 10)
     source.stage()
@@ -304,10 +307,15 @@ def test_what_is_committed_is_not_lost_with_the_log(
     monkeypatch.setenv(VARIABLE, source.checkpoints[KEY])
     insert(own_server, 11, 10)
     staged = extract_task(source).execute(context())
-    execute(own_server, "FLUSH BINARY LOGS")
-    insert(own_server, 21, 10)
-    execute(own_server, "FLUSH BINARY LOGS")
-    purge(own_server, "binlog.000003")
+    if lost == "purged":
+        execute(own_server, "FLUSH BINARY LOGS")
+        insert(own_server, 21, 10)
+        execute(own_server, "FLUSH BINARY LOGS")
+        purge(own_server, "binlog.000003")
+        says = r"PositionPurgedError.*take a new snapshot"
+    else:
+        reset(own_server)
+        says = r"ForeignPositionError.*take new snapshots"
 
     assert sensor(source, None).poke({}).is_done
     assert sensor(source, f"file://{source.folder}").poke({}).is_done
@@ -317,9 +325,9 @@ def test_what_is_committed_is_not_lost_with_the_log(
     assert (again["rows"], again["last_sequence"]) == (10, 2)
     monkeypatch.setenv(VARIABLE, read_staged(again, saved_by="a test")[2].encode())
     assert sensor(source, None).poke({}).is_done
-    with pytest.raises(AirflowFailException, match=r"PositionPurgedError.*take a new snapshot"):
+    with pytest.raises(AirflowFailException, match=says):
         sensor(source, f"file://{source.folder}").poke({})
-    with pytest.raises(AirflowFailException, match=r"PositionPurgedError.*take a new snapshot"):
+    with pytest.raises(AirflowFailException, match=says):
         extract_task(source).execute(context())
 
 
@@ -391,3 +399,35 @@ def test_every_connection_leads_to_one_server(
         with pytest.raises(ServerChangedError, match="balances over several servers"):
             source.stage()
         assert source.staged() == []
+
+
+def test_every_connection_of_an_archive_leads_to_one_server(
+    own_server: Server,
+    request: pytest.FixtureRequest,
+    proxy_to: Callable[[str, int], Proxy],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other: Server = request.getfixturevalue(own_server.name)
+    reset(own_server)
+    flush_log(own_server)
+    proxy = proxy_to(own_server.host, own_server.port)
+    monkeypatch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", f"binlog://root@{proxy.host}:{proxy.port}")
+
+    def archive(folder: Path) -> list[str]:
+        proxy.connections = 0
+        copied: list[str] = BinlogArchiveOperator(
+            task_id="archive",
+            source=BinlogSource("shop", start=None),
+            archive_path=f"file://{folder}",
+        ).execute({})["files"]
+        return copied
+
+    assert archive(tmp_path / "one") == ["binlog.000001"]
+    needed = proxy.connections
+    assert needed >= 3
+    for changes_at in range(1, needed):
+        proxy.servers = partial(choose, changes_at, own_server, other)
+        with pytest.raises(ServerChangedError, match="balances over several servers"):
+            archive(tmp_path / f"{changes_at}")
+        assert not any(file.is_file() for file in (tmp_path / f"{changes_at}").rglob("*"))

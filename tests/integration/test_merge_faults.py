@@ -17,6 +17,7 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.spark import table_merge
 from airflow_provider_binlog.spark.mark import Mark
 from tests.unit.spark.history import IDENTITY, Source, Table
+from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
@@ -275,11 +276,25 @@ def test_a_damaged_part_stops_its_table_alone(quick_workplace: Workplace) -> Non
         r"SHA-256 its manifest says.*0000000000000002-000000", error(verify_parts=True)
     )
     quick_workplace.store._fs.rm(quick_workplace.store._path(key))
-    assert re.search(r"part is missing.*0000000000000002-000000", error())
+    assert re.search(r"part is missing.*0000000000000002-000000", said := error())
 
     assert quick_workplace.found(table) == before
     quick_workplace.store.write(key, data)
     quick_workplace.merge(verify_parts=True)
+    quick_workplace.check(table)
+
+    # Nobody has the part.
+    assert "put it back as it was staged, or load the table from a new snapshot" in said
+    table.insert(id=3, note="lost")
+    (changes,) = source.commit().tables
+    quick_workplace.store._fs.rm(
+        quick_workplace.store._path(f"{quick_workplace.source}/{changes.parts[0].path}")
+    )
+    assert "part is missing" in error()
+    take_snapshot(table)
+    table.insert(id=4, note="new")
+    source.commit()
+    quick_workplace.merge()
     quick_workplace.check(table)
 
 

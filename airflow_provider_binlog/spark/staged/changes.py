@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW, ChangeType
-from airflow_provider_binlog.errors import StagingError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.merge_sql import column_list, held, source_column
 from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.staged.files import damaged
 from airflow_provider_binlog.spark.staged.parts import (
     ABSENT,
     CHANGELOG_COLUMNS,
@@ -72,7 +72,7 @@ def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Par
     }
     for part in parts:
         if found.get(part.path) != part.sha256:
-            raise StagingError(
+            raise damaged(
                 "a staged part does not have the SHA-256 its manifest says",
                 part=files.locate(part.path),
                 sha256=found.get(part.path),

@@ -187,14 +187,21 @@ def check_sizes(files: SourceFiles, parts: Sequence[Part], sizes: Mapping[str, i
     for part in parts:
         found = sizes[part.path]
         if found is None:
-            raise StagingError("a staged part is missing", part=files.locate(part.path))
+            raise damaged("a staged part is missing", part=files.locate(part.path))
         if found != part.bytes:
-            raise StagingError(
+            raise damaged(
                 "a staged part does not have the size its manifest says",
                 part=files.locate(part.path),
                 bytes=found,
                 manifest_says=part.bytes,
             )
+
+
+def damaged(message: str, **context: object) -> StagingError:
+    """Return the refusal of parts that are not those that were staged."""
+    return StagingError(
+        f"{message}: put it back as it was staged, or load the table from a new snapshot", **context
+    )
 
 
 def _refuse_all_but_missing(error: Py4JJavaError, uri: str) -> None:
@@ -209,5 +216,10 @@ def _translated(error: Py4JJavaError, uri: str) -> StagingError:
     name, text = cause.getClass().getSimpleName(), str(cause.getMessage())
     refused = ("AccessDenied", "AccessControl", "IllegalArgument", "UnsupportedFileSystem")
     if name.startswith(refused) or "No FileSystem for scheme" in text:
-        return StagingError("the store refused", file=uri, cause=f"{name}: {text}")
+        return StagingError(
+            "the store refused: the account of the Spark job needs access to it, and Spark the "
+            "package of its scheme",
+            file=uri,
+            cause=f"{name}: {text}",
+        )
     return StoreUnavailableError("the store failed", file=uri, cause=f"{name}: {text}")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.manifest import Manifest
+from airflow_provider_binlog.manifest import REPAIR, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,16 +50,17 @@ def _read_manifest(files: ReadFiles, sequence: int) -> Manifest:
     path = f"manifests/{sequence:016d}.json"
     data = files.read(path)
     if data is None:
-        raise ManifestError("a manifest is missing", manifest=files.locate(path))
+        raise ManifestError("a manifest is missing", manifest=files.locate(path), repair=REPAIR)
     try:
         manifest = Manifest.decode(data)
     except ManifestError as error:
-        error.context["manifest"] = files.locate(path)
+        error.context |= {"manifest": files.locate(path), "repair": REPAIR}
         raise
     if manifest.sequence != sequence:
         raise ManifestError(
             "a manifest under another's name",
             manifest=files.locate(path),
             holds=manifest.sequence,
+            repair=REPAIR,
         )
     return manifest

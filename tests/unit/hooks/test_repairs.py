@@ -6,7 +6,14 @@ import pytest
 
 from airflow_provider_binlog import BinlogSource
 from airflow_provider_binlog.checkpoint import load
-from airflow_provider_binlog.errors import BinlogError, PositionPurgedError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    ChecksumError,
+    ForeignPositionError,
+    FormatError,
+    PositionPurgedError,
+    UnsupportedError,
+)
 from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.variables import checkpoint_key
 
@@ -65,4 +72,30 @@ def test_what_the_log_has_for_good_is_continued_after() -> None:
 
     with pytest.raises(UnsupportedError) as raised, naming_repairs(SHOP):
         raise UnsupportedError("not decoded", table="shop.orders")
+    assert "repair" not in raised.value.context
+
+
+def test_a_log_that_was_reset() -> None:
+    with pytest.raises(ForeignPositionError) as raised, naming_repairs(SHOP):
+        raise ForeignPositionError("reset")
+
+    assert 'BinlogSource("shop_2", conn_id="replica", start="earliest")' in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "start"),
+    [("binlog.000009", "binlog.000010:4"), ("b.999999", "b.1000000:4"), ("copy", "FILE:4")],
+)
+def test_a_damaged_file(file: str, start: str) -> None:
+    with pytest.raises(ChecksumError) as raised, naming_repairs(SHOP):
+        raise ChecksumError("damaged", file=file, offset=4)
+
+    assert f"restore {file} from a copy" in str(raised.value)
+    assert f'BinlogSource("shop_2", conn_id="replica", start="{start}")' in str(raised.value)
+
+
+def test_what_is_no_damage_of_a_file_has_no_such_repair() -> None:
+    with pytest.raises(FormatError) as raised, naming_repairs(SHOP):
+        raise FormatError("the server's answer breaks the protocol", server="db:3306")
+
     assert "repair" not in raised.value.context

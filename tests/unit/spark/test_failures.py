@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     MergeError,
+    StagingError,
     UnknownMergeError,
 )
 from airflow_provider_binlog.spark.failures import explain
@@ -53,6 +54,22 @@ def test_a_column_that_something_in_the_lake_depends_on_is_no_failure_that_passe
     assert type(error) is MergeError
     assert "remove there what depends on the column" in str(error)
     assert text in str(error)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "java.nio.file.AccessDeniedException",
+        "org.apache.hadoop.security.AccessControlException",
+        "org.apache.iceberg.exceptions.ForbiddenException",
+    ],
+)
+def test_a_lost_permission_does_not_come_back_by_itself(name: str) -> None:
+    error = explain(raised_for(name, "403"), table="shop.orders")
+
+    assert isinstance(error, StagingError)
+    assert not error.retryable
+    assert "grant it to the account" in str(error)
 
 
 def test_any_other_error_may_pass() -> None:
