@@ -34,9 +34,10 @@ from airflow_provider_binlog.manifest import Manifest, TableChanges
 from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
 from airflow_provider_binlog.spark.lake.table_format import KEY, UNSEEN
 from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.plan.fold import Tables
 from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
 from airflow_provider_binlog.spark.plan.segment import StartWithin
-from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_next
+from airflow_provider_binlog.spark.plan.segment_plan import plan_next
 from airflow_provider_binlog.spark.plan.table_identity import find_field_ids, find_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan

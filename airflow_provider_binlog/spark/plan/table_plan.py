@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.manifest import count_changes
+from airflow_provider_binlog.spark.plan.fold import Tables
 from airflow_provider_binlog.spark.plan.lifecycle import (
     find_changelog_lifecycle,
     find_lifecycle,
     followed_by,
 )
 from airflow_provider_binlog.spark.plan.range_rows import read_range
-from airflow_provider_binlog.spark.plan.segment_plan import Tables, plan_next
+from airflow_provider_binlog.spark.plan.segment_plan import plan_next
 from airflow_provider_binlog.spark.plan.table_identity import identify
 
 if TYPE_CHECKING:

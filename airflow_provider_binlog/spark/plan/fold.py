@@ -1,0 +1,357 @@
+"""One segment while it is planned: which rows it folds, and what the lake table becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.changes import BeforeImages
+from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.schema import SetKey
+from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
+from airflow_provider_binlog.spark.plan.evolution import (
+    COPY,
+    Evolution,
+    evolve_by_id,
+    evolve_by_name,
+    initial_value,
+    match_columns,
+    other_type,
+)
+from airflow_provider_binlog.spark.plan.range_rows import (
+    NewestSchema,
+    RangeRows,
+    find_changelog_schema,
+    find_newest_schema,
+    find_position,
+    read_changelog_range,
+    read_range,
+)
+from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.plan.stops import Followable, find_barred
+from airflow_provider_binlog.spark.staged.parts import (
+    CHANGELOG_COLUMNS,
+    StagedPart,
+    StagedRows,
+    group_parts,
+    read_columns,
+    read_rows,
+)
+from airflow_provider_binlog.spark.staged.types import common_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.schema import Schema, TableName
+    from airflow_provider_binlog.spark.lake.table_format import TargetState
+    from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
+    from airflow_provider_binlog.spark.plan.table_log import TableLog
+
+
+@dataclass(frozen=True)
+class Tables:
+    """One table of the source and its lake table.
+
+    Attributes:
+        name: Database and table.
+        log: The manifests.
+        first: Number of the first manifest that the lake table does not have yet.
+        state: The lake table; None if there is none.
+        chosen_key: Names of the key columns, if the user chose them.
+        reloads: Whether all that the lake table contains is replaced.
+    """
+
+    name: TableName
+    log: TableLog
+    first: int
+    state: TargetState | None
+    chosen_key: tuple[str, ...] | None
+    reloads: bool = False
+
+    @property
+    def applied(self) -> Mark:
+        """How much of the log the lake table contains that counts."""
+        return NOTHING if self.state is None or self.reloads else self.state.applied
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was committed to the lake table yet."""
+        return self.applied == NOTHING
+
+    def since(self, lifecycle: Lifecycle) -> Mark:
+        """Return the mark from which on the rows of a table are read."""
+        before = Mark(lifecycle.first - 1)
+        within = self.applied.sequence == before.sequence and not lifecycle.replaces
+        return self.applied if within else before
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One segment while it is planned.
+
+    Attributes:
+        tables: The table and its lake table.
+        lifecycle: Which table it is.
+        rows: Its rows.
+        newest: Its columns; None if the range says nothing of them.
+        key: Names of its key's columns; None if it is not known.
+        keyed: Whether it is no changelog.
+        held_key: The fields of the lake table's key, if its rows count.
+    """
+
+    tables: Tables
+    lifecycle: Lifecycle
+    rows: RangeRows
+    newest: NewestSchema | None
+    key: tuple[str, ...] | None
+    keyed: bool
+    held_key: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tables: Tables,
+        lifecycle: Lifecycle,
+        *,
+        keyed: bool,
+        cut: Cut | None,
+    ) -> Fold:
+        """Return the fold of what is before a cut; of the whole range without one."""
+        state, log = tables.state, tables.log
+        since = tables.since(lifecycle)
+        if not keyed:
+            rows = read_changelog_range(tables.name, log, since, cut)
+            rows = replace(rows, discards=tables.reloads)
+            return cls(tables, lifecycle, rows, find_changelog_schema(rows), (), keyed)
+        rows = read_range(log, lifecycle, since, cut)
+        counts = not (tables.is_new or lifecycle.replaces)
+        held = _held_columns(state) if state is not None and counts else {}
+        key = None if state is None or tables.reloads else state.key
+        ids = {name: each for each, name in held.items()}
+        held_key = tuple(ids[name] for name in key or () if name in ids)
+        newest = find_newest_schema(log, lifecycle, rows, held=held, held_key=held_key)
+        wanted = None if newest is None else tables.chosen_key or newest.key
+        key = wanted or key
+        if newest is not None and not rows.staged and not newest.has_columns(key or ()):
+            # The columns wait for the first row, which shows the key.
+            newest = None
+        return cls(tables, lifecycle, rows, newest, key, keyed, held_key)
+
+    @property
+    def by_name(self) -> bool:
+        """Whether names alone say which of its columns the lake table has already.
+
+        Its columns are those of another table, or of none, or of every table of a changelog's name.
+        """
+        state = self.tables.state
+        if not self.keyed:
+            return True
+        if self.tables.reloads and state is not None:
+            return state.table != self.lifecycle.table
+        return self.tables.is_new or self.lifecycle.replaces
+
+    @property
+    def context(self) -> dict[str, str]:
+        """What messages say of it."""
+        position = find_position(self.tables.log, self.lifecycle, self.rows)
+        return {"table": ".".join(self.tables.name), "position": position}
+
+    def before(self, cut: Cut) -> Fold:
+        """Return the fold of what is before a cut."""
+        return Fold.of(self.tables, self.lifecycle, keyed=self.keyed, cut=cut)
+
+    def find_stop(self) -> Stop | None:
+        """Return the first action that the lake table cannot follow; None if it can."""
+        state, newest = self.tables.state, self.newest
+        columns = dict[int, str]()
+        if state is not None and newest is not None:
+            ids = {} if self.by_name else state.fields
+            columns = match_columns(newest.fields, state.columns, ids)
+        log, rows, chosen = self.tables.log, self.rows, self.tables.chosen_key
+        return Followable(
+            log, rows, newest, state, columns, self.held_key, self.keyed, chosen
+        ).find_stop()
+
+    def find_new_key(self) -> Cut | None:
+        """Return where rows get another key: those before are folded by the old one."""
+        if self.tables.chosen_key is not None:
+            return None
+        for step in self.rows.steps:
+            earlier = [each for each in self.rows.staged if each.first < step.point]
+            keys = {frozenset(each.schema.key) for each in earlier}
+            if isinstance(step.action, SetKey) and keys - {frozenset(step.action.key)}:
+                return Cut.at_step(step)
+        return None
+
+    def find_barred(self) -> Stop | None:
+        """Return where the lake table needs a feature that it is not to get; None if nowhere."""
+        state = self.tables.state
+        if state is None or state.upgrade or self.key is None:
+            return None
+        first = self.tables.log.manifest(max(self.lifecycle.first, self.tables.log.first))
+        start = Cut.at_manifest(first, self.tables.since(self.lifecycle))
+        return find_barred(state, self._evolution(self.key), self.rows.steps, start=start)
+
+    def check_chosen_key(self) -> None:
+        """A key of the user's needs the before-image of every update that changes it."""
+        chosen = self.tables.chosen_key
+        if chosen is None:
+            return
+        for each in self.rows.staged:
+            schema, manifest = each.schema, each.manifest
+            unknown = set(chosen) - {field.name for field in schema.fields}
+            if unknown:
+                raise ConfigurationError(
+                    "keys={...} names columns that the table does not have",
+                    table=self.context["table"],
+                    columns=",".join(sorted(unknown)),
+                )
+            other = schema.key and set(schema.key_names) != set(chosen)
+            if other and manifest.before_images is not BeforeImages.ALL:
+                raise ConfigurationError(
+                    "other key columns than the primary key need before_images='all'",
+                    table=self.context["table"],
+                    primary_key=",".join(schema.key_names),
+                    sequence=manifest.sequence,
+                )
+
+    def segment(self) -> Segment | None:
+        """Return the segment; None if there is nothing to commit.
+
+        Raises:
+            MergeError: The lake table cannot become what the rows need.
+        """
+        state, rows, key, cut = self.tables.state, self.rows, self.key, self.rows.cut
+        if key is None or (state is None and not rows.staged and not self.tables.reloads):
+            return None
+        evolution = self._evolution(key)
+        ended = self.lifecycle.ended is not None and cut is None
+        ends = ended and not (state is not None and state.ended)
+        rekeys = state is not None and (self.tables.reloads or state.key != key)
+        changes = evolution.changes_columns or rekeys
+        if not (rows.staged or rows.discards or rows.removals or ends or changes):
+            return None
+        columns = self._columns(evolution)
+        groups = group_parts(rows.staged)
+        reads = tuple(
+            self._read(schema, each, columns, key) for (_, schema), each in groups.items()
+        )
+        nullable = {
+            name
+            for (_, schema), each in zip(groups, reads, strict=True)
+            for name, staged in each.names.items()
+            if any(field.name == staged and field.nullable for field in schema.fields)
+        }
+        context = self.context
+        return Segment(
+            table=context["table"],
+            position=context["position"],
+            mark=Mark(self.tables.log.last) if cut is None else cut.mark,
+            ends=ended,
+            columns=columns,
+            key=key,
+            reads=reads,
+            evolution=evolution,
+            fields={id_: name for id_, name in evolution.fields.items() if id_ > 0},
+            null_safe=bool(nullable.intersection(key)),
+            starts_empty=rows.discards and state is not None,
+            removals=rows.removals,
+        )
+
+    def _columns(self, evolution: Evolution) -> dict[str, str]:
+        """Return name and type of the lake table's columns afterwards."""
+        state = self.tables.state
+        if self.newest is not None and state is None:
+            return {each.name: str(each.type) for each in self.newest.wanted}
+        held = state.columns if state is not None else {}
+        columns = {name: held[old] for name, old in evolution.columns.items()}
+        return columns | evolution.widened | evolution.added
+
+    def _evolution(self, key: tuple[str, ...]) -> Evolution:
+        """Return how the lake table has to change."""
+        state, newest = self.tables.state, self.newest
+        if state is None:
+            wanted = newest.wanted if newest is not None else ()
+            return Evolution(fields={each.field.id: each.name for each in wanted})
+        if newest is None:
+            names = [name for name in state.columns if key or name not in CHANGELOG_COLUMNS]
+            fields = {} if self.by_name else state.fields
+            return Evolution(columns={name: name for name in names}, fields=fields)
+        if not key:
+            columns = {n: t for n, t in state.columns.items() if n not in CHANGELOG_COLUMNS}
+            return evolve_by_name(
+                newest.wanted, columns=columns, empty=self.rows.discards, context=self.context
+            )
+        evolution = evolve_by_id(
+            newest.wanted,
+            columns=state.columns,
+            fields={} if self.by_name else state.fields,
+            unfilled=() if self.by_name else state.unfilled,
+            empty=self.rows.discards or state.is_empty,
+            context=self.context,
+        )
+        self._check_lake_key(state, evolution, key)
+        return evolution
+
+    def _check_lake_key(
+        self, state: TargetState, evolution: Evolution, key: tuple[str, ...]
+    ) -> None:
+        """Refuse a lake table whose rows are known by another key than that of the source.
+
+        The rows of the same table may get another primary key.
+        """
+        if self.rows.discards or state.is_empty:
+            return
+        now = {name: each for each, name in evolution.columns.items()}
+        rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)
+        same = state.table is not None and state.table == self.lifecycle.table
+        follows = (rekeyed or same) and self.tables.chosen_key is None
+        if not follows and tuple(now.get(name, name) for name in state.key) != key:
+            raise MergeError(
+                "the lake table's rows have another key: reload the table, or set the property "
+                "if you know that it is the key",
+                **self.context,
+                property="binlog.key",
+                found=",".join(state.key),
+                wanted=",".join(key),
+            )
+
+    def _read(
+        self,
+        schema: Schema,
+        staged: Sequence[StagedPart],
+        columns: dict[str, str],
+        key: tuple[str, ...],
+    ) -> StagedRows:
+        """Return how rows in one schema are read as rows of the newest.
+
+        Raises:
+            MergeError: They cannot be.
+        """
+        table, newest = self.context["table"], self.newest
+        types = read_columns(table, schema)
+        if not key or newest is None:
+            by_name = {name.lower(): name for name in columns}
+            names = {by_name[name.lower()]: name for name in types}
+            return read_rows(table, schema, staged, names=names, key=(), initial={})
+        by_id = {each.id: each for each in schema.fields}
+        names, initial = dict[str, str](), dict[str, str]()
+        for each in newest.wanted:
+            field = by_id.get(each.field.id)
+            if field is None:
+                value = initial_value(each.field, self.context)
+                if value is not None:
+                    initial[each.name] = value
+                continue
+            names[each.name] = field.name
+            if common_type(types[field.name], columns[each.name]) != columns[each.name]:
+                raise other_type(each.name, field.mysql_type, each.field.mysql_type, self.context)
+        return read_rows(table, schema, staged, names=names, key=key, initial=initial)
+
+
+def _held_columns(state: TargetState) -> dict[int, str]:
+    """Return a lake table's columns by field id: one below 0 where the log has none."""
+    ids = {name: each for each, name in state.fields.items()}
+    columns = (name for name in state.columns if name != COPY or name in ids)
+    return {ids.get(name, -n): name for n, name in enumerate(columns, 1)}
