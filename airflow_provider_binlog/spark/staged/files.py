@@ -112,16 +112,6 @@ class HadoopFileSystem:
             _refuse_all_but_missing(error, uri)
             return None
 
-    def list(self, uri: str) -> list[str]:
-        """Return the names of what is in a folder; none if it does not exist."""
-        try:
-            path = self._path(uri)
-            found = path.getFileSystem(self._conf)
-            return self._names(found.makeQualified(path), found.listStatus(path))
-        except Py4JJavaError as error:
-            _refuse_all_but_missing(error, uri)
-            return []
-
     def _names(self, folder: Any, statuses: Any) -> list[str]:
         """Return the names of what is in a folder, from one text: a call for each takes longer."""
         paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
@@ -131,6 +121,16 @@ class HadoopFileSystem:
         if text.startswith(before) and len(names) == len(statuses):
             return names
         return [status.getPath().getName() for status in statuses]
+
+    def list(self, uri: str) -> list[str]:
+        """Return the names of what is in a folder; none if it does not exist."""
+        try:
+            path = self._path(uri)
+            found = path.getFileSystem(self._conf)
+            return self._names(found.makeQualified(path), found.listStatus(path))
+        except Py4JJavaError as error:
+            _refuse_all_but_missing(error, uri)
+            return []
 
     def write(self, uri: str, data: bytes) -> None:
         """Store a file, in place of the one that is there."""

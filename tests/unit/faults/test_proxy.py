@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import pytest
 
-from tests.fixtures import proxy
 from tests.fixtures.proxy import Proxy
 
 
@@ -32,7 +31,7 @@ def test_a_server_that_sends_notices_that_its_client_left(
     def drained(address: tuple[str, int]) -> socket.socket:
         return Drained(fileno=connect(address).detach())
 
-    monkeypatch.setattr(proxy.socket, "create_connection", drained)
+    monkeypatch.setattr("tests.fixtures.proxy.socket.create_connection", drained)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         way = proxy_to(*listener.getsockname())
         way.hold_after = 0
