@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    MergeError,
-    ObjectMissingError,
-    UnknownMergeError,
-)
+from airflow_provider_binlog.errors import ConfigurationError, MergeError, UnknownMergeError
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.spark import find_surroundings
-from airflow_provider_binlog.names import encode_name
 from airflow_provider_binlog.operators.idle_merge import find_idle_report
+from airflow_provider_binlog.operators.merge_report import (
+    find_error,
+    forget_report,
+    held_lines,
+    merged_lines,
+    read_report,
+    report_key,
+    warning_lines,
+)
 from airflow_provider_binlog.operators.staged import move_checkpoint
 from airflow_provider_binlog.operators.table_globs import read_globs
-from airflow_provider_binlog.sources.choices import (
-    InitialLoad,
-    LakeFormat,
-    OnStale,
-    check_choice,
-)
+from airflow_provider_binlog.sources.choices import InitialLoad, LakeFormat, OnStale, check_choice
 from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.report import UNMATCHED
-from airflow_provider_binlog.staging.paths import source_folder
 from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
-
-_REPORTS = "_reports"
-"""Folder beside a source's manifests; no database's folder begins with an underscore."""
 
 
 class BinlogMergeOperator(SparkSubmitOperator):
@@ -163,7 +155,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
             surroundings = find_surroundings(self._conn_id)
             self._spark_binary = self._spark_binary or surroundings.spark_binary
             self.env_vars = {**surroundings.env_vars, **(self.env_vars or {})}
-            store, report = open_store(staging_path), _report_key(source, context)
+            store, report = open_store(staging_path), report_key(source, context)
             arguments = merge_arguments(
                 source=source,
                 staging_path=staging_path,
@@ -201,7 +193,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
     def submit_job(self, context: Context) -> str | None:
         """Submit another job than those that have reported; return its id."""
         source, staging_path = _read_staged(self.staged)
-        _forget(open_store(staging_path), _report_key(source, context))
+        forget_report(open_store(staging_path), report_key(source, context))
         submitted: str | None = super().submit_job(context)
         return submitted
 
@@ -215,17 +207,17 @@ class BinlogMergeOperator(SparkSubmitOperator):
         states = context.get("task_state_store")
         if states is None or not states.get(self.external_id_key):
             # That of a job that Airflow may wait for stays: it may have ended just now.
-            _forget(store, report)
+            forget_report(store, report)
         try:
             super().execute(context)
         except Exception as failure:
             # What a hook raises depends on where the driver runs.
-            if (error := _find_error(_read_report(store, report))) is not None:
+            if (error := find_error(read_report(store, report))) is not None:
                 raise error from failure
             raise
-        reported = _read_report(store, report)
+        reported = read_report(store, report)
         # For a hook, a driver whose pod was deleted has not failed.
-        if (error := _find_error(reported)) is not None:
+        if (error := find_error(reported)) is not None:
             raise error
         if not reported:
             raise UnknownMergeError(
@@ -242,10 +234,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
         Raises:
             MergeError: Tables wait for a reload, and the task is to fail for it.
         """
-        for line in _lines(result):
+        for line in merged_lines(result):
             self.log.info("%s", line)
-        held = list(_held(result))
-        for line in (*_unmatched(result), *_missing(result), *held):
+        held = list(held_lines(result))
+        for line in (*warning_lines(result), *held):
             self.log.warning("%s", line)
         if held and self.on_stale == "fail":
             self._move_checkpoint(context)
@@ -329,54 +321,6 @@ def merge_arguments(
     return arguments
 
 
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{report['source']}: merged up to manifest {report['through']}"
-    for table in report.get("tables", ()):
-        counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
-        yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
-        if table["status"] == "merged" and table["reason"]:
-            yield f"{table['table']}: {table['reason']}"
-
-
-def _unmatched(report: Mapping[str, Any]) -> Iterator[str]:
-    if globs := report.get("unmatched"):
-        yield f"{report['source']}: {UNMATCHED}: {', '.join(globs)}"
-
-
-def _missing(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning for each table that lacked rows, unless its state says so."""
-    for table in report.get("tables", ()):
-        if (rows := table.get("missing_rows")) and not table["reason"]:
-            yield (
-                f"{table['table']}: {rows} rows that were updated or deleted were not in "
-                f"{table['target']}: it lacked rows of its source before this merge: compare "
-                "them, and reload it from a snapshot"
-            )
-
-
-def _held(report: Mapping[str, Any]) -> Iterator[str]:
-    tables = report.get("tables", ())
-    for status in ("loading", "stale"):
-        held = [each for each in tables if each["status"] == status]
-        for each in held:
-            yield f"{each['table']} is {status}, and is not merged: {each['reason']}"
-        if held:
-            yield f"of {len(tables)} tables, {len(held)} are {status}"
-    for table in tables:
-        snapshot = table.get("snapshot", "")
-        if "not loaded" in snapshot and snapshot not in table["reason"]:
-            yield f"{table['table']}: {snapshot}"
-
-
-def _find_error(report: Mapping[str, Any]) -> MergeError | None:
-    """Return why a job failed, as it reports it; None if it does not report a failure."""
-    if report.get("status") != "failed":
-        return None
-    tables = [f"{each['table']}: {each['error']}" for each in report["tables"] if each["error"]]
-    failures = [report["error"], *tables] if report["error"] else tables
-    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
-
-
 def _read_staged(staged: Any) -> tuple[str, str]:
     try:
         return str(staged["source"]), str(staged["staging_path"])
@@ -385,24 +329,3 @@ def _read_staged(staged: Any) -> tuple[str, str]:
             "`staged` is what the extract operator returned, or holds source and staging_path",
             given=staged,
         ) from error
-
-
-def _read_report(store: ObjectStore, key: str) -> dict[str, Any]:
-    """Return the report of a job; empty if it has not written one, or not all of it."""
-    try:
-        found: dict[str, Any] = json.loads(store.read(key))
-    except (ObjectMissingError, ValueError):
-        return {}
-    return found
-
-
-def _forget(store: ObjectStore, report: str) -> None:
-    """Let nobody read what an earlier job of the task reported."""
-    if _read_report(store, report):
-        store.write(report, b"{}")
-
-
-def _report_key(source: str, context: Context) -> str:
-    instance = context["ti"]
-    names = instance.dag_id, instance.run_id, instance.task_id, str(max(instance.map_index or 0, 0))
-    return f"{source_folder(source)}/{_REPORTS}/{'/'.join(map(encode_name, names))}.json"

@@ -26,6 +26,7 @@ from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     merge_arguments,
 )
+from airflow_provider_binlog.operators.merge_report import report_key
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.merge_options import parse_arguments
 from tests.support.stores import open_store
@@ -261,7 +262,7 @@ def test_what_an_earlier_try_reported_is_not_why_this_one_fails(
     submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = Instance()
-    key = module._report_key("shop", a_context(instance))
+    key = report_key("shop", a_context(instance))
     failed = REPORT | {"status": "failed", "retryable": False, "error": "the first one"}
     submitted.write(key, json.dumps(failed).encode())
 
@@ -282,7 +283,7 @@ def test_a_job_without_a_report_may_be_tried_again(
     context = a_context(Instance())
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda *_: None)
     if report is not None:
-        submitted.write(module._report_key("shop", context), report)
+        submitted.write(report_key("shop", context), report)
 
     with pytest.raises(UnknownMergeError, match="ended without a report"):
         merge().execute(context)
@@ -304,7 +305,7 @@ def test_a_job_that_fails_is_an_error_that_says_why(
     submitted: ObjectStore, monkeypatch: pytest.MonkeyPatch, *, retryable: bool
 ) -> None:
     instance = Instance()
-    key = module._report_key("shop", a_context(instance))
+    key = report_key("shop", a_context(instance))
 
     def fail(*_: object) -> None:
         tables = [{"table": "shop.a", "error": "it broke"}]
@@ -353,7 +354,7 @@ def run_on_cluster(
     context = a_context(Instance())
     context["task_state_store"] = States({BinlogMergeOperator.external_id_key: "driver-1"})
 
-    store, key = open_store("memory://driver"), module._report_key("shop", context)
+    store, key = open_store("memory://driver"), report_key("shop", context)
     store.write(key, json.dumps(REPORT | {"through": 4}).encode())
 
     def submit(*_: Any) -> str:
