@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     let_hooks_read_the_database()
     from airflow_provider_binlog.hooks.object_storage import open_store
-    from airflow_provider_binlog.operators.snapshot import read_request, read_table_name
+    from airflow_provider_binlog.operators.snapshot_arguments import read_request, read_table_name
     from airflow_provider_binlog.snapshot import take_snapshot
     from airflow_provider_binlog.snapshot.request import CHUNK_BYTES
     from airflow_provider_binlog.staging.manifest_log import ManifestLog

@@ -7,22 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import (
-    ConfigurationError,
-    ServerChangedError,
-    TableAlteredError,
-)
+from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError, TableAlteredError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.object_storage import locate, open_store
 from airflow_provider_binlog.hooks.outlets import pass_to_outlets
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits, read_size
-from airflow_provider_binlog.names import split_table_name
+from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
+from airflow_provider_binlog.operators.snapshot_arguments import (
+    read_chunk_range,
+    read_request,
+    read_table_name,
+    read_throttle,
+    server_settings,
+)
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
 from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.staging.paths import source_folder
 
@@ -31,15 +31,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot import (
-        Progress,
-        SnapshotPlan,
-        SnapshotRequest,
-        TakenSnapshot,
-        Throttle,
-    )
+    from airflow_provider_binlog.snapshot import Progress, SnapshotPlan, TakenSnapshot, Throttle
+    from airflow_provider_binlog.sources.choices import SnapshotLock
     from airflow_provider_binlog.sources.settings import ConnectionSettings
+
 
 _WAITS = "%s: %s: the next chunk waits: %s"
 
@@ -295,103 +290,3 @@ def _naming_shared_plan() -> Iterator[None]:
         # The address may lead to the other server again.
         error.retryable = isinstance(error, ServerChangedError)
         raise
-
-
-def read_request(
-    source: BinlogSource,
-    *,
-    run: str,
-    name: TableName,
-    where: str | None,
-    lock: object,
-    chunk_bytes: object,
-) -> SnapshotRequest:
-    """Return what to read, checked.
-
-    Raises:
-        ConfigurationError: An argument cannot be used as given.
-    """
-    from airflow_provider_binlog.snapshot import SnapshotRequest
-
-    check_choice(SnapshotLock, lock, "lock")
-    return SnapshotRequest(
-        source_name=source.name,
-        name=name,
-        created_by=run,
-        where=where or None,
-        exact=None if lock == "auto" else lock == "brief",
-        chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
-        policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
-    )
-
-
-def read_throttle(
-    threads_running: object,
-    replica_lag: object,
-    replica_conn_ids: Sequence[str],
-    *,
-    rows_per_second: object = None,
-) -> Throttle:
-    """Return how the server is spared, checked.
-
-    Raises:
-        ConfigurationError: A limit is no positive number.
-    """
-    from airflow_provider_binlog.snapshot import Throttle
-
-    return Throttle(
-        read_number(rows_per_second, "max_rows_per_second"),
-        read_number(threads_running, "max_threads_running"),
-        read_number(replica_lag, "max_replica_lag"),
-        tuple(BinlogHook(each).settings.connect for each in replica_conn_ids),
-    )
-
-
-def read_chunk_range(value: object) -> tuple[str, int, int]:
-    """Return which chunks of which snapshot to read: its id, the first number, and the stop.
-
-    Raises:
-        ConfigurationError: It is not what `BinlogSnapshotPlanOperator` returns.
-    """
-    match value:
-        case {"snapshot": str(id_), "first": int(first), "stop": int(stop)}:
-            return id_, first, stop
-    raise ConfigurationError(
-        "chunks are those that a BinlogSnapshotPlanOperator returned", given=value
-    )
-
-
-def read_number(value: object, name: str) -> Any:
-    """Return a positive number, or None.
-
-    Raises:
-        ConfigurationError: It is neither.
-    """
-    if value is None or (type(value) in (int, float) and value > 0):  # type: ignore[operator]
-        return value
-    raise ConfigurationError("a limit is a positive number, or None for none", **{name: value})
-
-
-def server_settings(source: BinlogSource) -> ConnectionSettings:
-    """Return how to connect to a source's server.
-
-    Raises:
-        ConfigurationError: The source has files in place of a server, or no such connection.
-    """
-    if source.files is not None:
-        raise ConfigurationError("a snapshot reads a server, not files: give conn_id")
-    return BinlogHook(source.conn_id).settings
-
-
-def read_table_name(value: object) -> TableName:
-    """Return database and table.
-
-    Raises:
-        ConfigurationError: It is not `database.table`.
-    """
-    database, table = split_table_name(value) if isinstance(value, str) else ("", "")
-    if not database or not table:
-        raise ConfigurationError(
-            "table is the name of one table, such as shop.orders, or `my.shop`.orders", given=value
-        )
-    return database, table

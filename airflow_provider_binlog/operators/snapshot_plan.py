@@ -18,7 +18,7 @@ from airflow_provider_binlog.hooks.runs import name_run
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.chunk_shares import share_tables
-from airflow_provider_binlog.operators.snapshot import (
+from airflow_provider_binlog.operators.snapshot_arguments import (
     read_request,
     read_throttle,
     server_settings,
