@@ -15,7 +15,7 @@ sql/log_event.h, Gtid_log_event.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_binlog.binlog.event_types import (
@@ -242,4 +242,6 @@ class TransactionScanner:
         end = self._move(step, header, statement=shown)
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
+        if statement_type is StatementType.DDL:
+            query = replace(query, seconds=header.timestamp or None)
         return Scanned(end, query=query, statement_type=statement_type, xid=xid)

@@ -31,7 +31,7 @@ from airflow_provider_binlog.sql.alterations import (
 )
 from airflow_provider_binlog.sql.column_types import ENUMS, FLOATS, INTEGERS, SqlType, parse_type
 from airflow_provider_binlog.sql.defaults import read_default
-from airflow_provider_binlog.sql.definitions import initial_default
+from airflow_provider_binlog.sql.definitions import write_default
 from airflow_provider_binlog.sql.type_changes import rewrites_charset, rewrites_column
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ def _added(
     converted = any(isinstance(each, ConvertCharset) for each in alterations)
     charset = None if of is None or converted else of.charset
     name = column.name.lower()
+    write = None if column.definition.is_computed else _known(initial)
     for each in alterations:
         # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
         if isinstance(each, SetDefault) and not each.optional and each.name.lower() == name:
             initial = _read_set_default(of, each, session)
+            write = _known(initial)
     return Field(
         id=number,
         name=column.name,
@@ -101,7 +103,7 @@ def _added(
         nullable=_is_nullable(column.definition),
         charset=charset,
         initial_default=initial,
-        write_default=_known(initial),
+        write_default=write,
         charset_assumed=of is not None and _has_charset(of) and charset is None,
         generated=column.definition.generated,
         auto_increment=column.definition.auto_increment,
@@ -151,7 +153,7 @@ def _changed(field: Field, change: ChangeColumn, session: Session) -> Field:
         mysql_type=None if of is None else str(of),
         nullable=_is_nullable(definition),
         charset=None if of is None else of.charset,
-        write_default=_known(initial_default(definition, session)),
+        write_default=write_default(definition, session),
         charset_assumed=False,
         generated=definition.generated,
         auto_increment=definition.auto_increment,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.schema import NULL, UnknownDefault
+from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.sql.column_types import (
     BLOBS,
     ENUMS,
@@ -18,6 +18,7 @@ from airflow_provider_binlog.sql.column_types import (
     SqlType,
     read_type,
 )
+from airflow_provider_binlog.sql.current_time import read_current_time
 from airflow_provider_binlog.sql.defaults import implicit_default, read_default
 from airflow_provider_binlog.sql.lexer import Reader, Word, keyword
 from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
@@ -25,7 +26,6 @@ from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_lite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.sql.session import Session
 
 
@@ -55,6 +55,11 @@ class Definition:
     visible: bool = True
     primary: bool = False
     unique: bool = False
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether its default is an expression: another value in each row that is inserted."""
+        return self.default is not None and self.default.kind is LiteralKind.EXPRESSION
 
 
 # What follows the type, by the names of the fields of `Definition` and `SqlType`.
@@ -245,6 +250,10 @@ def initial_default(
         nullable: Whether it may hold NULL; None where the definition decides.
     """
     of, default = definition.type, definition.default
+    if of is not None and definition.is_computed and default is not None:
+        now = read_current_time(of, default, session)
+        if now is not None:
+            return now
     reason = _unknown(definition, session, nullable)
     if reason is not None:
         return UnknownDefault(reason)
@@ -257,6 +266,12 @@ def initial_default(
     if default is None or (default.kind is LiteralKind.NULL and nullable is False):
         return implicit_default(of, session)
     return read_default(of, default, session)
+
+
+def write_default(definition: Definition, session: Session) -> Default | None:
+    """Return what an insert leaves in a column; None where that is not known."""
+    found = initial_default(definition, session)
+    return found if isinstance(found, Default) and not definition.is_computed else None
 
 
 def _unknown(definition: Definition, session: Session, nullable: bool | None) -> str | None:  # noqa: FBT001

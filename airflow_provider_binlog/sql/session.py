@@ -36,6 +36,9 @@ class Session:
         explicit_timestamps: `explicit_defaults_for_timestamp`; None where the log does not say.
         connection_charset: Of string literals; None where the log does not say.
         client_charset: Of the statement's text; None where the log does not say.
+        seconds: When the statement started, since 1970; None where that is not known.
+        microseconds: What is to be added; None where the log does not say.
+        time_zone: Its name, or an offset; None where the log does not say.
     """
 
     flavor: Flavor
@@ -44,6 +47,9 @@ class Session:
     explicit_timestamps: bool | None = None
     connection_charset: str | None = None
     client_charset: str | None = None
+    seconds: int | None = None
+    microseconds: int | None = None
+    time_zone: str | None = None
 
     def has(self, mode: int) -> bool | None:
         """Whether `sql_mode` has a bit; None where it is not known."""

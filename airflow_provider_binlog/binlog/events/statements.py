@@ -28,6 +28,8 @@ _FLAGS2 = 0
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24  # of MariaDB; unset, too, by servers that do not log it
 _SQL_MODE = 1
 _CHARSET = 4  # client, connection, server
+_TIME_ZONE = 5
+_MICROSECONDS = (13, 128)  # MySQL's, and MariaDB's HRNOW
 _EXPLICIT_TIMESTAMPS = 16
 _DDL_XID = 17
 _FIXED_STATUS_SIZE = {
@@ -36,17 +38,14 @@ _FIXED_STATUS_SIZE = {
     8: 2,  # CHARSET_DATABASE
     9: 8,  # TABLE_MAP_FOR_UPDATE
     10: 4,  # MASTER_DATA_WRITTEN
-    13: 3,  # MICROSECONDS
     18: 2,  # DEFAULT_COLLATION_FOR_UTF8MB4
     19: 1,  # SQL_REQUIRE_PRIMARY_KEY
     20: 1,  # DEFAULT_TABLE_ENCRYPTION
     21: 1,  # ENABLE_CASCADE_TRIGGERS
-    128: 3,  # HRNOW
     129: 8,  # XID
 }
 _SIZED_STATUS = {
     2: 1,  # CATALOG: a NUL follows
-    5: 0,  # TIME_ZONE
     6: 0,  # CATALOG_NZ
 }
 _INVOKER = 11
@@ -76,6 +75,11 @@ class Query:
         connection_collation: Of string literals; None where the event does not say.
         databases: Those of all tables that it reads or changes, by triggers and functions, too;
             None where the event does not say, as on MariaDB, and where foreign keys may add others.
+        microseconds: When the statement started, after full seconds; None where the event does not
+            say.
+        time_zone: The session's; None where the event does not say.
+        seconds: When the statement started, since 1970, by the event's header; None where that was
+            not read.
     """
 
     thread_id: int
@@ -88,6 +92,9 @@ class Query:
     explicit_timestamps: bool | None = None
     connection_collation: int | None = None
     databases: tuple[str, ...] | None = None
+    microseconds: int | None = None
+    time_zone: str | None = None
+    seconds: int | None = None
 
     def session(self, flavor: Flavor) -> Session:
         """Return what decides the meaning of the statement."""
@@ -98,6 +105,9 @@ class Query:
             explicit_timestamps=self.explicit_timestamps,
             connection_charset=_charset_or_none(self.connection_collation),
             client_charset=_charset_or_none(self.client_collation),
+            seconds=self.seconds,
+            microseconds=self.microseconds,
+            time_zone=self.time_zone,
         )
 
     @classmethod
@@ -127,6 +137,8 @@ class Query:
             known.explicit_timestamps,
             known.connection_collation,
             known.databases,
+            known.microseconds,
+            known.time_zone,
         )
 
 
@@ -140,6 +152,8 @@ class _Status:
     ddl_xid: int | None = None
     explicit_timestamps: bool | None = None
     databases: tuple[str, ...] | None = None
+    microseconds: int | None = None
+    time_zone: str | None = None
 
 
 def _read_status(status: Buffer) -> _Status:
@@ -160,9 +174,20 @@ def _read_status(status: Buffer) -> _Status:
             known.databases = _read_databases(status)
         elif code == _DDL_XID:
             known.ddl_xid = status.uint(8)
-        elif not _skip(status, code):
+        elif not (_read_time(known, status, code) or _skip(status, code)):
             break
     return known
+
+
+def _read_time(known: _Status, status: Buffer, code: int) -> bool:
+    """Read one status variable if it is about the time; return whether it is."""
+    if code in _MICROSECONDS:
+        known.microseconds = status.uint(3)
+    elif code == _TIME_ZONE:
+        known.time_zone = bytes(status.take(status.uint(1))).decode("ascii", "replace")
+    else:
+        return False
+    return True
 
 
 def _skip(status: Buffer, code: int) -> bool:

@@ -62,9 +62,11 @@ STATUS = {
 def test_query() -> None:
     query = Query.parse(BEGIN, MYSQL)
 
-    assert query == Query(8, "shop", 0, 255, "BEGIN", 0x45A00020, connection_collation=255)
+    assert query == Query(
+        8, "shop", 0, 255, "BEGIN", 0x45A00020, connection_collation=255, microseconds=794_528
+    )
     assert query.session(Flavor.MYSQL) == Session(
-        Flavor.MYSQL, "shop", 0x45A00020, None, "utf8mb4", "utf8mb4"
+        Flavor.MYSQL, "shop", 0x45A00020, None, "utf8mb4", "utf8mb4", microseconds=794_528
     )
 
 
@@ -83,6 +85,17 @@ def test_explicit_defaults_for_timestamp(status: bytes, explicit: bool | None) -
     query = Query.parse(builder.query("DROP TABLE t", status=status), MYSQL)
 
     assert query.session(Flavor.MYSQL).explicit_timestamps is explicit
+
+
+@pytest.mark.parametrize("code", [b"\x0d", b"\x80"], ids=["mysql", "mariadb"])
+def test_the_time_at_which_a_statement_started(code: bytes) -> None:
+    status = b"\x05\x06+05:30" + code + b"\x40\xe2\x01"
+
+    session = Query.parse(builder.query("ALTER TABLE t", status=status), MYSQL).session(
+        Flavor.MYSQL
+    )
+
+    assert (session.time_zone, session.microseconds) == ("+05:30", 123_456)
 
 
 @pytest.mark.parametrize("status", STATUS.values(), ids=STATUS)
