@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import split_table_name
@@ -62,101 +62,6 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"the merge job cannot use its arguments: {message}")
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
-    """Return the options, and the report's URI.
-
-    Raises:
-        ConfigurationError: The arguments cannot be used as given.
-    """
-    parser = _Parser(
-        "merge_job.py", description="Merge staged changes into Delta or Iceberg tables."
-    )
-    parser.add_argument("--staging", required=True, help="URI of the staging root")
-    parser.add_argument("--source", required=True, help="name of the source")
-    parser.add_argument(
-        "--through", type=int, help="number of the last manifest to merge; default: the newest"
-    )
-    parser.add_argument("--format", required=True, choices=("delta", "iceberg"))
-    parser.add_argument(
-        "--lake",
-        required=True,
-        help="delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
-    )
-    parser.add_argument(
-        "--table-name",
-        help="a table's name in the catalog, from {database} and {table}; "
-        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
-    )
-    parser.add_argument(
-        "--tables",
-        nargs="+",
-        default=[],
-        help="globs of database.table, and !globs that take some back; default: all",
-    )
-    parser.add_argument(
-        "--exclude", nargs="+", default=[], help="globs of tables among them to leave out"
-    )
-    parser.add_argument(
-        "--keys",
-        action="append",
-        default=[],
-        type=_key,
-        metavar="DATABASE.TABLE=COLUMN,...",
-        help="key columns of a table without a primary key; without them its changes are appended",
-    )
-    parser.add_argument(
-        "--table-property",
-        action="append",
-        default=[],
-        type=_property,
-        metavar="NAME=VALUE",
-        help="a property of new tables",
-    )
-    parser.add_argument("--threads", type=int, default=4, help="tables merged at once")
-    parser.add_argument(
-        "--verify-parts", action="store_true", help="compare the SHA-256 of every part"
-    )
-    parser.add_argument(
-        "--adopt",
-        action="store_true",
-        help="load snapshots into tables that someone else made, too, and replace their rows",
-    )
-    parser.add_argument(
-        "--no-upgrade",
-        dest="upgrade",
-        action="store_false",
-        help="delta: give no existing table a feature that its readers have to know: one whose "
-        "columns change so that it needs one is stale",
-    )
-    parser.add_argument(
-        "--initial-load",
-        choices=("snapshot", "changes_only", "fail"),
-        default="snapshot",
-        help="a table that was never loaded, and has rows from before the staged log, waits for a "
-        "snapshot, begins with the changes, or fails; default: snapshot",
-    )
-    parser.add_argument("--report", help="URI of a file that the report is written to")
-    found = parser.parse_args(arguments)
-    options = MergeOptions(
-        staging=found.staging,
-        source=found.source,
-        format=found.format,
-        lake=found.lake,
-        through=found.through,
-        table_name=found.table_name,
-        tables=tuple(found.tables),
-        exclude=tuple(found.exclude),
-        keys=dict(found.keys),
-        properties=dict(found.table_property),
-        threads=found.threads,
-        verify_parts=found.verify_parts,
-        adopt=found.adopt,
-        upgrade=found.upgrade,
-        initial_load=found.initial_load,
-    )
-    return options, found.report
-
-
 def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
     table, _, columns = text.rpartition("=")
     database, name = split_table_name(table)
@@ -170,3 +75,85 @@ def _property(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"not name=value: {text}")
     return name, value
+
+
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "--staging": {"required": True, "help": "URI of the staging root"},
+    "--source": {"required": True, "help": "name of the source"},
+    "--through": {
+        "type": int,
+        "help": "number of the last manifest to merge; default: the newest",
+    },
+    "--format": {"required": True, "choices": ("delta", "iceberg")},
+    "--lake": {
+        "required": True,
+        "help": "delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
+    },
+    "--table-name": {
+        "help": "a table's name in the catalog, from {database} and {table}; "
+        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
+    },
+    "--tables": {
+        "nargs": "+",
+        "default": [],
+        "help": "globs of database.table, and !globs that take some back; default: all",
+    },
+    "--exclude": {
+        "nargs": "+",
+        "default": [],
+        "help": "globs of tables among them to leave out",
+    },
+    "--keys": {
+        "action": "append",
+        "default": [],
+        "type": _key,
+        "metavar": "DATABASE.TABLE=COLUMN,...",
+        "help": "key columns of a table without a primary key; without them its changes are "
+        "appended",
+    },
+    "--table-property": {
+        "dest": "properties",
+        "action": "append",
+        "default": [],
+        "type": _property,
+        "metavar": "NAME=VALUE",
+        "help": "a property of new tables",
+    },
+    "--threads": {"type": int, "default": 4, "help": "tables merged at once"},
+    "--verify-parts": {"action": "store_true", "help": "compare the SHA-256 of every part"},
+    "--adopt": {
+        "action": "store_true",
+        "help": "load snapshots into tables that someone else made, too, and replace their rows",
+    },
+    "--no-upgrade": {
+        "dest": "upgrade",
+        "action": "store_false",
+        "help": "delta: give no existing table a feature that its readers have to know: one whose "
+        "columns change so that it needs one is stale",
+    },
+    "--initial-load": {
+        "choices": ("snapshot", "changes_only", "fail"),
+        "default": "snapshot",
+        "help": "a table that was never loaded, and has rows from before the staged log, waits for "
+        "a snapshot, begins with the changes, or fails; default: snapshot",
+    },
+    "--report": {"help": "URI of a file that the report is written to"},
+}
+_COLLECTED = {"tables": tuple, "exclude": tuple, "keys": dict, "properties": dict}
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
+    """Return the options, and the report's URI.
+
+    Raises:
+        ConfigurationError: The arguments cannot be used as given.
+    """
+    parser = _Parser(
+        "merge_job.py", description="Merge staged changes into Delta or Iceberg tables."
+    )
+    for name, options in _ARGUMENTS.items():
+        parser.add_argument(name, **options)
+    found = vars(parser.parse_args(arguments))
+    report = found.pop("report")
+    found |= {name: collect(found[name]) for name, collect in _COLLECTED.items()}
+    return MergeOptions(**found), report
