@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from airflow_provider_binlog.sql.definitions import initial_default, read_defini
 from airflow_provider_binlog.sql.lexer import split_words
 from airflow_provider_binlog.sql.session import EMPTY_STRING_IS_NULL, STRICT_ALL_TABLES, Session
 
-UTF8 = {"connection_charset": "utf8mb4", "client_charset": "utf8mb4"}
+UTF8: Any = {"connection_charset": "utf8mb4", "client_charset": "utf8mb4"}
 MYSQL = Session(Flavor.MYSQL, "", STRICT_ALL_TABLES, True, **UTF8)
 MARIADB = Session(Flavor.MARIADB, "", STRICT_ALL_TABLES, True, **UTF8)
 
