@@ -23,9 +23,8 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.gate import Gate
 from tests.faults.tasks import LARGE, Tasks, log_files
-from tests.fixtures.mysql import execute, flush_log, newest_file, query
+from tests.fixtures.mysql import execute, flush_log, newest_file, purge, query
 from tests.fixtures.spark import SparkEnvironment
-from tests.integration.test_xa import purge
 from tests.support.snapshots import take
 from tests.unit.spark.session import reading_session, shared_session
 from tests.unit.spark.workplace import Workplace, local_workplace

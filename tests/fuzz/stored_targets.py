@@ -26,7 +26,8 @@ from tests.support.builder import BinlogFile
 from tests.support.requests import a_request
 from tests.unit.capture.staging import end_of, file_source
 from tests.unit.snapshot.test_plan import NAME, REQUEST, plan
-from tests.unit.spark.plan.test_progress import PROGRESS, STALE, Files
+from tests.unit.spark.memory_files import Files
+from tests.unit.spark.plan.test_progress import PROGRESS, STALE
 from tests.unit.test_snapshot_manifest import SNAPSHOT
 
 _ID = SNAPSHOT.id

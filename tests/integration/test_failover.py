@@ -25,8 +25,8 @@ from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.lake.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.contract.log import Checkpoints
-from tests.fixtures.mysql import Database, execute, flush_log, prepare, query
-from tests.integration.test_xa import Ranges, purge
+from tests.fixtures.mysql import Database, execute, flush_log, prepare, purge, query
+from tests.integration.test_xa import Ranges
 from tests.services.servers import Server
 from tests.support.requests import a_request
 from tests.support.staged import manifests_after

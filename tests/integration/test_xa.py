@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
@@ -17,7 +16,7 @@ from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server.queries import identify
-from tests.fixtures.mysql import Database, connect, execute, prepare, query
+from tests.fixtures.mysql import Database, connect, execute, prepare, purge
 from tests.services.servers import Server
 from tests.support.measured_range import stage_measured
 from tests.support.ranges import (
@@ -215,16 +214,6 @@ class _Joined(Staged):
                     found = Staged(manifest, self.store).rows(each)
                     rows += [row | {"_row": (number << 50) + row["_row"]} for row in found]
         return rows
-
-
-def purge(server: Server, file: str) -> None:
-    """Purge the files before one; a server keeps those that it still sends to somebody."""
-    for _ in range(100):
-        execute(server, f"PURGE BINARY LOGS TO '{file}'")
-        if query(server, "SHOW BINARY LOGS")[0][0] == file:
-            return
-        time.sleep(0.1)
-    pytest.fail("the server still has older files")
 
 
 @pytest.mark.parametrize("name", ["mysql97", "mariadb118"])

@@ -30,7 +30,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
-from tests.unit.spark.plan.test_progress import Files
+from tests.unit.spark.memory_files import Files
 from tests.unit.spark.staged_changes import Change, make_part
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from airflow_provider_binlog.spark.lake.table_format import KEY, TABLE_ID, UNSEE
 from airflow_provider_binlog.spark.merge_options import MergeOptions
 from airflow_provider_binlog.spark.merge_run import merge_all
 from tests.unit.spark.lake_in_memory import LakeInMemory, SnapshotInMemory, StagedInMemory
-from tests.unit.spark.plan.test_progress import Files
+from tests.unit.spark.memory_files import Files
 from tests.unit.spark.random_owners import Owner, rename
 
 

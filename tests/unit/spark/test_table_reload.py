@@ -18,9 +18,9 @@ from airflow_provider_binlog.spark.report import TableReport
 from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_reload import find_reload, hold_waiting
 from tests.unit.spark.history import IDENTITY
+from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
 from tests.unit.spark.plan.table_plans import ID_N, lake
-from tests.unit.spark.plan.test_progress import Files
 from tests.unit.spark.plans import NAME, manifest, table
 from tests.unit.spark.staged_changes import LOG
 

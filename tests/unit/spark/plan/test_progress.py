@@ -21,36 +21,12 @@ from airflow_provider_binlog.spark.plan.progress import (
     save_progress,
 )
 from tests.unit.spark.history import IDENTITY
+from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plans import NAME, manifest
 from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
-
-
-class Files:
-    """Files in memory."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def read(self, path: str) -> bytes | None:
-        return self.data.get(path)
-
-    def size(self, path: str) -> int | None:
-        return len(self.data[path]) if path in self.data else None
-
-    def list(self, folder: str) -> list[str]:
-        return [path.rpartition("/")[2] for path in self.data if path.startswith(f"{folder}/")]
-
-    def write(self, path: str, data: bytes) -> None:
-        self.data[path] = data
-
-    def delete(self, path: str) -> None:
-        self.data.pop(path, None)
-
-    def locate(self, path: str) -> str:
-        return f"memory:/{path}"
 
 
 BEFORE = replace(IDENTITY, server="before")

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark.plan.running import RunningMerge, note_start, read_running
-from tests.unit.spark.plan.test_progress import Files
+from tests.unit.spark.memory_files import Files
 
 NAMES = frozenset({("shop", "t"), ("shop", "u")})
 HOUR = 3600
