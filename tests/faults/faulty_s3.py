@@ -147,3 +147,17 @@ def _send(
     handler.end_headers()
     if handler.command != "HEAD":
         handler.wfile.write(body)
+
+
+def once_each(fault: str) -> Fault:
+    """Return what fails the first request of each kind."""
+    failed: set[tuple[str, bool]] = set()
+
+    def fail(request: Request) -> str | None:
+        of = request.method, request.lists
+        if of in failed or (fault in ("partial", "lost") and request.method != "PUT"):
+            return None
+        failed.add(of)
+        return fault
+
+    return fail

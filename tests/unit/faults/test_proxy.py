@@ -31,7 +31,7 @@ def test_a_server_that_sends_notices_that_its_client_left(
     def drained(address: tuple[str, int]) -> socket.socket:
         return Drained(fileno=connect(address).detach())
 
-    monkeypatch.setattr("tests.fixtures.proxy.socket.create_connection", drained)
+    monkeypatch.setattr(socket, "create_connection", drained)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         way = proxy_to(*listener.getsockname())
         way.hold_after = 0
