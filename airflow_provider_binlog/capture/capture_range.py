@@ -186,6 +186,7 @@ def _open(
         staged=staged,
         skips=request.tables.leaves_out,
         files=log_range.carried.files,
+        temporary=log_range.carried.temporary,
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
     from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
 
@@ -115,6 +116,7 @@ class Carried:
         files: Those of the range before the sub-range: rows are numbered after theirs.
         quarantined: The tables that are left out at the start of the sub-range.
         facts: Of the range.
+        temporary: The temporary tables that there are at the start of the sub-range.
     """
 
     before: Known
@@ -122,6 +124,7 @@ class Carried:
     files: Sequence[str] = ()
     quarantined: frozenset[TableId] = frozenset()
     facts: RangeFacts = NO_FACTS
+    temporary: Sequence[TemporaryTable] = ()
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
     from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 _ROWS = [int(each) for each in ROWS]
@@ -76,6 +77,7 @@ class RangeReader:
         refuse: Refuse = raise_error,
         skips: Callable[[Query], bool] = lambda _: False,
         files: Iterable[str] = (),
+        temporary: Iterable[TemporaryTable] = (),
     ) -> None:
         """Begin a range.
 
@@ -89,6 +91,7 @@ class RangeReader:
             refuse: Takes what is refused. Where it returns, reading continues after it.
             skips: Whether the rows that a statement changes by its text alone do not matter.
             files: Files before it that rows are numbered after.
+            temporary: Temporary tables that were created in the log before it.
         """
         self.files = list(files)
         self.transactions = TransactionReader(refuse=refuse, skips=skips)
@@ -102,7 +105,7 @@ class RangeReader:
         self._refuse = refuse
         self._expander = Expander()
         self._table_maps = TableMapReader()
-        self._ddl = DdlReader()
+        self._ddl = DdlReader(temporary)
         # Of the TABLE_MAPs so far: whether their tables are captured.
         self._wanted = np.empty(0, dtype=bool)
 
@@ -115,6 +118,11 @@ class RangeReader:
     def tables(self) -> set[TableName]:
         """The tables that rows were logged of so far, captured or not."""
         return {(each.database, each.table) for each in self._table_maps.table_maps}
+
+    @property
+    def temporary(self) -> tuple[TemporaryTable, ...]:
+        """The temporary tables that statements were logged of, and that there are by now."""
+        return self._ddl.temporary
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
@@ -138,6 +146,7 @@ class RangeReader:
         Raises:
             BinlogError: It is damaged, holds what is not decoded, or does not follow what was read.
         """
+        self._ddl.follow(logged)
         try:
             new = [logged] if self._staged is None else self._staged.choose_new(logged)
             for block in chain.from_iterable(map(self._expander.expand, new)):

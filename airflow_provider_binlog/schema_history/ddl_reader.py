@@ -5,6 +5,7 @@ Source: as binlog/transactions.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
@@ -26,7 +27,7 @@ from airflow_provider_binlog.sql.ddl import (
 from airflow_provider_binlog.sql.statement_types import StatementType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
@@ -41,12 +42,35 @@ AFTER_RANGE = 1 << 62
 """Row number of the statements after a range: they follow all of its rows."""
 
 
+@dataclass(frozen=True, order=True)
+class TemporaryTable:
+    """A temporary table of a session that logs statements, by the session's connection id."""
+
+    session: int
+    database: str
+    table: str
+
+
 class DdlReader:
     """Finds the statements of a log that change tables or other objects, and took effect."""
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: Iterable[TemporaryTable] = ()) -> None:
+        """Begin, with the temporary tables that there are."""
         self._alters_nothing = False
-        self._temporary = _TemporaryTables()
+        self._temporary = _TemporaryTables(temporary)
+        self._file = ""
+
+    @property
+    def temporary(self) -> tuple[TemporaryTable, ...]:
+        """The temporary tables that there are by now, in order."""
+        return self._temporary.listed
+
+    def follow(self, logged: EventBlock) -> None:
+        """Take note of the next block of the log, as it is logged."""
+        if logged.file != self._file:
+            self._file = logged.file
+            if logged.format.follows_start:
+                self._temporary.clear()
 
     def read(
         self, block: EventBlock, transactions: Transactions, row_of: Callable[[int], int]
@@ -74,8 +98,19 @@ class _TemporaryTables:
     rows logs no statement on a temporary table, but for MariaDB's RENAME TABLE.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, there: Iterable[TemporaryTable]) -> None:
         self._names: dict[int, set[TableName]] = {}
+        for each in there:
+            self._names.setdefault(each.session, set()).add((each.database, each.table))
+
+    @property
+    def listed(self) -> tuple[TemporaryTable, ...]:
+        found = ((session, *name) for session, names in self._names.items() for name in names)
+        return tuple(sorted(TemporaryTable(*each) for each in found))
+
+    def clear(self) -> None:
+        """Forget all of them: they end with the server, whose next sessions count from 1 again."""
+        self._names.clear()
 
     def take(self, logged: LoggedStatement) -> bool:
         """Whether a statement is about temporary tables, and no other ones."""
@@ -144,6 +179,7 @@ def changes_between(source: BlockStream, start: Position, stop: Position) -> Ite
         return
     expander, transactions, ddl = Expander(), TransactionReader(refuse=_skip), DdlReader()
     for logged in source.blocks(start, stop):
+        ddl.follow(logged)
         for block in expander.expand(logged):
             for found in ddl.read(block, transactions.read(block), lambda _: AFTER_RANGE):
                 if Position(found.file, found.offset).coordinates >= stop.coordinates:

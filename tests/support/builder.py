@@ -284,6 +284,7 @@ class BinlogFile:
         timestamp: Of every event, unless another is given.
         data: The file so far: magic, FORMAT_DESCRIPTION, the events added.
         offsets: Where each event begins, the FORMAT_DESCRIPTION's first.
+        created: When the server was started; 0 in the files after the first one since.
     """
 
     server_version: str = MYSQL
@@ -292,9 +293,10 @@ class BinlogFile:
     timestamp: int = 1_700_000_000
     data: bytearray = field(default_factory=lambda: bytearray(MAGIC))
     offsets: list[int] = field(default_factory=list)
+    created: int = 0
 
     def __post_init__(self) -> None:
-        body = format_description(self.server_version, checksum=self.checksum)
+        body = format_description(self.server_version, checksum=self.checksum, created=self.created)
         self._append(EventType.FORMAT_DESCRIPTION, body, checksum=True, flags=0)
 
     def add(

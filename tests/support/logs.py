@@ -28,7 +28,7 @@ from tests.support.builder import BinlogFile
 from tests.support.table_map_builder import table_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 OTHER_SERVER = "ffffffff-e4ef-11f0-9d0c-0242ac110002"
 DUMMY_TABLE_ID = 0xFFFFFF
@@ -313,13 +313,21 @@ def broken(draw: st.DrawFn, flavor: Flavor) -> list[list[Made]]:
     return files
 
 
-def write_files(files: Sequence[Sequence[Made]], flavor: Flavor) -> dict[str, BinlogFile]:
-    """Return the files by their names, each with what a server puts at its beginning."""
+def write_files(
+    files: Sequence[Sequence[Made]], flavor: Flavor, *, started: Collection[int] = ()
+) -> dict[str, BinlogFile]:
+    """Return the files by their names, each with what a server puts at its beginning.
+
+    Args:
+        files: Their events.
+        flavor: Of the server.
+        started: Numbers of the files that the server began as it was started.
+    """
     version = builder.MARIADB if flavor is Flavor.MARIADB else builder.MYSQL
     executed, last = GtidSet(), MariadbGtidPosition({})
     written = {}
     for number, events in enumerate(files, start=1):
-        file = BinlogFile(version)
+        file = BinlogFile(version, created=1_700_000_000 if number in started else 0)
         if flavor is Flavor.MYSQL:
             file.add(EventType.PREVIOUS_GTIDS, builder.previous_gtids(executed))
         else:

@@ -12,7 +12,7 @@ mariadb, sql/log_event.h, Format_description_log_event.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from airflow_provider_binlog.binlog.buffer import Buffer
@@ -45,16 +45,18 @@ class FormatDescription:
     Attributes:
         server_version: `9.7.4`, `10.11.19-MariaDB-log`: the server that wrote the file.
         created: When the file was created, seconds since 1970: from the header, which is the same
-            where a stream starts inside the file. The body's field is 0 there, and in every file
-            that is not the first one after the server's start.
+            where a stream starts inside the file.
         checksum_algorithm: Of every other event of the file.
         post_header_lengths: Bytes of each type's post-header; that of type code 1 comes first.
+        follows_start: Whether the file is the first one after the server's start; not known where a
+            stream starts inside the file.
     """
 
     server_version: str
     created: int
     checksum_algorithm: ChecksumAlgorithm
     post_header_lengths: bytes
+    follows_start: bool = field(default=False, compare=False)
 
     @property
     def flavor(self) -> Flavor:
@@ -109,7 +111,8 @@ class FormatDescription:
                 "a binlog older than MySQL 5.0: read it through a newer replica", version=version
             )
         server_version = _server_version(buffer.take(_SERVER_VERSION_SIZE))
-        buffer.take(4)  # created
+        # When the server was started, else 0; also where a stream starts inside the file.
+        created = buffer.uint(4)
         header_size = buffer.uint(1)
         if header_size != HEADER_SIZE:
             raise FormatError("headers of another size than 19 bytes", header_size=header_size)
@@ -120,7 +123,7 @@ class FormatDescription:
             algorithm = ChecksumAlgorithm(code)
         except ValueError as error:
             raise FormatError("unknown checksum algorithm", algorithm=code) from error
-        return cls(server_version, header.timestamp, algorithm, lengths)
+        return cls(server_version, header.timestamp, algorithm, lengths, created > 0)
 
 
 def _server_version(field: memoryview) -> str:

@@ -36,7 +36,7 @@ from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableId, TableName, TableState
-from airflow_provider_binlog.schema_history.ddl_reader import changes_of
+from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
@@ -70,6 +70,7 @@ class SubRange:
             the previous sub-range.
         dropped_databases: Those that were dropped in the range before.
         quarantined: Ids of the tables that are left out there.
+        temporary: The temporary tables that there are.
     """
 
     start: Position
@@ -79,6 +80,7 @@ class SubRange:
     names: tuple[NamedTable, ...]
     dropped_databases: tuple[str, ...]
     quarantined: tuple[TableId, ...]
+    temporary: tuple[TemporaryTable, ...]
 
 
 @dataclass(frozen=True)

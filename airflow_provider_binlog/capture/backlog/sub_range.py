@@ -61,6 +61,7 @@ def stage_sub_range(
             plan.files[: sub_range.files],
             frozenset(sub_range.quarantined),
             plan.facts_at(number),
+            sub_range.temporary,
         ),
     )
     manifest = capture_range(log_range, source, store)

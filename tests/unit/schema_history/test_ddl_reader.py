@@ -117,6 +117,21 @@ def test_statements_on_temporary_tables_that_are_logged_are_about_no_other_table
     ]
 
 
+def test_temporary_tables_end_with_the_server() -> None:
+    def statement(number: int, sql: str) -> list[Made]:
+        return [gtid(number), Made(EventType.QUERY, builder.query(sql, thread_id=1))]
+
+    created = statement(1, "CREATE TEMPORARY TABLE t (a int)")
+    logs = [created, statement(2, "ALTER TABLE t DROP a"), statement(3, "DROP INDEX i ON t")]
+    for started, count in (((1,), 0), ((3,), 1), ((2,), 2)):
+        files = write_files(logs, Flavor.MYSQL, started=started)
+        source = CutSource(files, {})
+
+        found = list(changes_between(source, Position(NAME, FIRST_OFFSET), end_of(files)))
+
+        assert len(found) == count
+
+
 def test_a_statement_that_failed_half_way_did_something_unknown() -> None:
     failed = a_statement("DROP TABLE t, u", error=5)
 

@@ -13,8 +13,11 @@ from airflow_provider_binlog.binlog.events.format_description import (
     ChecksumAlgorithm,
     FormatDescription,
 )
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.binlog.magic import MAGIC
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
+from tests.corpus.case import LOGS, SERVERS
 from tests.support import builder
 
 
@@ -104,3 +107,12 @@ def test_cut_anywhere_is_refused_or_has_fewer_lengths() -> None:
 def test_any_body_gives_a_value_or_a_documented_error(body: bytes) -> None:
     with contextlib.suppress(BinlogError):
         FormatDescription.parse(builder.event(EventType.FORMAT_DESCRIPTION, body))
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_first_file_after_a_start_says_so(server: str) -> None:
+    before, after = sorted((LOGS / "restart" / server).glob("binlog.*"))
+    first = (file.read_bytes()[len(MAGIC) :] for file in (before, after))
+    found = [FormatDescription.parse(data[: EventHeader.parse(data).size]) for data in first]
+
+    assert [each.follows_start for each in found] == [False, True]
