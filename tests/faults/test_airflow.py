@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.fixtures.airflow import Airflow
-from tests.fixtures.mysql import Database
+from tests.fixtures.airflow import Shop
 from tests.fixtures.spark import SparkEnvironment
-from tests.integration.test_surface_dag import DAG_ID, create_shop_airflow
-from tests.support.lake import Lake
+from tests.support.shop_dag import DAG_ID
 
 pytestmark = pytest.mark.filterwarnings(
     # Of the Spark session that reads the lake.
@@ -28,15 +25,10 @@ def test_a_backfill_and_a_deleted_run(
     *,
     kind: str,
     format_: str,
-    request: pytest.FixtureRequest,
-    create_airflow: Callable[..., Airflow],
-    create_database: Callable[..., Database],
+    create_shop: Callable[[str, str], Shop],
     spark_environment: SparkEnvironment,
-    tmp_path: Path,
 ) -> None:
-    database = create_database(request.getfixturevalue(kind))
-    lake = Lake.in_folder(format_, tmp_path)
-    airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
+    database, lake, airflow = create_shop(kind, format_)
     database.execute(
         "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))",
         "INSERT INTO orders VALUES (1, 'one'), (2, 'two'), (3, 'three')",

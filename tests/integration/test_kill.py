@@ -16,11 +16,11 @@ import pytest
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.transport.server import queries
 from tests.demo.worker import Worker
-from tests.integration.test_surface_dag import DAG_ID, create_shop_airflow
 from tests.services.progress import ServiceError
 from tests.support import killed_merge
 from tests.support.extract_worker import Extract
 from tests.support.lake import Lake, aws_connection
+from tests.support.shop_dag import DAG_ID
 from tests.support.staged import apply_all
 from tests.support.stores import open_store
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.staging.object_store import ObjectStore
-    from tests.fixtures.airflow import Airflow
+    from tests.fixtures.airflow import Shop
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
     from tests.services.s3 import S3Server
@@ -241,15 +241,10 @@ def test_a_dag_killed_in_extract_and_merge(
     *,
     kind: str,
     format_: str,
-    request: pytest.FixtureRequest,
-    create_airflow: Callable[..., Airflow],
-    create_database: Callable[..., Database],
+    create_shop: Callable[[str, str], Shop],
     spark_environment: SparkEnvironment,
-    tmp_path: Path,
 ) -> None:
-    database = create_database(request.getfixturevalue(kind))
-    lake = Lake.in_folder(format_, tmp_path)
-    airflow = create_shop_airflow(create_airflow, database, lake, spark_environment)
+    database, lake, airflow = create_shop(kind, format_)
     database.execute(
         "CREATE TABLE orders (id INT PRIMARY KEY, note VARCHAR(20))",
         # What is appended would be there twice.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from airflow_provider_binlog.cli.run import main
-from airflow_provider_binlog.transport.server import queries
 from tests.support.lake import Lake
 from tests.support.secrets import files_with, watched_processes
+from tests.support.shop_dag import DAG_ID, create_shop_airflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +20,11 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.fixtures.spark import SparkEnvironment
 
+
 pytestmark = pytest.mark.filterwarnings(
     # Of the Spark session that reads the lake.
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
-
-ROOT = Path(__file__).parents[2]
-DAG_ID = "binlog_changes"
 
 USER, PASSWORD = "captures", f"planted-{uuid4().hex}"
 LITERAL = f"literal-{uuid4().hex}"
@@ -65,7 +61,6 @@ LARGE_TABLE = (
         SELECT n, CONCAT('this is row ', n) FROM s""",
     "ANALYZE TABLE numbers",
 )
-CHUNK_BYTES = 4096
 MORE_CHANGES = (
     "UPDATE orders SET note = 'changed', changed = '2026-11-21 00:00:00.5' WHERE id = 2",
     "DELETE FROM orders WHERE id = 3",
@@ -131,36 +126,6 @@ def set_password(database: Database, password: str) -> None:
         f"DROP USER IF EXISTS '{USER}'@'%'",
         f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{password}'",
         f"GRANT REPLICATION SLAVE, REPLICATION CLIENT, LOCK TABLES, SELECT ON *.* TO '{USER}'@'%'",
-    )
-
-
-def create_shop_airflow(
-    create_airflow: Callable[..., Airflow],
-    database: Database,
-    lake: Lake,
-    environment: SparkEnvironment,
-    **account: str,
-) -> Airflow:
-    """Return an Airflow whose DAG captures the database from now on into the lake."""
-    server = database.server
-    address = {"conn_type": "binlog", "host": server.host, "port": server.port}
-    binlog = address | (account or {"login": "root"})
-    with closing(database.connect()) as connection:
-        # The log of a server that tests share holds events that capture refuses.
-        start = queries.log_end(connection)
-    return create_airflow(
-        **environment.variables,
-        **lake.connections,
-        AIRFLOW__CORE__DAGS_FOLDER=str(ROOT / "dags"),
-        AIRFLOW_CONN_BINLOG_DEFAULT=json.dumps(binlog),
-        AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        BINLOG_SHOP_START=f"{start.file}:{start.offset}",
-        BINLOG_SHOP_TABLES=f"{database.name}.*",
-        BINLOG_SHOP_STAGING=lake.staging,
-        BINLOG_SHOP_FORMAT=lake.format,
-        BINLOG_SHOP_LAKE=lake.location,
-        BINLOG_SHOP_SNAPSHOT=json.dumps({"chunk_bytes": CHUNK_BYTES}),
-        BINLOG_SHOP_SPARK=json.dumps({"conf": lake.spark_conf(environment)}),
     )
 
 
