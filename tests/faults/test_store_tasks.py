@@ -43,7 +43,7 @@ def test_a_backlog_and_a_snapshot(
 ) -> None:
     remote.run(limits=SMALL)
     remote.patch.setattr(backlog, "AirflowVariableStore", lambda: remote.variables)
-    staged = {"source": remote.source, "staging_path": remote.staging}
+    staged: dict[str, Any] = {"source": remote.source, "staging_path": remote.staging}
 
     def run(operator: type[BaseOperator], **arguments: Any) -> Any:
         s3.fault = lags if fault == "stale" else once_each(fault)
