@@ -101,11 +101,13 @@ def _panel(panel: Panel, seconds: dict[str, float]) -> str:
     for values, style in ((ideal, 'stroke="gray" stroke-dasharray="4"'), (taken, 'stroke="navy"')):
         points = " ".join("{},{}".format(*at(*each)) for each in zip(sizes, values, strict=True))
         lines.append(f'<polyline points="{points}" fill="none" {style}/>\n')
-    for size, value in zip(sizes, taken, strict=True):
+    for size, value, following in zip(sizes, taken, [*taken[1:], 0.0], strict=True):
         x, y = at(size, value)
+        # Where neither the line runs nor the axis.
+        beside = min(y + 15, _HEIGHT - 3) if following > value else y - 8
         lines.append(
             f'<circle cx="{x}" cy="{y}" r="3" fill="navy"/>'
-            f'<text x="{x + 5}" y="{y - 8}">{value:.2f} s</text>'
+            f'<text x="{x + 5}" y="{beside:.1f}">{value:.2f} s</text>'
             f'<text x="{x}" y="{_HEIGHT + 15}" text-anchor="middle">{size:,}</text>\n'
         )
     lines.append(f'<text x="{_WIDTH // 2}" y="{_HEIGHT + 34}" text-anchor="middle">')
