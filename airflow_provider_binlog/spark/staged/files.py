@@ -88,6 +88,7 @@ class HadoopFileSystem:
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
+        self._gateway: Any = context._gateway
         self._jvm: Any = context._jvm
         self._conf: Any = context._jsc.hadoopConfiguration()
 
@@ -127,7 +128,10 @@ class HadoopFileSystem:
         try:
             path = self._path(uri)
             found = path.getFileSystem(self._conf)
-            return self._names(found.makeQualified(path), found.listStatus(path))
+            # Those of a list of folders are of one class: Py4J passes on no S3AFileStatus[].
+            folders = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Path, 1)
+            folders[0] = path
+            return self._names(found.makeQualified(path), found.listStatus(folders))
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
             return []
