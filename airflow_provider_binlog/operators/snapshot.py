@@ -67,8 +67,8 @@ class BinlogSnapshotOperator(EngineOperator):
     :param where: A condition in SQL on the rows to read; by default all are. (templated)
     :param lock: Under ``"brief"`` all rows are read in one transaction, at a position that is exact
         because the table is locked until the transaction is open (on MariaDB without a lock,
-        unless it executes ``XA COMMIT``); a table without a key is always read so. Under
-        ``"none"`` no other table is. ``"auto"`` reads so where row images lack columns
+        unless it commits XA transactions in two phases); a table without a key is always read so.
+        Under ``"none"`` no other table is. ``"auto"`` reads so where row images lack columns
         (``binlog_row_image``), and rows may get another key.
     :param chunk_bytes: Bytes of the table that one transaction reads, about: a number, or a text
         such as ``"64 MiB"``.

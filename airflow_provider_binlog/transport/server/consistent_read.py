@@ -167,8 +167,9 @@ def _begin(
 ) -> tuple[Position, bool]:
     """Start the transaction; return its `low`, and whether that is exact."""
     if server_version(connection).flavor is Flavor.MARIADB:
+        prepared = bool(query(connection, "XA RECOVER FORMAT='SQL'"))
         query(connection, _BEGIN)
-        if not _commits_xa(connection):
+        if not _commits_prepared(connection, prepared=prepared):
             return _snapshot_position(connection), True
         query(connection, "ROLLBACK")
     elif not exact and _has_gtids(connection) and (end := _executed_end(connection)) is not None:
@@ -188,10 +189,21 @@ def _locked_end(connect: Callable[[], Connection], name: TableName) -> Iterator[
         yield replace(low, gtid=gtid_executed(other)) if _has_gtids(other) else low
 
 
-def _commits_xa(connection: Connection) -> bool:
-    """Whether a prepared transaction may be in the middle of its commit: any, since the start."""
-    rows = query(connection, "SHOW GLOBAL STATUS WHERE Variable_name = 'Com_xa_commit'")
-    return any(int(row["Value"]) for row in rows)
+def _commits_prepared(connection: Connection, *, prepared: bool) -> bool:
+    """Whether a prepared transaction of MariaDB may have been in the middle of its commit.
+
+    `Com_xa_commit` counts commits in one phase, too. What is committed has been prepared, as XA
+    RECOVER showed, or was since: by a client, which is counted, or by a replica's threads.
+
+    Args:
+        connection: To the server.
+        prepared: Whether there was a prepared transaction before that moment.
+    """
+    names = "'Com_xa_commit', 'Com_xa_prepare', 'Slaves_running'"
+    rows = query(connection, f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")
+    counts = {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
+    others = prepared or counts["com_xa_prepare"] or counts["slaves_running"]
+    return bool(counts["com_xa_commit"] and others)
 
 
 def _has_gtids(connection: Connection) -> bool:
