@@ -6,6 +6,7 @@ the columns: a statement that alters it is followed in them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,7 @@ class _KnownTables:
 
 
 class _SnapshotSchemas:
-    """The columns of tables in their newest snapshots."""
+    """The columns of tables in their snapshots."""
 
     def __init__(
         self,
@@ -134,25 +135,30 @@ class _SnapshotSchemas:
         self._store = store
         self._source_name = source_name
         self._captures_since = captures_since
-        self._ids: dict[str | None, str] | None = None
+        # By the digest of a table, the newest last.
+        self._ids: dict[str | None, list[str]] | None = None
 
     def find(self, name: TableName, before: Manifest) -> Schema | None:
-        """Return the schema of a table's snapshot that a manifest has reached.
+        """Return the schema of a table's newest snapshot that a manifest has reached.
 
         Whoever finds nothing about the table in the staged log knows that it has this schema still.
+        A later snapshot changes nothing of it: a range that is staged again has the same schemas.
         """
         if self._ids is None:
-            names = self._store.list(f"{source_folder(self._source_name)}/{SNAPSHOTS}")
-            ids = [each.removesuffix(".json") for each in names]  # of each table, the newest last
-            self._ids = {digest_in(each): each for each in ids}
-        newest = self._ids.get(table_digest(name))
-        snapshot = None if newest is None else self._read(newest)
-        if (
-            snapshot is None
-            or snapshot.identity != before.identity
-            or snapshot.high.coordinates > before.stop.coordinates
-            or not self._captures_since(name, snapshot.high)
-        ):
+            self._ids = defaultdict(list)
+            for each in self._store.list(f"{source_folder(self._source_name)}/{SNAPSHOTS}"):
+                snapshot_id = each.removesuffix(".json")
+                self._ids[digest_in(snapshot_id)].append(snapshot_id)
+        snapshots = map(self._read, reversed(self._ids.get(table_digest(name), [])))
+        reached = (
+            each
+            for each in snapshots
+            if each is not None
+            and each.identity == before.identity
+            and each.high.coordinates <= before.stop.coordinates
+        )
+        snapshot = next(reached, None)
+        if snapshot is None or not self._captures_since(name, snapshot.high):
             return None
         staged_alike = (snapshot.zero_dates, snapshot.invalid_text) == (
             before.zero_dates,

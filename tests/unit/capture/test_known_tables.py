@@ -17,7 +17,7 @@ from airflow_provider_binlog.staging.paths import part_key
 from tests.unit.capture.staging import new_store
 from tests.unit.spark.history import IDENTITY, Source
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
-from tests.unit.spark.plans import NAME
+from tests.unit.spark.plans import NAME, schema
 from tests.unit.spark.staged_changes import LOG
 
 
@@ -54,3 +54,18 @@ def test_a_snapshot_shows_the_columns_of_a_table_that_the_log_follows_from_there
 
 def test_an_unreadable_snapshot_stops_no_capture() -> None:
     assert find_schema(b"cut") is None
+
+
+def test_a_later_snapshot_changes_nothing_of_what_is_known_of_a_range() -> None:
+    store = new_store()
+    log = ManifestLog(store, "shop")
+    before = replace(Source(store, "shop").make_manifest(), start=Position(LOG, 4), stop=HIGH)
+    log.commit(before)
+    earlier = snapshot()
+    later = snapshot(
+        id=f"20261123{ID[8:]}", schema=schema("id"), low=HIGH, high=Position(LOG, 2600)
+    )
+    for each in (earlier, later):
+        store.create(part_key("shop", snapshot_path(each.id)), each.encode())
+
+    assert known_tables(store, "shop", log, before).find_schema(NAME) == earlier.schema
