@@ -6,6 +6,7 @@ Source: as binlog/transactions.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
@@ -13,12 +14,11 @@ from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema_history.history import LoggedChange
 from airflow_provider_binlog.sql.alterations import Opaque, RewriteRows
 from airflow_provider_binlog.sql.ddl import (
     Altered,
-    DdlStatement,
     Renamed,
     TableChange,
     Truncated,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.transactions import Transactions
     from airflow_provider_binlog.errors import BinlogError
-    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
+_RENAME_TABLE = "RENAME TABLE"
 _OF_BASE_TABLES = frozenset({"CREATE TABLE", "CREATE OR REPLACE TABLE", "DROP TABLE"})
 """Types of statements that name no temporary table without the word, as the server logs them."""
 
@@ -44,8 +44,12 @@ AFTER_RANGE = 1 << 62
 
 @dataclass(frozen=True, order=True)
 class TemporaryTable:
-    """A temporary table of a session that logs statements, by the session's connection id."""
+    """A temporary table of a session that logs statements, by the session's connection id.
 
+    The sessions of another server, whose log this one repeats as its replica, have the same ids.
+    """
+
+    server_id: int
     session: int
     database: str
     table: str
@@ -63,14 +67,15 @@ class DdlReader:
     @property
     def temporary(self) -> tuple[TemporaryTable, ...]:
         """The temporary tables that there are by now, in order."""
-        return self._temporary.listed
+        return tuple(sorted(self._temporary.tables))
 
     def follow(self, logged: EventBlock) -> None:
         """Take note of the next block of the log, as it is logged."""
         if logged.file != self._file:
             self._file = logged.file
             if logged.format.follows_start:
-                self._temporary.clear()
+                # They end with the server, whose next sessions count from 1 again.
+                self._temporary.tables.clear()
 
     def read(
         self, block: EventBlock, transactions: Transactions, row_of: Callable[[int], int]
@@ -87,61 +92,55 @@ class DdlReader:
             if seen.statement_type is StatementType.DDL:
                 row, offset = row_of(event), int(block.offset[event])
                 logged = LoggedStatement(row, block.file, offset, seen.query, block.format.flavor)
-                if not self._temporary.take(logged):
+                if not self._temporary.take(logged, int(block.server_id[event])):
                     yield logged
 
 
 class _TemporaryTables:
-    """The temporary tables of sessions that log statements, by the session's connection id.
+    """The temporary tables of sessions that log statements.
 
     Such a session logs `TRUNCATE t` whichever table of this name it is about. A session that logs
     rows logs no statement on a temporary table, but for MariaDB's RENAME TABLE.
     """
 
-    def __init__(self, there: Iterable[TemporaryTable]) -> None:
-        self._names: dict[int, set[TableName]] = {}
-        for each in there:
-            self._names.setdefault(each.session, set()).add((each.database, each.table))
+    def __init__(self, tables: Iterable[TemporaryTable]) -> None:
+        self.tables = set(tables)
 
-    @property
-    def listed(self) -> tuple[TemporaryTable, ...]:
-        found = ((session, *name) for session, names in self._names.items() for name in names)
-        return tuple(sorted(TemporaryTable(*each) for each in found))
-
-    def clear(self) -> None:
-        """Forget all of them: they end with the server, whose next sessions count from 1 again."""
-        self._names.clear()
-
-    def take(self, logged: LoggedStatement) -> bool:
+    def take(self, logged: LoggedStatement, server_id: int) -> bool:
         """Whether a statement is about temporary tables, and no other ones."""
-        query = logged.query
+        query, of = logged.query, partial(TemporaryTable, server_id, logged.query.thread_id)
         try:
             named = read_temporary(query.sql, logged.session)
-            if named is None and query.thread_id not in self._names:
-                return False
-            return self._created_or_dropped(query.thread_id, named) or self._changed(logged)
+            if named is None:
+                return bool(self.tables) and self._change(logged, of)
         except UnsupportedError:
             return False  # it is refused where its tables are looked for
-
-    def _created_or_dropped(self, session: int, named: DdlStatement | None) -> bool:
-        if named is None:
-            return False
-        names = self._names.setdefault(session, set())
-        if named.type.startswith("CREATE"):
-            names.update(named.tables)
+        tables = {of(*name) for name in named.tables}
+        # One that was not created, since the statement failed, hides no other table.
+        if named.type.startswith("CREATE") and not query.error:
+            self.tables |= tables
         else:
-            names.difference_update(named.tables)
+            self.tables -= tables
         return True
 
-    def _changed(self, logged: LoggedStatement) -> bool:
-        ddl, names = logged.ddl, self._names[logged.query.thread_id]
-        if ddl is None or ddl.tables[0] not in names or ddl.type in _OF_BASE_TABLES:
+    def _change(self, logged: LoggedStatement, of: Callable[[str, str], TemporaryTable]) -> bool:
+        ddl = logged.ddl
+        if ddl is None or ddl.type in _OF_BASE_TABLES:
             return False
+        if ddl.type != _RENAME_TABLE:
+            is_temporary = of(*ddl.tables[0]) in self.tables
+        elif logged.flavor is Flavor.MARIADB:
+            is_temporary = True
+        else:
+            return False  # MySQL renames the table that a temporary one hides
         for change in ddl.changes:
-            if isinstance(change, Renamed) and change.old in names:
-                names.remove(change.old)
-                names.add(change.new)
-        return True
+            if isinstance(change, Renamed):
+                if of(*change.old) in self.tables:
+                    self.tables.remove(of(*change.old))
+                    self.tables.add(of(*change.new))
+                else:
+                    is_temporary = False
+        return is_temporary
 
 
 def changes_of(logged: LoggedStatement) -> list[LoggedChange]:

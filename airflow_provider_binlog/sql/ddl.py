@@ -215,13 +215,13 @@ def _read_head(words: Reader, default_database: str, *, temporary: bool = False)
             "IMPORT TABLE brought tables whose rows are not in the log: take a new snapshot"
         )
     modifiers = words.take_all(*_MODIFIERS)
+    if ("TEMPORARY" in modifiers) is not temporary:
+        return None
     full = f"{verb} OR REPLACE" if "REPLACE" in modifiers else verb
     if verb in ("CREATE", "DROP") and _is_index(words):
         return _Head(f"{full} INDEX", (_table_of_index(words, default_database),))
     about = words.take(*_OBJECTS)
     if verb is None or (about is None and verb != "TRUNCATE"):
-        return None
-    if ("TEMPORARY" in modifiers) is not temporary:
         return None
     words.take_all(*_CONDITION)
     if about in ("DATABASE", "SCHEMA"):

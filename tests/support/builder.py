@@ -101,6 +101,7 @@ def query(
     *,
     database: str = "shop",
     thread_id: int = 7,
+    error: int = 0,
     client_collation: int | None = 255,
     status: bytes = b"",
 ) -> bytes:
@@ -109,7 +110,7 @@ def query(
     if client_collation is not None:
         status += b"\x04" + struct.pack("<HHH", client_collation, client_collation, 255)
     name = database.encode()
-    fixed = struct.pack("<IIBHH", thread_id, 0, len(name), 0, len(status))
+    fixed = struct.pack("<IIBHH", thread_id, 0, len(name), error, len(status))
     return fixed + status + name + b"\0" + text
 
 

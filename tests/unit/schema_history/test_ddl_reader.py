@@ -14,13 +14,14 @@ from airflow_provider_binlog.sql.alterations import (
     DropPrimaryKey,
     Opaque,
 )
-from airflow_provider_binlog.sql.ddl import Altered, Created, Dropped
+from airflow_provider_binlog.sql.ddl import Altered, Created, Dropped, Renamed, TableChange
 from tests.support import builder
 from tests.support.logs import TABLES, Made, insert, maps, query, write_files
 from tests.support.statements import a_statement
 from tests.unit.capture.staging import CutSource, end_of
 
 NAME = "binlog.000001"
+T, V, W, X = (("shop", name) for name in "tvwx")
 CUTS = pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
 
 
@@ -87,7 +88,7 @@ def test_statements_on_temporary_tables_that_are_logged_are_about_no_other_table
         (1, "ALTER TABLE t DROP a, RENAME TO u"),
         (1, "DROP TABLE t"),
         (2, "DROP TABLE u"),
-        (1, "RENAME TABLE u TO v"),
+        (1, "ALTER TABLE u RENAME v"),
         (1, "ALTER TABLE u DROP b"),
         (1, "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `v`"),
         (1, "DROP INDEX `PRIMARY` ON v"),
@@ -130,6 +131,78 @@ def test_temporary_tables_end_with_the_server() -> None:
         found = list(changes_between(source, Position(NAME, FIRST_OFFSET), end_of(files)))
 
         assert len(found) == count
+
+
+def found_changes(statements: list[Made], flavor: Flavor) -> list[TableChange]:
+    """Return what statements change, each of them logged as a transaction of its own."""
+    is_mysql = flavor is Flavor.MYSQL
+    events = [
+        made
+        for number, each in enumerate(statements, start=1)
+        for made in (
+            gtid(number)
+            if is_mysql
+            else Made(EventType.MARIADB_GTID, builder.mariadb_gtid(number, flags=0x29)),
+            each,
+        )
+    ]
+    files = write_files([events], flavor)
+    found = changes_between(CutSource(files, {}), Position(NAME, FIRST_OFFSET), end_of(files))
+    return [each.change for each in found]
+
+
+def statement(sql: str, *, session: int = 1, server_id: int = 1, error: int = 0) -> Made:
+    body = builder.query(sql, thread_id=session, error=error)
+    return Made(EventType.QUERY, body, server_id=server_id)
+
+
+def test_a_statement_that_has_the_word_temporary_in_it_is_about_no_temporary_table() -> None:
+    statements = [
+        statement("CREATE UNIQUE INDEX is_temporary ON t (a)"),
+        statement("ALTER TABLE t DROP b"),
+        statement("DROP INDEX is_temporary ON t"),
+    ]
+
+    assert len(found_changes(statements, Flavor.MYSQL)) == 3
+
+
+def test_a_temporary_table_hides_no_table_from_the_same_session_id_of_another_server() -> None:
+    statements = [
+        statement("CREATE TEMPORARY TABLE t (a int)", server_id=1),
+        statement("ALTER TABLE t DROP b", server_id=2),
+        statement("ALTER TABLE t DROP a", server_id=1),
+    ]
+
+    assert found_changes(statements, Flavor.MYSQL) == [Altered(T, (DropColumn("b"),))]
+
+
+def test_a_temporary_table_whose_creation_failed_hides_no_table() -> None:
+    statements = [
+        statement("CREATE TEMPORARY TABLE t SELECT 1", error=1),
+        statement("ALTER TABLE t DROP b"),
+    ]
+
+    assert found_changes(statements, Flavor.MYSQL) == [Altered(T, (DropColumn("b"),))]
+
+
+@pytest.mark.parametrize(
+    ("flavor", "renames"),
+    [
+        # The table of this name, which the temporary one hides from all other statements.
+        (Flavor.MYSQL, [Renamed(T, V)]),
+        (Flavor.MARIADB, []),
+    ],
+)
+def test_rename_table_renames_a_temporary_table_of_mariadb(
+    flavor: Flavor, renames: list[TableChange]
+) -> None:
+    statements = [
+        statement("CREATE TEMPORARY TABLE t (a int)"),
+        statement("RENAME TABLE t TO v"),
+        statement("RENAME TABLE w TO x"),
+    ]
+
+    assert found_changes(statements, flavor) == [*renames, Renamed(W, X)]
 
 
 def test_a_statement_that_failed_half_way_did_something_unknown() -> None:
