@@ -133,7 +133,7 @@ def _carry_out(schema: PartialSchema, change: Altered, flavor: Flavor) -> None:
     reverse(schema, change.alterations, flavor)
     if after is None:
         return
-    if len({name.casefold() for name in after.names}) != len(after.columns):
+    if len({name.lower() for name in after.names}) != len(after.columns):
         raise Wrong(f"two columns of one name: {after.names}")
     found = reverse(after, change.alterations, flavor)
     if found is not None:
@@ -154,7 +154,7 @@ def _check(schema: PartialSchema, candidates: Sequence[PartialSchema]) -> None:
 
 
 def _names(schema: PartialSchema) -> list[str]:
-    return [name.casefold() for name in schema.names]
+    return [name.lower() for name in schema.names]
 
 
 # --------------------------------------------------------------------------------- history
