@@ -94,12 +94,12 @@ def share(session: SparkSession) -> None:
 
 def set_partitions(session: SparkSession, size: int) -> None:
     """Prepare shuffles of as many bytes in memory."""
-    session.conf.set(_PARTITIONS, str(_count_partitions(size)))
+    session.conf.set(_PARTITIONS, str(count_partitions(size)))
 
 
 def raise_partitions(session: SparkSession, size: int) -> None:
     """Prepare shuffles of as many bytes, unless what is set is near: rows may lie so already."""
-    wanted = _count_partitions(size)
+    wanted = count_partitions(size)
     if wanted >= 2 * int(str(session.conf.get(_PARTITIONS))):
         session.conf.set(_PARTITIONS, str(wanted))
 
@@ -115,5 +115,6 @@ def fixed_partitions(session: SparkSession) -> Iterator[None]:
         session.conf.set(_ADAPTIVE, adaptive)
 
 
-def _count_partitions(size: int) -> int:
+def count_partitions(size: int) -> int:
+    """Return in how many parts bytes in memory are computed."""
     return min(max(math.ceil(size / _PARTITION_BYTES), 1), _PARTITIONS_MAX)

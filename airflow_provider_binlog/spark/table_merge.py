@@ -5,29 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import ROW
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.collapse.kept_rows import (
-    as_literals,
-    checkpoint,
-    checkpoint_counted,
-    count_literals,
-)
-from airflow_provider_binlog.spark.collapse.key_intervals import (
-    KeyColumn,
-    condition,
-    has_intervals,
-)
-from airflow_provider_binlog.spark.collapse.partial_source import collapse_partial, refuse_orphans
-from airflow_provider_binlog.spark.collapse.whole_rows import (
-    Collapsed,
-    as_log,
-    collapse,
-    count_actions,
-    partition_by_key,
-)
+from airflow_provider_binlog.spark.collapse.key_intervals import condition
+from airflow_provider_binlog.spark.collapse.partial_source import refuse_orphans
 from airflow_provider_binlog.spark.lake.lake_state import (
     CHANGES_ONLY,
     LIVE,
@@ -50,16 +32,8 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.session_settings import fixed_partitions
-from airflow_provider_binlog.spark.staged.changes import read_changes
-from airflow_provider_binlog.spark.staged.files import damaged
-from airflow_provider_binlog.spark.staged.parts import SEQUENCE
-from airflow_provider_binlog.spark.table_sizes import (
-    has_few_parts,
-    has_few_rows,
-    prepare_collapse,
-    prepare_merge,
-)
+from airflow_provider_binlog.spark.source_rows import make_source_rows
+from airflow_provider_binlog.spark.table_sizes import gather, prepare_collapse, prepare_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,6 +42,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId
+    from airflow_provider_binlog.spark.collapse.whole_rows import Collapsed
     from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.segment import Segment
@@ -176,8 +151,10 @@ def merge_table(sessions: Sessions, lake: Lake, files: SourceFiles, work: TableW
 
 def _merge_segment(merge: _Merge) -> Commit | None:
     # First what may fail without a trace in the lake.
-    rows, collapsed = _collapse(merge)
-    _check_count(merge.segment, collapsed)
+    work = merge.work
+    rows, collapsed = make_source_rows(
+        merge.session, merge.files, merge.segment, work.state, target=work.target
+    )
     current, filled = _prepare(merge)
     try:
         commit = _commit(merge, current, rows, collapsed, filled)
@@ -328,75 +305,6 @@ def _follow(merge: _Merge, state: TargetState) -> None:
     _set_properties(merge, dict(noted.items() - state.properties.items()))
 
 
-def _collapse(merge: _Merge) -> tuple[DataFrame, Collapsed]:
-    """Return the source rows of the MERGE, computed once and kept, and what they are."""
-    segment, work = merge.segment, merge.work
-    changes = read_changes(merge.session, merge.files, segment)
-    few = has_few_rows(segment)
-    keep = as_literals if few else checkpoint
-    if few and has_few_parts(segment):
-        # Then nothing is shuffled.
-        changes = changes.coalesce(1)
-    range_of = _find_key_column(segment, work.state)
-    if segment.groups:
-        read = None
-        if segment.has_before_images:
-            # They are read several times, and not all of them are part of a row.
-            changes = keep(changes)
-            read = changes.count()
-        rows = collapse_partial(
-            merge.session,
-            changes,
-            segment,
-            target=work.target,
-            is_new=work.state is None,
-            keep=keep,
-        )
-        counted = count_literals(rows, range_of) if few else count_actions(rows, range_of)
-        return rows, counted if read is None else replace(counted, changes=read)
-    rows = _fold(segment, changes, few=few)
-    if few:
-        rows = as_literals(rows)
-        return rows, count_literals(rows, range_of)
-    with fixed_partitions(merge.session):
-        return checkpoint_counted(rows, range_of)
-
-
-def _fold(segment: Segment, changes: DataFrame, *, few: bool) -> DataFrame:
-    width = len(segment.target_columns)
-    if segment.is_changelog:
-        return as_log(changes, width=width)
-    names = list(segment.columns)
-    key = [names.index(name) for name in segment.key]
-    return collapse(changes if few else partition_by_key(changes, key), width=width, key=key)
-
-
-def _key_of(segment: Segment) -> tuple[str, ...]:
-    return (SEQUENCE, ROW) if segment.is_changelog else segment.key
-
-
-def _find_key_column(segment: Segment, state: TargetState | None) -> KeyColumn | None:
-    """Return the source column whose values may spare the MERGE files; None if none does."""
-    if state is None or state.files <= 1 or segment.reloads:
-        return None
-    first, types = _key_of(segment)[0], segment.target_columns
-    if not has_intervals(types[first]):
-        return None
-    return KeyColumn(merge_sql.source_column(list(types).index(first)), types[first])
-
-
-def _check_count(segment: Segment, counted: Collapsed) -> None:
-    """Compare the rows that were read with what the manifests promise."""
-    promised = segment.rows + len(segment.removals)
-    # Of a manifest that starts before the segment does, some rows do not count.
-    if counted.changes > promised if segment.start else counted.changes != promised:
-        raise damaged(
-            "the staged parts do not hold the rows their manifests say",
-            rows=counted.changes - len(segment.removals),
-            manifests_say=segment.rows,
-        )
-
-
 def _commit(
     merge: _Merge,
     state: TargetState,
@@ -406,10 +314,12 @@ def _commit(
 ) -> Commit | None:
     segment, work = merge.segment, merge.work
     session, lake = merge.session, merge.lake
-    rows.createOrReplaceTempView(merge_sql.CHANGES)
     names = list(segment.target_columns)
-    replaces = segment.reloads or (segment.starts_empty and not segment.is_changelog)
-    if work.state is None or replaces:
+    removes = segment.reloads or (segment.starts_empty and not segment.is_changelog)
+    replaces = work.state is None or removes
+    source = gather(rows, segment) if replaces else rows
+    source.createOrReplaceTempView(merge_sql.CHANGES)
+    if replaces:
         columns = {name: names.index(name) for name in state.columns}
         query = merge_sql.rows_to_keep(columns)
         done = lake.overwrite(session, work.target, state, query, work.applied)
@@ -417,7 +327,7 @@ def _commit(
             return None
         replaced = None if work.state is not None else 0
         return replace(done, inserted=collapsed.upserts, updated=replaced, deleted=replaced)
-    key = _key_of(segment)
+    key = segment.target_key
     within = None
     if collapsed.intervals:
         column = f"t.{quote_identifier(key[0])}"

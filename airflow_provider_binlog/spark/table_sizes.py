@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.collapse.kept_rows import size_in_bytes
 from airflow_provider_binlog.spark.session_settings import (
+    count_partitions,
     raise_partitions,
     set_partitions,
     share,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.segment import Segment
@@ -23,6 +24,8 @@ _EXPANSION = 4
 # What is computed on the driver: change rows, and bytes of compressed Parquet.
 _FEW_ROWS = 10_000
 _FEW_BYTES = 2 << 20
+# Plans for keys alone are compiled, too. Every executor holds 40 bytes for 64 changes.
+_MANY_ROWS, _MOST_ROWS = 500_000, 1 << 27
 _SMALL_TARGET_BYTES = 16 << 20
 # As many files as one task reads one after the other.
 _FEW_PARTS = 8
@@ -31,6 +34,11 @@ _FEW_PARTS = 8
 def has_few_rows(segment: Segment) -> bool:
     """Whether the changes are computed on the driver."""
     return segment.rows <= _FEW_ROWS and segment.bytes <= _FEW_BYTES
+
+
+def has_many_rows(segment: Segment) -> bool:
+    """Whether the last change of each key is found by the keys alone."""
+    return _MANY_ROWS <= segment.rows <= _MOST_ROWS
 
 
 def has_few_parts(segment: Segment) -> bool:
@@ -79,3 +87,10 @@ def prepare_merge(
         rows = f"SELECT * FROM {target} AS t WHERE {within}"  # noqa: S608  Quoted.
         size = min(size, size_in_bytes(session.sql(rows)))
     raise_partitions(session, _EXPANSION * segment.bytes + size)
+
+
+def gather(rows: DataFrame, segment: Segment) -> DataFrame:
+    """Return rows that are written as they are read: in no more tasks than they fill, or files."""
+    if has_few_rows(segment):
+        return rows
+    return rows.coalesce(count_partitions(_EXPANSION * segment.bytes))

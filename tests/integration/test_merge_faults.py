@@ -100,10 +100,10 @@ def test_of_two_merges_at_once_one_counts(
 @pytest.mark.parametrize(
     ("workplace", "step"),
     [
-        ("iceberg", "_collapse"),
+        ("iceberg", "make_source_rows"),
         ("delta", "_evolve"),
         pytest.param("iceberg", "_evolve", marks=pytest.mark.slow),
-        pytest.param("delta", "_collapse", marks=pytest.mark.slow),
+        pytest.param("delta", "make_source_rows", marks=pytest.mark.slow),
     ],
     indirect=["workplace"],
 )
@@ -126,12 +126,12 @@ def test_two_merges_at_once_do_not_exchange_columns_twice(
     def die(*_: Any) -> Commit:
         raise RuntimeError("killed")
 
-    def delayed(*arguments: Any) -> Any:
+    def delayed(*arguments: Any, **named: Any) -> Any:
         monkeypatch.setattr(table_merge, step, run)
         with monkeypatch.context() as patch:
             patch.setattr(lake, "merge", die)
             assert workplace.try_merge().failed
-        return run(*arguments)
+        return run(*arguments, **named)
 
     monkeypatch.setattr(table_merge, step, delayed)
 

@@ -33,7 +33,9 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @in_either_format
-def test_whole_and_partial_rows_and_a_changelog(workplace: Workplace) -> None:
+def test_whole_and_partial_rows_and_a_changelog(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(20261122)
     source = workplace.new_source()
     whole = source.create(workplace.database, "whole", {"id": INT, "note": TEXT}, ("id",))
@@ -48,10 +50,20 @@ def test_whole_and_partial_rows_and_a_changelog(workplace: Workplace) -> None:
     workplace.follow(whole, partial)
     assert sorted(row["text"] for row in workplace.found(log)) == [*map(str, range(9))]
 
+    # From here on the last change is found by the keys alone, where rows are whole.
+    monkeypatch.setattr(table_sizes, "_MANY_ROWS", 0)
     source.row_image = RowImage.FULL
+    other = source.create(workplace.database, "other", {"id": INT, "note": TEXT}, ("id",))
+    for id_ in range(5):
+        other.insert(id=id_, note="new")
+    other.delete(2)
     whole.swap(1, 2, 99)
-    whole.delete(3)
+    whole.update(3, note="changed")
     whole.update(4, note="changed")
+    source.commit()
+    whole.delete(3)
+    whole.update(4, note="changed again")
     for owner in owners * 9:
         owner.step()
-    workplace.follow(whole, partial)
+    other.update(4, note="changed")
+    workplace.follow(whole, partial, other)

@@ -29,10 +29,11 @@ CHANGES = "changes"
 
 _ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
 _BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
-_IS_END = (
+IS_END = (
     f"CASE WHEN {CHANGE} IN {_BEGINS} THEN false WHEN {CHANGE} IN {_ENDS} THEN true"
     f" ELSE CAST(raise_error(concat('not a change type: ', {CHANGE})) AS boolean) END"
 )
+"""SQL of whether a change leaves its key without a row; it fails if it is no change."""
 
 
 def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
@@ -47,7 +48,7 @@ def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame
     """
     # As text: each function of PySpark takes several calls to the JVM.
     columns = ", ".join(map(source_column, range(width)))
-    last = f"max_by(struct({columns}, {_IS_END} AS {DELETED}), {ORDER}) AS last"
+    last = f"max_by(struct({columns}, {IS_END} AS {DELETED}), {ORDER}) AS last"
     keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
     grouped = changes.groupBy(*keys).agg(F.expr(last), F.expr(f"count(1) AS {CHANGES}"))
     types = dict(changes.dtypes)
@@ -123,4 +124,4 @@ def count_actions(collapsed: DataFrame, range_of: KeyColumn | None) -> Collapsed
 
 def is_end() -> Column:
     """Whether a change leaves its key without a row; fails if it is no change."""
-    return F.expr(_IS_END)
+    return F.expr(IS_END)

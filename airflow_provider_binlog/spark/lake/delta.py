@@ -50,7 +50,7 @@ _VERSION = "spark.databricks.delta.write.txnVersion"
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 # Otherwise every later write of the session would be skipped as one that was done.
 _RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-# The source rows are computed once and kept already.
+# The source rows are the same whenever they are read.
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 # A changelog has a column that Delta's own change data feed calls so, too.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import ChangeType
+from airflow_provider_binlog.changes import ROW, ChangeType
 from airflow_provider_binlog.manifest import count_changes
-from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS
+from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS, SEQUENCE
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
@@ -123,3 +123,8 @@ class Segment:
     def target_columns(self) -> dict[str, str]:
         """Name and Spark type of the target's columns."""
         return self.columns | (CHANGELOG_COLUMNS if self.is_changelog else {})
+
+    @property
+    def target_key(self) -> tuple[str, ...]:
+        """Names of the target's columns that identify a row."""
+        return (SEQUENCE, ROW) if self.is_changelog else self.key

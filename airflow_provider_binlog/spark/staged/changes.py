@@ -42,14 +42,28 @@ EVENT = "event"
 """Column of a change in a segment with `groups`: where its event is, the same for both images of an
 update."""
 
+PART = "part"
+"""Column of a change that was `located`: the name of the part's file."""
 
-def read_changes(session: SparkSession, files: SourceFiles, segment: Segment) -> DataFrame:
+INDEX = "index"
+"""Column of a change that was `located`: how many rows of its part stand before it."""
+
+
+def read_changes(
+    session: SparkSession, files: SourceFiles, segment: Segment, *, located: bool = False
+) -> DataFrame:
     """Return every change row of a segment: the target's columns, `CHANGE` and `ORDER`.
 
     Where row images may lack columns, also `EVENT` and a column `held` for each of its groups;
     what inserts leave in a column is filled in as far as it is known.
+
+    Args:
+        session: The table's session.
+        files: Where the parts are.
+        segment: What is read; no changelog if its rows are to be located.
+        located: Whether the rows have `PART` and `INDEX`, too.
     """
-    frames = [_read_rows(session, files, segment, rows) for rows in segment.reads]
+    frames = [_read_rows(session, files, segment, rows, located=located) for rows in segment.reads]
     if segment.is_changelog or not frames:
         frames.append(_removals(session, segment))
     return reduce(DataFrame.unionAll, frames)
@@ -80,14 +94,20 @@ def check_digests(session: SparkSession, files: SourceFiles, parts: Sequence[Par
             )
 
 
-def _read_rows(
+def _change_columns(segment: Segment) -> dict[str, str]:
+    """Return the change columns that the target or the collapse needs."""
+    return CHANGELOG_COLUMNS if segment.is_changelog else {CHANGE_TYPE: "string", ROW: "bigint"}
+
+
+def _scan(
     session: SparkSession, files: SourceFiles, segment: Segment, rows: StagedRows
 ) -> DataFrame:
-    # Of the change columns only those that the target or the collapse needs.
-    own = CHANGELOG_COLUMNS if segment.is_changelog else {CHANGE_TYPE: "string", ROW: "bigint"}
+    """Return parts of one schema as they are stored, without columns that nothing needs."""
     computed = (SEQUENCE, ABSENT)
     stored = rows.columns | {
-        STAGED_AS.get(name, name): type_ for name, type_ in own.items() if name not in computed
+        STAGED_AS.get(name, name): type_
+        for name, type_ in _change_columns(segment).items()
+        if name not in computed
     }
     if rows.images is not None:
         stored |= {IMAGE: "int"}
@@ -97,9 +117,22 @@ def _read_rows(
     # A path is a path: names of folders may hold what globs are made of. Files follow today's
     # calendar whatever their writer put into their metadata.
     reader = reader.option("__globPaths__", "false").option("datetimeRebaseMode", "CORRECTED")
-    frame = reader.parquet(*(files.locate(part.path) for part in rows.parts))
+    return reader.parquet(*(files.locate(part.path) for part in rows.parts))
+
+
+def _read_rows(
+    session: SparkSession,
+    files: SourceFiles,
+    segment: Segment,
+    rows: StagedRows,
+    *,
+    located: bool,
+) -> DataFrame:
+    own = _change_columns(segment)
+    frame = _scan(session, files, segment, rows)
     # Also right for a table with a column called `_metadata`.
-    file_name = frame.metadataColumn("_metadata").getField("file_name")
+    metadata = frame.metadataColumn("_metadata")
+    file_name = metadata.getField("file_name")
     sequence = F.substring(file_name, 1, 16).cast("bigint")
     if segment.start is not None:
         frame = frame.where(_counts(segment.start, sequence))
@@ -128,6 +161,8 @@ def _read_rows(
             _has_value(rows, group[0], image).alias(held(index))
             for index, group in enumerate(segment.groups)
         ]
+    if located:
+        columns += [file_name.alias(PART), metadata.getField("row_index").alias(INDEX)]
     return frame.select(
         *columns,
         F.col(CHANGE_TYPE).alias(CHANGE),
