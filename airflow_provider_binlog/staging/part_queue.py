@@ -1,4 +1,4 @@
-"""Parts written by other threads, in their order, while the next ones are made.
+"""Parts encoded in their order, and stored, by other threads while the next ones are made.
 
 Encoding Parquet, hashing and sending to a store run outside of the interpreter's lock. One thread
 encodes a part while another one is made: no more wait, so memory stays bounded, and what is written

@@ -1,4 +1,4 @@
-"""PartQueue: parts are written in order by other threads, and errors come to who waits."""
+"""PartQueue: parts are encoded in order by another thread, and errors come to who waits."""
 
 from __future__ import annotations
 
