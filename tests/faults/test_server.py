@@ -210,7 +210,7 @@ def test_our_server_id_is_taken_by_another_replica(kind: str, tasks: Tasks, gate
 
     def take_it() -> None:
         thread.start()
-        wait_until(lambda: "Killed" in [command for (command,) in tasks.database.query(COMMANDS)])
+        wait_until(lambda: ended.is_set() or ("Killed",) in tasks.database.query(COMMANDS))
 
     # Not the stream that a task leaves because it has to read the range again.
     gate.act_after(5 * READING, take_it)
