@@ -90,7 +90,8 @@ def stage(source: BlockStream, happened: Range, **arguments: Any) -> Staged:
     store = arguments.pop("store", None) or open_store(f"memory://captured{next(_numbers)}")
     tables = TableFilter([f"{happened.database.name}.*"])
     defaults: dict[str, Any] = {"identity": identity, "tables": tables}
-    request = a_request(happened.start, happened.stop, **defaults | arguments)
+    start = arguments.pop("start", happened.start)
+    request = a_request(start, happened.stop, **defaults | arguments)
     (manifest,) = extract(request, source, store).manifests
     return Staged(replace(manifest, created_at=""), store)
 
