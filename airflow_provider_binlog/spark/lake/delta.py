@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.lake.delta_features import (
     COLUMN_MAPPING,
     MAPPING,
     needed_features,
+    supported_features,
 )
 from airflow_provider_binlog.spark.lake.delta_mark import (
     Note,
@@ -117,7 +118,8 @@ class DeltaLake:
         snapshot = self._maybe_snapshot(session, target)
         if snapshot is None:
             return None
-        check_commits(json.loads(snapshot.protocol().json())["protocol"], target)
+        protocol = json.loads(snapshot.protocol().json())["protocol"]
+        check_commits(protocol, target)
         metadata = json.loads(snapshot.metadata().json())["metaData"]
         schema = StructType.fromJson(json.loads(metadata["schemaString"]))
         totals = _find_totals(session, snapshot)
@@ -131,7 +133,7 @@ class DeltaLake:
             column_ids={
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
-            properties=metadata.get("configuration", {}),
+            properties=metadata.get("configuration", {}) | supported_features(protocol),
             contents=contents,
             files=totals.files,
             bytes=totals.bytes,

@@ -5,7 +5,7 @@ Source: the Delta transaction log protocol, "Table Features".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
 
@@ -20,13 +20,20 @@ COLUMN_MAPPING = {MAPPING: "name"}
 """The property with which columns can be dropped and renamed, and have any name."""
 
 _WIDENING = "delta.enableTypeWidening"
-_NTZ = "delta.feature.timestampNtz"
+_FEATURE = "delta.feature."
+_SUPPORTED = "supported"
+_NTZ = f"{_FEATURE}timestampNtz"
 _NAMES = {
     MAPPING: "column mapping",
     _WIDENING: "type widening",
     _NTZ: "timestamps without a time zone",
 }
 _MAPPED_CHARACTERS = frozenset(" ,;{}()\n\t=")
+
+
+def supported_features(protocol: Mapping[str, Any]) -> dict[str, str]:
+    """Return the table features of a protocol, as the properties that add them."""
+    return {f"{_FEATURE}{each}": _SUPPORTED for each in protocol.get("writerFeatures") or ()}
 
 
 def needed_features(
@@ -37,13 +44,14 @@ def needed_features(
     Args:
         evolution: How its columns are to change.
         columns: Name and Spark type of those that it has.
-        properties: The table's.
+        properties: The table's, and its features as `supported_features` returns them.
     """
     needed = {}
     types = evolution.added.values()
     # Delta switches it on by itself for a new table, but not for an old one.
-    if "timestamp_ntz" in types and "timestamp_ntz" not in columns.values():
-        needed[_NTZ] = "supported"
+    has_ntz = "timestamp_ntz" in columns.values() or properties.get(_NTZ) == _SUPPORTED
+    if "timestamp_ntz" in types and not has_ntz:
+        needed[_NTZ] = _SUPPORTED
     if evolution.widened and properties.get(_WIDENING) != "true":
         needed[_WIDENING] = "true"
     renames = evolution.dropped or evolution.renamed or any(map(_is_mapped, evolution.added))

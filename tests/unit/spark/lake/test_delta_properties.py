@@ -15,6 +15,7 @@ from airflow_provider_binlog.spark.lake.delta_features import (
     name_features,
     needed_features,
     needs_feature,
+    supported_features,
 )
 from airflow_provider_binlog.spark.lake.table_format import TargetState
 from airflow_provider_binlog.spark.mark import NOTHING, Contents
@@ -75,6 +76,16 @@ def test_features_that_a_table_lacks_are_named(evolution: Evolution, needed: str
     has = {"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}
     columns["since"] = "timestamp_ntz"
     assert needed_features(evolution, columns=columns, properties=has) == {}
+
+
+def test_a_feature_that_someone_added_is_not_needed() -> None:
+    evolution, columns = Evolution(added={"at": "timestamp_ntz"}), {"id": "int"}
+    added = supported_features({"writerFeatures": ["appendOnly", "timestampNtz"]})
+    others = supported_features({"writerFeatures": ["appendOnly"]})
+
+    assert needed_features(evolution, columns=columns, properties=added) == {}
+    assert needed_features(evolution, columns=columns, properties=others)
+    assert supported_features({"minReaderVersion": 1, "minWriterVersion": 2}) == {}
 
 
 def test_actions_need_features() -> None:
