@@ -44,7 +44,7 @@ _FIXED = re.compile(
 )
 _DENIED = re.compile(
     r"\b(java\.nio\.file\.AccessDeniedException|AccessControlException)\b"
-    r"|^org\.apache\.iceberg\.exceptions\.(Forbidden|NotAuthorized)Exception$"
+    r"|^org\.apache\.iceberg\.exceptions\.ForbiddenException$"
 )
 _TEXT_SIZE_MAX = 500
 

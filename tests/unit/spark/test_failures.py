@@ -72,6 +72,14 @@ def test_a_lost_permission_does_not_come_back_by_itself(name: str) -> None:
     assert "grant it to the account" in str(error)
 
 
+def test_a_token_that_expired_may_be_renewed() -> None:
+    name = "org.apache.iceberg.exceptions.NotAuthorizedException"
+
+    error = explain(raised_for(name, "Not authorized: the token expired"), table="shop.orders")
+
+    assert error.retryable
+
+
 def test_any_other_error_may_pass() -> None:
     error = explain(TypeError("another"), table="shop.orders")
 
