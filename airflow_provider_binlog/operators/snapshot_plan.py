@@ -163,8 +163,11 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             if self.engine == "spark" or not names:
                 return [{"table": join_table_name(name)} for name in names]
             run = name_run(context)
+            throttle = read_throttle(
+                self.max_threads_running, self.max_replica_lag, self.replica_conn_ids
+            )
             return share_tables(
-                [self._request(source, run, name) for name in names],
+                [replace(self._request(source, run, name), throttle=throttle) for name in names],
                 Connections(server_settings(source)).open,
                 open_store(self.staging_path),
                 tasks_max=most,
@@ -172,7 +175,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             )
 
     def _request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
-        request = read_request(
+        return read_request(
             source,
             run=run,
             name=name,
@@ -180,10 +183,6 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             lock=self.lock,
             chunk_bytes=self.chunk_bytes,
         )
-        throttle = read_throttle(
-            self.max_threads_running, self.max_replica_lag, self.replica_conn_ids
-        )
-        return replace(request, throttle=throttle)
 
     def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
         """Return the tables to read, not more than that.
