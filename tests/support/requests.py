@@ -12,7 +12,7 @@ from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 def a_request(
     start: Position, stop: Position, *, flavor: Flavor = Flavor.MYSQL, **arguments: Any
 ) -> ExtractRequest:
-    """Return what to stage; what is not given is what it is by default."""
+    """Return what to stage; unless given, a table that cannot be captured fails the range."""
     defaults: dict[str, Any] = {
         "identity": SourceIdentity(flavor, "a-server", "binlog"),
         "sequence": 1,
