@@ -71,8 +71,10 @@ class PartQueue:
             if exc_type is None:
                 self.flush()
         finally:
-            self._encoder.shutdown(wait=True, cancel_futures=exc_type is not None)
-            self._sender.close(cancel=exc_type is not None)
+            try:
+                self._encoder.shutdown(wait=True, cancel_futures=exc_type is not None)
+            finally:
+                self._sender.close(cancel=exc_type is not None)
 
     def write(
         self, key: str, table: pa.Table, schema: Schema, *, small: bool = False
