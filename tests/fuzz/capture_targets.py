@@ -155,6 +155,8 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
 class _MemoryStore(ObjectStore):
     """An object store of one process."""
 
+    writes_at_once = 1
+
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 

@@ -48,6 +48,9 @@ class _Store:
     def folders(self, _: str) -> list[str]:
         return [_ID]
 
+    def list(self, _: str) -> list[str]:
+        return []
+
 
 def _files(store: _Store) -> SnapshotFiles:
     of_any_kind: Any = store
