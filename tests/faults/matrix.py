@@ -107,6 +107,10 @@ GROUPS: Mapping[str, Mapping[str, Row]] = {
         "reload-killed": Row("reload killed before and after its commit", RETRY),
         "conflict": Row("two merges, or two reloads, at once", "one commits; retried"),
         "merge-zombie": Row("delayed merge of fewer manifests", "noticed by the next merge"),
+        "lake-store": Row(
+            "store of the lake and of what is staged fails, loses answers, denies access",
+            f"{RETRY}; refused while denied",
+        ),
         "lake-full": Row("disk of the lake full", RETRY),
         "lake-dropped": Row("lake table dropped", "rebuilt, or waits for a reload"),
         "lake-altered": Row("lake table altered or written by hand", "named; reload"),

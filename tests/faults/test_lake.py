@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_binlog.spark.session_conf import iceberg_conf
 from tests.fixtures.spark import SparkEnvironment
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
-from tests.unit.spark.session import shared_session
+from tests.unit.spark.session import add_catalog, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
@@ -97,12 +98,15 @@ def test_a_column_that_was_dropped_by_hand_needs_a_reload(
 
 
 @pytest.mark.slow
-@pytest.mark.fault("lake-full", lakes="delta", stores="file")
+@pytest.mark.fault("lake-full", lakes="delta iceberg", stores="file")
 def test_a_full_disk(
     format_: str, small_disk: Path, spark_environment: SparkEnvironment, tmp_path: Path
 ) -> None:
     (tmp_path / "lake").symlink_to(small_disk)
-    workplace = local_workplace(shared_session(spark_environment), format_, tmp_path)
+    spark = shared_session(spark_environment)
+    workplace = local_workplace(spark, format_, tmp_path)
+    workplace.catalog = "small"
+    add_catalog(spark, iceberg_conf(workplace.catalog, f"file://{tmp_path}/lake"))
     source = workplace.new_source()
     table = a_table(workplace, source)
     filler = small_disk / "filler"

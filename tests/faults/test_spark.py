@@ -21,7 +21,7 @@ from tests.fixtures.mysql import execute
 from tests.fixtures.spark import SparkEnvironment
 from tests.services.jars import catalog_jars, spark_home
 from tests.services.servers import Server
-from tests.unit.spark.session import reading_session, shared_session
+from tests.unit.spark.session import add_catalog, shared_session
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, local_workplace
 
@@ -146,13 +146,7 @@ def workplace(spark_environment: SparkEnvironment, gate: Gate, tmp_path: Path) -
         f"{prefix}.jdbc.user": "root",
         f"{prefix}.jdbc.schema-version": "V1",
     }
-    del conf["spark.sql.extensions"]
-    for name, value in conf.items():
-        # Each merge has a session of its own, with the settings of the application; these two may
-        # have been in use before.
-        spark.sparkContext._jsc.sc().conf().set(name, value)
-        for session in (spark, reading_session(spark)):
-            session.conf.set(name, value)
+    add_catalog(spark, conf)
     _load(spark)
     made = local_workplace(spark, "iceberg", tmp_path)
     made.catalog = CATALOG
@@ -181,7 +175,7 @@ def test_a_catalog_that_is_down(workplace: Workplace, catalog: Server, gate: Gat
     table.insert(id=2, note="two")
     log.insert(note="once")
     source.commit()
-    _fails(workplace)
+    assert fails(workplace)
     catalog.start()
     workplace.merge()
     workplace.check(table)
@@ -196,7 +190,7 @@ def test_a_catalog_that_is_down(workplace: Workplace, catalog: Server, gate: Gat
         if number % 2:
             # In the middle, later each time.
             gate.cut_after = gate.passed + size * number // 12
-            _fails(workplace)
+            assert fails(workplace)
             gate.cut_after = None
         before = gate.passed
         workplace.merge()
@@ -205,12 +199,12 @@ def test_a_catalog_that_is_down(workplace: Workplace, catalog: Server, gate: Gat
         assert len(workplace.found(log)) == 2 + number
 
 
-def _fails(workplace: Workplace) -> None:
-    """Check that a merge fails so that Airflow tries it again."""
-    found: Any = None
+def fails(workplace: Workplace) -> bool:
+    """Merge; return whether that failed, which must be so that Airflow tries it again."""
     try:
         report = workplace.try_merge()
-        found = report.failed and report.may_pass, [each.error for each in report.tables]
     except Exception as error:  # noqa: BLE001 - as the job looks at it
-        found = explain(error).retryable, error
-    assert found[0], found
+        assert explain(error).retryable, error  # noqa: PT017
+        return True
+    assert report.may_pass, [each.error for each in report.tables]
+    return report.failed

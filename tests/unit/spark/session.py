@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf, join_confs
 
@@ -61,3 +61,16 @@ def reading_session(spark: SparkSession) -> SparkSession:
         _READERS.append(spark.newSession())
         _READERS[0].conf.set("spark.sql.session.timeZone", "UTC")
     return _READERS[0]
+
+
+def add_catalog(spark: SparkSession, conf: dict[str, str]) -> None:
+    """Let all sessions know an Iceberg catalog, by its settings."""
+    context: Any = spark.sparkContext._jsc
+    for name, value in conf.items():
+        if name == "spark.sql.extensions":
+            continue
+        # Each merge has a session of its own, with the settings of the application; these two may
+        # have been in use before.
+        context.sc().conf().set(name, value)
+        for session in (spark, reading_session(spark)):
+            session.conf.set(name, value)
