@@ -39,7 +39,7 @@ from airflow_provider_binlog.staging.paths import part_key, source_folder
 from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
@@ -130,14 +130,14 @@ class SnapshotFiles:
         self.store = store
         self._source = source
         around = f"{source_folder(source)}/{SNAPSHOTS}"
-        self._list_folders = partial(store.folders, around)
-        self._list_files = partial(store.list, around)
+        self._list_folders: Callable[[], list[str]] = partial(store.folders, around)
+        self._list_files: Callable[[], list[str]] = partial(store.list, around)
 
     def listed_once(self) -> SnapshotFiles:
         """Return the same for one table after the other: all ids are listed when first wanted."""
         found = SnapshotFiles(self.store, self._source)
-        found._list_folders = partial(cache(self._list_folders))
-        found._list_files = partial(cache(self._list_files))
+        found._list_folders = cache(self._list_folders)
+        found._list_files = cache(self._list_files)
         return found
 
     def key(self, path: str) -> str:
