@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from tests.faults.faulty_s3 import FaultyS3
 from tests.faults.gate import Gate
 from tests.faults.matrix import MARK
 from tests.faults.tasks import Tasks, wait_until
 from tests.fixtures.mysql import Database
+from tests.services.s3 import S3Server
 from tests.services.servers import Server
+from tests.support.lake import aws_connection
 from tests.support.stores import open_store
 
 SEED = int(os.environ.get("SEED", "0"))
@@ -80,6 +85,38 @@ def tasks(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         # What failed may have left it frozen.
         os.kill(database.server.pid, signal.SIGCONT)
         wait_until(lambda: made.sessions() <= before)
+
+
+@pytest.fixture
+def s3(s3_server: S3Server) -> Iterator[FaultyS3]:
+    """The way to the S3 server."""
+    made = FaultyS3(s3_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def remote(tasks: Tasks, s3: FaultyS3, s3_server: S3Server) -> Tasks:
+    """The tasks, staging over that way; the test itself reads the folder of the S3 server."""
+    connection = aws_connection(s3_server)
+    connection["extra"] |= {
+        "endpoint_url": s3.endpoint,
+        "config_kwargs": {
+            "connect_timeout": 1,
+            "read_timeout": 1,
+            "retries": {"max_attempts": 1},
+            "s3": {"addressing_style": "path"},
+        },
+    }
+    # Clients are kept by the connection's id.
+    folder = f"faulty_{uuid4().hex}"
+    tasks.patch.setenv(f"AIRFLOW_CONN_{folder.upper()}", json.dumps(connection))
+    tasks.staging = f"s3://{folder}@lake/{folder}"
+    tasks.store = open_store(f"file://{s3_server.folder}/buckets/lake/{folder}")
+    tasks.opens_store = True
+    # Its client keeps connections, and a thread.
+    tasks.pooled = True
+    return tasks
 
 
 @pytest.fixture

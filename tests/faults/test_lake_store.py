@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -35,14 +34,6 @@ _IMPATIENT = {
     "connection.timeout": "2s",
     "connection.establish.timeout": "2s",
 }
-
-
-@pytest.fixture
-def s3(s3_server: S3Server) -> Iterator[FaultyS3]:
-    """The way to the S3 server."""
-    made = FaultyS3(s3_server)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -27,45 +25,11 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.transport.server import queries
 from tests.faults.faulty_s3 import FaultyS3, Request
 from tests.faults.tasks import LARGE, Tasks
-from tests.services.s3 import S3Server
-from tests.support.lake import aws_connection
 from tests.support.stores import open_store
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(200)]
 
 SMALL = Limits(part_bytes_max=400, pending_bytes_max=1000)
-
-
-@pytest.fixture
-def s3(s3_server: S3Server) -> Iterator[FaultyS3]:
-    """The way to the S3 server."""
-    made = FaultyS3(s3_server)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def remote(tasks: Tasks, s3: FaultyS3, s3_server: S3Server) -> Tasks:
-    """The tasks, staging over that way; the test itself reads the folder of the S3 server."""
-    connection = aws_connection(s3_server)
-    connection["extra"] |= {
-        "endpoint_url": s3.endpoint,
-        "config_kwargs": {
-            "connect_timeout": 1,
-            "read_timeout": 1,
-            "retries": {"max_attempts": 1},
-            "s3": {"addressing_style": "path"},
-        },
-    }
-    # Clients are kept by the connection's id.
-    folder = f"faulty_{uuid4().hex}"
-    tasks.patch.setenv(f"AIRFLOW_CONN_{folder.upper()}", json.dumps(connection))
-    tasks.staging = f"s3://{folder}@lake/{folder}"
-    tasks.store = open_store(f"file://{s3_server.folder}/buckets/lake/{folder}")
-    tasks.opens_store = True
-    # Its client keeps connections, and a thread.
-    tasks.pooled = True
-    return tasks
 
 
 @pytest.mark.fault("store-500", servers="mysql97 mariadb118", stores="s3")

@@ -19,12 +19,10 @@ from airflow_provider_binlog.operators.snapshot import BinlogSnapshotOperator
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.faults.faulty_s3 import FaultyS3, Request, once_each
 from tests.faults.tasks import Tasks
-from tests.faults.test_store import SMALL, remote, s3
+from tests.faults.test_store import SMALL
 from tests.fixtures.mysql import flush_log
 from tests.support.extract_worker import context
 from tests.support.snapshots import by_key, read_parts, rows_of
-
-__all__ = ["remote", "s3"]
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(200)]
 
