@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import SYSTEM_DATABASES, matches_globs
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.sql.statement_types import first_keyword
+from airflow_provider_binlog.sql.statement_types import (
+    RDS_DATABASE,
+    first_keyword,
+    writes_rds_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -74,10 +78,14 @@ class TableFilter:
         """Whether it is certain that a logged statement changes no captured table.
 
         Its text does not say so: a trigger or a function may change others. Its event does, by the
-        databases of all of its tables.
+        databases of all of its tables. MariaDB's does not; there only what Amazon RDS notes about
+        its server, every few minutes and whatever `binlog_format` is, is known to change nothing.
         """
         databases = query.databases
-        if databases is None or any(map(self.may_match_in, databases)):
+        if databases is None:
+            of_rds = writes_rds_table(query.sql, query.session(Flavor.MARIADB))
+            return of_rds and not self.may_capture_from(RDS_DATABASE)
+        if any(map(self.may_capture_from, databases)):
             return False
         return first_keyword(query.sql, query.session(Flavor.MYSQL)) in _CHANGES_OPENED_TABLES
 

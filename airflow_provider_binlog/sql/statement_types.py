@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.sql.lexer import dialects, keyword, scan
@@ -77,6 +78,10 @@ _XA_TYPES = {
 }
 _ANALYZES_TABLES = frozenset({"TABLE", "TABLES", "LOCAL", "NO_WRITE_TO_BINLOG"})
 _QUOTED = "'"
+RDS_DATABASE = "mysql"
+"""The database of the tables that Amazon RDS keeps about its server."""
+
+_WRITES = (["INSERT", "INTO"], ["DELETE", "FROM"])
 _XID = re.compile(r"X'[0-9a-f]*'\s*,\s*X'[0-9a-f]*'\s*,\s*-?\d+", re.IGNORECASE)
 
 
@@ -96,6 +101,23 @@ def first_keyword(sql: str, session: Session) -> str:
     """Return the first word of a statement in capitals; empty where it may be one of several."""
     found = {next(keywords(sql, dialect), "") for dialect in dialects(sql, session)}
     return found.pop() if len(found) == 1 else ""
+
+
+def writes_rds_table(sql: str, session: Session) -> bool:
+    """Whether a statement is one by which Amazon RDS notes something about its server.
+
+    Its users may not write to these tables, and tables of this database have no triggers.
+    """
+    readings = (list(islice(keywords(sql, each), 5)) for each in dialects(sql, session))
+    return all(_writes_rds_table(each, session.database) for each in readings)
+
+
+def _writes_rds_table(words: list[str], database: str) -> bool:
+    verb, named = words[:2], words[2:]
+    if named[1:2] == ["."]:
+        database, named = named[0].lower(), named[2:]
+    of_rds = any(each.startswith("RDS_") for each in named[:1])
+    return verb in _WRITES and database == RDS_DATABASE and of_rds
 
 
 def keywords(sql: str, dialect: Dialect) -> Iterator[str]:

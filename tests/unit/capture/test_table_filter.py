@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError
 
@@ -79,3 +80,46 @@ def test_databases_that_may_be_captured_from() -> None:
     assert [each for each in names if tables.may_capture_from(each)] == ["shop", "other"]
     assert tables.databases == {"shop"}
     assert TableFilter(["mysql.user"]).may_capture_from("mysql")
+
+
+@given(st.lists(st.builds(lambda a, b: f"{a}.{b}", _NAMES, _NAMES), max_size=2), _NAMES, _NAMES)
+def test_a_captured_table_may_be_captured_from_its_database(
+    exclude: list[str], database: str, table: str
+) -> None:
+    tables = TableFilter(["*.*"], exclude)
+
+    assert tables.may_capture_from(database) or not tables.matches(database, table)
+
+
+_HEARTBEAT = (
+    "INSERT INTO mysql.rds_heartbeat2(id, value) values (1,1393029075007) "
+    "ON DUPLICATE KEY UPDATE value = 1393029075007"
+)
+
+
+@pytest.mark.parametrize(
+    ("include", "sql", "databases", "left_out"),
+    [
+        # MySQL, whose events name the databases.
+        (["*.*"], _HEARTBEAT, ("mysql",), True),
+        (["*.*"], "INSERT INTO t VALUES (1)", ("mysql", "shop"), False),
+        (["mysql.*"], _HEARTBEAT, ("mysql",), False),
+        (["shop.*"], "UPDATE t SET a = 1", ("crm",), True),
+        (["shop.*"], "CREATE TABLE t SELECT 1", ("crm",), False),
+        # MariaDB, whose events do not.
+        (["*.*"], _HEARTBEAT, None, True),
+        (["*.*"], "insert into rds_heartbeat2(id) values (1)", None, True),
+        (["*.*"], "DELETE FROM mysql.rds_sysinfo where name = 'innodb_txn_key'", None, True),
+        (["mysql.*"], _HEARTBEAT, None, False),
+        (["*.*"], "INSERT INTO shop.rds_orders VALUES (1)", None, False),
+        (["*.*"], "INSERT INTO mysql.orders VALUES (1)", None, False),
+        (["*.*"], "UPDATE mysql.rds_heartbeat2, shop.orders SET value = 1", None, False),
+        (["*.*"], "DELETE FROM", None, False),
+    ],
+)
+def test_statements_that_change_no_captured_table(
+    include: list[str], sql: str, databases: tuple[str, ...] | None, *, left_out: bool
+) -> None:
+    query = Query(7, "mysql", 0, None, sql, databases=databases)
+
+    assert TableFilter(include).leaves_out(query) is left_out
