@@ -119,7 +119,7 @@ def _reduce(
         with fixed_partitions(session):
             return checkpoint_counted(_fold(segment, changes), range_of)
     changes = number_changes(read_changes(session, files, segment, located=True), numbers)
-    bits, counted = find_last(changes, _key_numbers(segment), range_of)
+    bits, counted = find_last(changes, _key_numbers(segment), range_of, most=segment.rows)
     return keep_last(changes, bits, width=len(segment.target_columns)), counted
 
 

@@ -19,6 +19,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     CHANGES,
     IS_END,
     Collapsed,
+    count_actions,
     count_columns,
     counted,
 )
@@ -66,7 +67,7 @@ def number_changes(changes: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
 
 
 def find_last(
-    changes: DataFrame, key: Sequence[int], range_of: KeyColumn | None
+    changes: DataFrame, key: Sequence[int], range_of: KeyColumn | None, *, most: int
 ) -> tuple[DataFrame, Collapsed]:
     """Return the bits of the last change of each key, and what the collapse comes to.
 
@@ -74,6 +75,7 @@ def find_last(
         changes: What `number_changes` returns.
         key: Which columns identify a row.
         range_of: The column whose values are to be known; None if none.
+        most: How many changes there can be.
     """
     keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
     last = F.expr(f"max(shiftleft(number, 1) + CAST({IS_END} AS bigint)) AS last")
@@ -86,7 +88,11 @@ def find_last(
     bits = rows.groupBy(F.expr("shiftright(number, 6) AS word")).agg(
         F.expr("bit_or(shiftleft(1L, CAST(number % 64 AS int))) AS bits")
     )
-    return checkpoint(bits), counted(counts.get)
+    kept, collapsed = checkpoint(bits), counted(counts.get)
+    if collapsed.changes > most:
+        # Spark counts twice what a task counted that it had to repeat, after a lost executor.
+        collapsed = count_actions(rows, range_of)
+    return kept, collapsed
 
 
 def keep_last(changes: DataFrame, bits: DataFrame, *, width: int) -> DataFrame:

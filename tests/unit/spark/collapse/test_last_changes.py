@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.manifest import Part
+from airflow_provider_binlog.spark.collapse import last_changes
 from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
 from airflow_provider_binlog.spark.collapse.last_changes import (
     find_last,
@@ -16,7 +17,12 @@ from airflow_provider_binlog.spark.collapse.last_changes import (
     number_changes,
     number_parts,
 )
-from airflow_provider_binlog.spark.collapse.whole_rows import CHANGES, collapse, count_actions
+from airflow_provider_binlog.spark.collapse.whole_rows import (
+    CHANGES,
+    Collapsed,
+    collapse,
+    count_actions,
+)
 from airflow_provider_binlog.spark.staged.changes import CHANGE, INDEX, ORDER, PART
 from tests.unit.spark.collapse.test_whole_rows import Simulation
 
@@ -81,7 +87,7 @@ def test_random_histories_leave_the_rows_of_a_collapse(spark: SparkSession) -> N
     numbered = number_changes(frame, {f"part{each}": each * half for each in range(3)})
     range_of = KeyColumn("c1", "int")
 
-    bits, counted = find_last(numbered, (0, 1), range_of)
+    bits, counted = find_last(numbered, (0, 1), range_of, most=len(changes))
     found = keep_last(numbered, bits, width=3)
 
     folded = collapse(frame, width=3, key=(0, 1))
@@ -102,7 +108,7 @@ def test_keys_are_those_of_a_group(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows, f"c0 double, c1 int, {_LOCATED}")
     numbered = number_changes(frame, {"a": 0, "b": 64})
 
-    bits, counted = find_last(numbered, (0,), None)
+    bits, counted = find_last(numbered, (0,), None, most=5)
     found = keep_last(numbered, bits, width=2).collect()
 
     assert (counted.changes, counted.deletes, counted.upserts) == (5, 1, 1)
@@ -113,9 +119,23 @@ def test_keys_are_those_of_a_group(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_what_spark_counts_twice_is_counted_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As it does where a task ran twice, since its executor was lost with what it had written.
+    monkeypatch.setattr(last_changes, "counted", lambda _: Collapsed(4, 1, 3))
+    rows = [(1, "insert", (1, 1), "a", 0), (2, "delete", (1, 2), "a", 1)]
+    frame = number_changes(spark.createDataFrame(rows, f"c0 int, {_LOCATED}"), {"a": 0})
+
+    _, found = find_last(frame, (0,), None, most=2)
+
+    assert found == Collapsed(2, 1, 1)
+
+
+@pytest.mark.spark
 def test_an_unknown_change_is_an_error(spark: SparkSession) -> None:
     rows = [(1, "truncate", (1, 1), "a", 0)]
     frame = number_changes(spark.createDataFrame(rows, f"c0 int, {_LOCATED}"), {"a": 0})
 
     with pytest.raises(Exception, match=r"change type|USER_RAISED"):
-        find_last(frame, (0,), None)
+        find_last(frame, (0,), None, most=1)
