@@ -154,6 +154,8 @@ class _SnapshotSchemas:
             each
             for each in snapshots
             if each is not None
+            # The columns of an adopted table were read at some time after its position.
+            and not each.adopts
             and each.identity == before.identity
             and each.high.coordinates <= before.stop.coordinates
         )

@@ -52,6 +52,10 @@ def test_a_snapshot_shows_the_columns_of_a_table_that_the_log_follows_from_there
     assert find_schema(shown.encode(), **manifest) is None
 
 
+def test_an_adopted_table_shows_no_columns_of_its_position() -> None:
+    assert find_schema(snapshot(adopts=True).encode()) is None
+
+
 def test_an_unreadable_snapshot_stops_no_capture() -> None:
     assert find_schema(b"cut") is None
 
