@@ -49,6 +49,7 @@ _STRINGS = frozenset({_T.STRING, _T.VARCHAR, _T.VAR_STRING})
 _TEMPORALS = frozenset(
     {_T.DATE, _T.NEWDATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
 )
+_IDLE_SECONDS_MAX = 86_400
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def find_bounds(
     # By their full names, which no other name that is selected can stand for.
     order = ", ".join(f"{quote_table(table)}.{each.name}" for each in key.columns)
     bounds: list[Bound] = []
+    # A busy server is waited for, for longer than some keep an idle session.
+    query(connection, f"SET SESSION wait_timeout = {_IDLE_SECONDS_MAX}")
     while True:
         where = condition(key, bounds[-1] if bounds else None, None)
         statement = (

@@ -104,6 +104,9 @@ def test_chunks_by_any_key_have_every_row_once(database: Database) -> None:
                 )
                 alone = ChunkKey(known[:1], f" FORCE INDEX (a{number})")
                 assert_divided(opened.connection, name, alone)
+        # A search that waits for a busy server is not ended as idle.
+        (session,) = result_of(opened.connection, "SELECT @@wait_timeout AS seconds")
+        assert session["seconds"] == 86_400
 
 
 def assert_divided(connection: Connection, name: TableName, key: ChunkKey) -> None:
