@@ -15,6 +15,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the cluster has.
+    sys.exit(
+        f"the merge takes Python 3.11 or newer, and the driver's is {sys.version.split()[0]}: name "
+        "another one by spark.pyspark.python in the conf of the merge"
+    )
+
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -14,7 +15,7 @@ import pytest
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.spark.merge_job import main
 from airflow_provider_binlog.spark.merge_options import parse_arguments
-from airflow_provider_binlog.spark.package import build_py_files
+from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.session_conf import (
     delta_conf,
@@ -109,6 +110,13 @@ def test_the_zip_and_pyspark_are_all_the_job_needs(tmp_path: Path) -> None:
     code += "merge_job as job; assert '.zip' in job.__file__"
 
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+def test_an_old_python_of_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 12))
+
+    with pytest.raises(SystemExit, match=r"Python 3\.11 or newer.*spark\.pyspark\.python"):
+        runpy.run_path(str(APPLICATION))
 
 
 def test_packing_needs_no_pyspark() -> None:
