@@ -21,6 +21,7 @@ _NAME_BYTES_MAX = 200
 Chinese, which MySQL allows, take 576 when encoded."""
 
 _QUOTED = frozenset(".`")
+_WILDCARDS = frozenset("*?[")
 
 _HASH_SEPARATOR = "~"
 _HASH_DIGITS = 32
@@ -72,6 +73,36 @@ def matches_globs(name: str, include: Iterable[str], exclude: Iterable[str] = ()
     return any(fnmatchcase(name, glob) for glob in include) and not any(
         fnmatchcase(name, glob) for glob in exclude
     )
+
+
+class GlobMatcher:
+    """Globs that many names are compared with: those without a wildcard cost nothing each."""
+
+    def __init__(self, globs: Iterable[str]) -> None:
+        every = frozenset(globs)
+        self._exact = frozenset(filter(is_exact_glob, every))
+        self._patterns = every - self._exact
+
+    def __call__(self, name: str) -> bool:
+        """Return whether a glob matches a name; case counts."""
+        return name in self._exact or matches_globs(name, self._patterns)
+
+
+def find_unmatched(globs: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return the globs that match none of these names."""
+    known = frozenset(names)
+    return [
+        glob
+        for glob in globs
+        if not (
+            glob in known if is_exact_glob(glob) else any(fnmatchcase(name, glob) for name in known)
+        )
+    ]
+
+
+def is_exact_glob(glob: str) -> bool:
+    """Return whether a glob has no wildcard: it matches the name that it is."""
+    return _WILDCARDS.isdisjoint(glob)
 
 
 def escape_first(encoded: str) -> str:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import SYSTEM_DATABASES, matches_globs
+from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched, matches_globs
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import (
     RDS_DATABASE,
@@ -91,12 +91,7 @@ class TableFilter:
 
     def unmatched(self, names: Collection[TableName]) -> list[str]:
         """Return the globs, to include or to exclude, that match none of these tables."""
-        texts = {".".join(name) for name in names}
-        return [
-            glob
-            for glob in (*self.include, *self.exclude)
-            if not any(fnmatchcase(text, glob) for text in texts)
-        ]
+        return find_unmatched((*self.include, *self.exclude), map(".".join, names))
 
     def may_match_in(self, database: str) -> bool:
         """Whether a table of this database may be captured; never False for one that is."""

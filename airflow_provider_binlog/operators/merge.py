@@ -71,10 +71,10 @@ class BinlogMergeOperator(SparkSubmitOperator):
     :param lake: For Delta the folder of the tables, ``s3://bucket/lake``; for Iceberg the name of
         the catalog. (templated)
     :param tables: Globs of ``database.table`` to merge, and ``!globs`` that take some back; all
-        that are staged by default. The task warns of globs that match nothing that is staged; the
-        first merge fails for them, once all else is merged. (templated)
+        that are staged by default. The task warns of globs that match nothing that is staged:
+        they are misspelled, or nothing of their tables was logged yet. (templated)
     :param exclude: Globs of tables among them to leave out; the task warns of those that match
-        nothing. (templated)
+        nothing that is captured. (templated)
     :param table_name: Names of the target tables, such as ``"lake.{database}_{table}"``. Those of
         Delta are names in ``spark_catalog``; without one its tables are folders below ``lake``.
         Iceberg's default is ``"{database}.{table}"``. (templated)

@@ -35,7 +35,7 @@ def merged_lines(report: Mapping[str, Any]) -> Iterator[str]:
 def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what globs match nothing, and which tables lacked rows, unless their state says so."""
     if globs := report.get("unmatched"):
-        yield f"{report['source']}: {UNMATCHED}: {', '.join(globs)}"
+        yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
     for table in report.get("tables", ()):
         if (rows := table.get("missing_rows")) and not table["reason"]:
             yield (

@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = f"{each.table}: {each.status}: {each.reason}"
         print(f"not merged: {line}", file=sys.stderr, flush=True)
     if report.unmatched:
-        print(f"{UNMATCHED}: {', '.join(report.unmatched)}", file=sys.stderr, flush=True)
+        globs = ", ".join(report.unmatched)
+        print(f"{UNMATCHED} (globs={globs})", file=sys.stderr, flush=True)
     for line in _failures(report):
         print(f"merge failed: {line}", file=sys.stderr, flush=True)
     if report_uri is not None:

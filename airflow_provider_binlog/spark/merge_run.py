@@ -100,29 +100,14 @@ def merge_all(
     seconds = time.monotonic() - started
     reports = [table.report for table in merged] + start.report_unnamed(progress.tables)
     staged = start.staged | progress.tables.keys()
-    unmatched, error = start.chosen.unmatched(staged), None
-    if staged and not before.tables:
-        error = _find_misspelled(glob for glob in unmatched if glob in options.tables)
     return Report(
         options.source,
         through,
         reports,
         seconds,
-        error,
-        unmatched=unmatched,
+        unmatched=start.chosen.unmatched(staged, progress.excluded),
         stop=progress.stop,
         versions=progress.versions,
-    )
-
-
-def _find_misspelled(globs: Iterable[str]) -> str | None:
-    """Return why the first merge fails once it is done; None if nothing needs to be corrected."""
-    given = ", ".join(glob for glob in globs if not glob.startswith("!"))
-    if not given:
-        return None
-    return (
-        f"what there is is merged, but {given} matches no staged table, in letters and case: "
-        "correct it; if its tables have not changed yet, the next merge only warns of it"
     )
 
 

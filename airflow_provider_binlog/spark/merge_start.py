@@ -87,7 +87,7 @@ class MergeStart:
             self.through,
             [self._report_held(each) for each in held],
             seconds,
-            unmatched=self.chosen.unmatched(self.staged),
+            unmatched=self.chosen.unmatched(self.staged, self.before.excluded),
             stop=self.before.stop,
             versions=self.before.versions,
         )

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 FORMAT = "airflow-provider-binlog/merge-report"
 
-UNMATCHED = "globs that match no staged table, in letters and case"
+UNMATCHED = (
+    "globs match no staged table, in letters and case: correct them, unless their tables have not "
+    "changed yet"
+)
 
 
 @dataclass
@@ -85,7 +88,8 @@ class Report:
         seconds: How long all of it took.
         error: Why it failed, if that is not because of a table.
         retryable: Whether that may pass.
-        unmatched: The globs of the merge that match no table of which anything is staged.
+        unmatched: The globs of the merge that match no table of which anything is staged, but for
+            those that leave out what is not captured.
         stop: Up to where in the log the lake is merged; None before the first manifest.
         versions: By live table, the version of its lake table that has the log up to there, and
             nothing after it: together they are one state of the source.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.names import matches_globs
+from airflow_provider_binlog.names import GlobMatcher, find_unmatched, matches_globs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,22 +29,48 @@ class TableChoice:
     def __call__(self, name: TableName) -> bool:
         """Return whether a table is chosen."""
         text = ".".join(name)
-        return _matches(text, self.tables, default=True) and not _matches(
-            text, self.exclude, default=False
+        return self._chosen.match(text, default=True) and not self._excluded.match(
+            text, default=False
         )
 
-    def unmatched(self, names: Collection[TableName]) -> list[str]:
-        """Return the globs, of either list, that match none of these tables."""
-        texts = [".".join(name) for name in names]
+    def unmatched(self, staged: Collection[TableName], excluded: Collection[str] = ()) -> list[str]:
+        """Return the globs, of either list, that match none of the staged tables.
+
+        Without those that leave out what is left out already.
+
+        Args:
+            staged: The tables of which anything is staged.
+            excluded: Globs of the tables that are not captured.
+        """
+        given = [(glob, glob.startswith("!")) for glob in self.tables]
+        given += [(glob, not glob.startswith("!")) for glob in self.exclude]
+        texts = (glob.removeprefix("!") for glob, _ in given)
+        unmatched = {*find_unmatched(texts, map(".".join, staged))}
         return [
             glob
-            for glob in (*self.tables, *self.exclude)
-            if not any(matches_globs(text, [glob.removeprefix("!")]) for text in texts)
+            for glob, leaves_out in given
+            if (text := glob.removeprefix("!")) in unmatched
+            and not (leaves_out and (text in excluded or matches_globs(text, excluded)))
         ]
 
+    @cached_property
+    def _chosen(self) -> _Globs:
+        return _Globs(self.tables)
 
-def _matches(text: str, globs: Sequence[str], *, default: bool) -> bool:
-    """Return whether a glob matches and no `!glob` does; `default` is for no glob."""
-    positive = [glob for glob in globs if not glob.startswith("!")]
-    negative = (glob[1:] for glob in globs if glob.startswith("!"))
-    return matches_globs(text, positive or ["*"] * default, negative)
+    @cached_property
+    def _excluded(self) -> _Globs:
+        return _Globs(self.exclude)
+
+
+class _Globs:
+    """Globs that match, and `!globs` that take back."""
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        self._positive = GlobMatcher(glob for glob in globs if not glob.startswith("!"))
+        self._negative = GlobMatcher(glob[1:] for glob in globs if glob.startswith("!"))
+        self._has_positive = not all(glob.startswith("!") for glob in globs)
+
+    def match(self, text: str, *, default: bool) -> bool:
+        """Return whether a glob matches and no `!glob` does; `default` is for no glob."""
+        matched = self._positive(text) if self._has_positive else default
+        return matched and not self._negative(text)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import (
+    GlobMatcher,
     encode_name,
+    find_unmatched,
     join_table_name,
     matches_globs,
     quote_identifier,
@@ -87,6 +89,15 @@ def test_a_name_matches_what_is_included_and_not_excluded() -> None:
     assert not matches_globs("shop.log", ["shop.*"], ["shop.log"])
     assert not matches_globs("Shop.orders", ["shop.*"])
     assert not matches_globs("shop.orders", [])
+
+
+@pytest.mark.parametrize("glob", ["shop.orders", "shop.*", "shop.order?", "*[rt]s", "a[b]", "[["])
+@pytest.mark.parametrize("name", ["shop.orders", "Shop.orders", "shop.*", "a[b]", "ab", "[["])
+def test_many_globs_match_as_each_of_them_does(glob: str, name: str) -> None:
+    found = matches_globs(name, [glob])
+
+    assert GlobMatcher(["x", glob, "y*"])(name) == found
+    assert find_unmatched([glob, "x"], [name, "y"]) == [*[glob] * (not found), "x"]
 
 
 @pytest.mark.parametrize(

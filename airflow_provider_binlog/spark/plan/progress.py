@@ -114,6 +114,11 @@ class Progress:
         return through <= self.through and not any(live)
 
     @property
+    def excluded(self) -> tuple[str, ...]:
+        """The globs of the tables that the last manifest was captured without."""
+        return self.globs[-1].exclude if self.globs else ()
+
+    @property
     def stop(self) -> Position | None:
         """Where the last manifest that was read stops; None at first."""
         return None if self.end is None else self.end.stop

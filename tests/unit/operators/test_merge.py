@@ -243,7 +243,8 @@ def test_a_task_that_only_merges_moves_no_checkpoint(
     assert Variables.found == {"binlog_checkpoint_shop": checkpoint.encode()}
     warned = capsys.readouterr().out
     assert "3 rows that were updated or deleted were not in l.a" in warned
-    assert "match no staged table, in letters and case: shop.C" in warned
+    assert "globs match no staged table, in letters and case: correct them" in warned
+    assert "(globs=shop.C)" in warned
 
 
 REPORT = {"source": "shop", "through": 5, "status": "merged", "tables": []}

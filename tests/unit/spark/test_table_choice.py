@@ -37,3 +37,13 @@ def test_globs_that_match_nothing_are_found() -> None:
         "!shop._*",
         "shop.audit",
     ]
+
+
+def test_globs_may_leave_out_what_is_left_out_already() -> None:
+    choice = TableChoice(
+        ["shop.*", "!shop._*", "!shop._old[12]", "shop._new"], ["shop.audit", "!shop.audit_1"]
+    )
+    left_out = ["shop._*", "shop._old[12]", "shop.a*"]
+
+    assert choice.unmatched([("shop", "orders")], left_out) == ["shop._new", "!shop.audit_1"]
+    assert choice.unmatched([("shop", "orders")]) == [*choice.tables[1:], *choice.exclude]
