@@ -6,23 +6,16 @@ the columns: a statement that alters it is followed in them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.capture.table_filter import TableFilter
-from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NOTHING_KNOWN, Known, NoTable
-from airflow_provider_binlog.snapshot_manifest import (
-    SNAPSHOTS,
-    SnapshotManifest,
-    digest_in,
-    snapshot_path,
-    table_digest,
-)
-from airflow_provider_binlog.staging.paths import part_key, source_folder
 from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles
+from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema import Schema, TableName
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -46,7 +40,7 @@ def known_tables(
     files = SchemaFiles(store, source_name)
     files.publish(before)
     tables = _KnownTables(files, log, before)
-    snapshots = _SnapshotSchemas(store, source_name, tables.captures_since)
+    snapshots = _SnapshotSchemas(StoredFiles(store, source_name), tables.captures_since)
     return Known(tables.find, tables.find_all, lambda name: snapshots.find(name, before))
 
 
@@ -127,16 +121,14 @@ class _SnapshotSchemas:
     """The columns of tables in their snapshots."""
 
     def __init__(
-        self,
-        store: ObjectStore,
-        source_name: str,
-        captures_since: Callable[[TableName, Position], bool],
+        self, files: StoredFiles, captures_since: Callable[[TableName, Position], bool]
     ) -> None:
-        self._store = store
-        self._source_name = source_name
+        self._files = files
         self._captures_since = captures_since
-        # By the digest of a table, the newest last.
-        self._ids: dict[str | None, list[str]] | None = None
+
+    @cached_property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self._files)
 
     def find(self, name: TableName, before: Manifest) -> Schema | None:
         """Return the schema of a table's newest snapshot that a manifest has reached.
@@ -144,12 +136,7 @@ class _SnapshotSchemas:
         Whoever finds nothing about the table in the staged log knows that it has this schema still.
         A later snapshot changes nothing of it: a range that is staged again has the same schemas.
         """
-        if self._ids is None:
-            self._ids = defaultdict(list)
-            for each in self._store.list(f"{source_folder(self._source_name)}/{SNAPSHOTS}"):
-                snapshot_id = each.removesuffix(".json")
-                self._ids[digest_in(snapshot_id)].append(snapshot_id)
-        snapshots = map(self._read, reversed(self._ids.get(table_digest(name), [])))
+        snapshots = map(self._read, reversed(self._snapshots.ids_of(name)))
         reached = (
             each
             for each in snapshots
@@ -169,10 +156,9 @@ class _SnapshotSchemas:
         return snapshot.schema if staged_alike else None
 
     def _read(self, snapshot_id: str) -> SnapshotManifest | None:
-        key = part_key(self._source_name, snapshot_path(snapshot_id))
         try:
-            return SnapshotManifest.decode(self._store.read(key))
-        except (ManifestError, ObjectMissingError):
+            return self._snapshots.read(snapshot_id)
+        except ManifestError:
             return None  # whoever needs its rows says so
 
 

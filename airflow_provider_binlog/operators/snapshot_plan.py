@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot import SnapshotRequest
     from airflow_provider_binlog.spark.plan.progress import Progress
-    from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+    from airflow_provider_binlog.staging.snapshots import Snapshots
 
 _READERS = 8
 
@@ -247,7 +247,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     ) -> list[TableName]:
         """Return the tables whose rows a lake lacks, but for those to be read later."""
         from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
-        from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+        from airflow_provider_binlog.staging.snapshots import Snapshots
 
         check_choice(LakeFormat, self.format, "format")
         store = open_store(self.staging_path)

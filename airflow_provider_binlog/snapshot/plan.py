@@ -28,18 +28,19 @@ from airflow_provider_binlog.snapshot_manifest import (
     SNAPSHOTS,
     Chunk,
     SnapshotManifest,
-    digest_in,
     new_snapshot_id,
     planned_at,
     snapshot_folder,
     snapshot_path,
     table_digest,
 )
-from airflow_provider_binlog.staging.paths import part_key, source_folder
+from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.staging.snapshots import Snapshots, ids_by_digest
+from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.stored_json import StoredFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
@@ -129,15 +130,16 @@ class SnapshotFiles:
     def __init__(self, store: ObjectStore, source: str) -> None:
         self.store = store
         self._source = source
-        around = f"{source_folder(source)}/{SNAPSHOTS}"
-        self._list_folders: Callable[[], list[str]] = partial(store.folders, around)
-        self._list_files: Callable[[], list[str]] = partial(store.list, around)
+        self._list_snapshots: Callable[[], Snapshots] = partial(
+            Snapshots, StoredFiles(store, source)
+        )
+        self._list_plans: Callable[[], Mapping[str, Sequence[str]]] = self._list_folders
 
     def listed_once(self) -> SnapshotFiles:
         """Return the same for one table after the other: all ids are listed when first wanted."""
         found = SnapshotFiles(self.store, self._source)
-        found._list_folders = cache(self._list_folders)
-        found._list_files = cache(self._list_files)
+        found._list_snapshots = cache(found._list_snapshots)
+        found._list_plans = cache(found._list_folders)
         return found
 
     def key(self, path: str) -> str:
@@ -151,8 +153,7 @@ class SnapshotFiles:
         a merge loads the snapshot of the greatest id.
         """
         # A table that was adopted has a manifest alone.
-        manifests = [each.removesuffix(".json") for each in self._list_files()]
-        known = [*self._folders(name), *_ids_of(name, manifests)]
+        known = [*self._planned(name), *self._list_snapshots().ids_of(name)]
         newest = max(map(planned_at, known), default=None)
         if newest is not None and newest >= now:
             # Two tasks may begin at the same time.
@@ -162,7 +163,7 @@ class SnapshotFiles:
     def find_plan(self, request: SnapshotRequest) -> SnapshotPlan | None:
         """Return the newest plan of a run that reads the same in the same way; None if none is."""
         name = request.name
-        for snapshot_id in reversed(self._folders(name)):
+        for snapshot_id in reversed(self._planned(name)):
             plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
             if plan is not None and plan.serves(request):
                 return plan
@@ -195,7 +196,7 @@ class SnapshotFiles:
             before: Only those that were planned before, at a time which has a zone.
         """
         deleted = []
-        for snapshot_id in self._folders(name):
+        for snapshot_id in self._planned(name):
             if snapshot_id < new_snapshot_id(before, name) and not self.is_complete(snapshot_id):
                 self.store.delete_folder(self.key(snapshot_folder(snapshot_id)))
                 deleted.append(snapshot_id)
@@ -209,8 +210,12 @@ class SnapshotFiles:
             return False
         return True
 
-    def _folders(self, name: TableName) -> list[str]:
-        return _ids_of(name, self._list_folders())
+    def _planned(self, name: TableName) -> Sequence[str]:
+        """Return the ids of the snapshots of a table that were begun, the newest last."""
+        return self._list_plans().get(table_digest(name), ())
+
+    def _list_folders(self) -> dict[str, list[str]]:
+        return ids_by_digest(self.store.folders(self.key(SNAPSHOTS)))
 
     def find_record(self, snapshot_id: str, number: int) -> ChunkRecord | None:
         """Return the record of a chunk; None if it is not read yet."""
@@ -242,10 +247,6 @@ class SnapshotFiles:
                 return form.decode(kind, self.store.read(key))
         except ObjectMissingError:
             return None
-
-
-def _ids_of(name: TableName, ids: Iterable[str]) -> list[str]:
-    return [each for each in ids if digest_in(each) == table_digest(name)]
 
 
 def _plan_path(snapshot_id: str) -> str:

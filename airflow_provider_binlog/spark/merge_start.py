@@ -25,8 +25,8 @@ from airflow_provider_binlog.spark.plan.progress import Progress, load_progress,
 from airflow_provider_binlog.spark.plan.running import read_running
 from airflow_provider_binlog.spark.report import Report, TableReport
 from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
-from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_choice import TableChoice
+from airflow_provider_binlog.staging.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.merge_options import MergeOptions
     from airflow_provider_binlog.spark.plan.running import RunningMerge
-    from airflow_provider_binlog.spark.staged.files import ReadFiles
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge_options import MergeOptions
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.plan.table_log import TableLog
-    from airflow_provider_binlog.spark.staged.files import ReadFiles
-    from airflow_provider_binlog.spark.staged.snapshots import Snapshots
+    from airflow_provider_binlog.staging.snapshots import Snapshots
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 
 _TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"

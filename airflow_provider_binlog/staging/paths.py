@@ -8,7 +8,7 @@
     <source>/backlogs/<plan>/plan.json
     <source>/backlogs/<plan>/000007.json
 
-Those of snapshots are in `snapshot_manifest.py`.
+Those of snapshots are in `snapshot_manifest.py`. This module ships with the merge.
 
 The three names are percent-encoded, because MySQL lets them hold anything: `/`, `..`, `%`, `:`,
 spaces. An encoded name is pure ASCII and safe on S3, for Hadoop's `Path` (which takes `:` for a
@@ -40,6 +40,7 @@ BACKLOGS = "backlogs"
 _SEQUENCE_DIGITS = 16
 _ORDINAL_DIGITS = 6
 _MANIFEST_NAME = re.compile(rf"(\d{{{_SEQUENCE_DIGITS}}})\.json", re.ASCII)
+_PART_NAME = re.compile(rf"(\d{{{_SEQUENCE_DIGITS}}})-", re.ASCII)
 
 
 def source_folder(source: str) -> str:
@@ -102,6 +103,18 @@ def part_path(database: str, table: str, sequence: int, ordinal: int, range_id: 
     if folder.casefold() in (MANIFESTS, SCHEMAS, SNAPSHOTS, BACKLOGS):
         folder = escape_first(folder)
     return f"{folder}/{encode_name(table)}/{stem}-{ordinal:0{_ORDINAL_DIGITS}}-{range_id}.parquet"
+
+
+def part_sequence(path: str) -> int:
+    """Return the number of the manifest that a part belongs to, by its path; 0 for a snapshot's.
+
+    Raises:
+        StagingError: It is no path of a part.
+    """
+    match = _PART_NAME.match(path.rpartition("/")[2])
+    if match is None:
+        raise StagingError("not the path of a part", path=path)
+    return int(match[1])
 
 
 def part_key(source: str, path: str) -> str:

@@ -1,8 +1,8 @@
-"""The files of one source in a store, by their paths in the source's folder."""
+"""The files of one source, by their paths in the source's folder."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.errors import ObjectMissingError
 from airflow_provider_binlog.staging.paths import source_folder
@@ -11,8 +11,21 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
+class ReadFiles(Protocol):
+    """The files staged for one source, to be read; paths are relative to the source's folder."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, perhaps of folders in it; none without it."""
+
+    def locate(self, path: str) -> str:
+        """Return the name of a file in messages, and for Spark."""
+
+
 class StoredFiles:
-    """The files staged for one source, as a task reads them; a `ReadFiles` of the merge."""
+    """The files staged for one source in a store."""
 
     def __init__(self, store: ObjectStore, source: str) -> None:
         self._store, self._source = store, source

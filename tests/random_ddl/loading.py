@@ -22,8 +22,8 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
 from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
-from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from airflow_provider_binlog.staging.snapshots import Snapshots
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences

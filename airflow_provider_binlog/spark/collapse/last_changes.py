@@ -26,14 +26,13 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
 from airflow_provider_binlog.spark.merge_sql import DELETED, source_column
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.changes import INDEX, PART
+from airflow_provider_binlog.staging.paths import part_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
-
-_SEQUENCE_DIGITS = 16
 
 
 def number_parts(parts: Iterable[Part]) -> dict[str, int] | None:
@@ -111,7 +110,7 @@ def keep_last(changes: DataFrame, bits: DataFrame, *, width: int) -> DataFrame:
 
 
 def _first(part: Part) -> tuple[int, int]:
-    return int(_file_name(part)[:_SEQUENCE_DIGITS]), part.first_row
+    return part_sequence(part.path), part.first_row
 
 
 def _file_name(part: Part) -> str:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.staged.files import ReadFiles, SourceFiles
+    from airflow_provider_binlog.spark.staged.files import SourceFiles
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.staged.files import ReadFiles, SourceFiles
+    from airflow_provider_binlog.spark.staged.files import SourceFiles
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 _STARTS_SECONDS = 12 * 3600
 """After that a merge starts on no further table."""

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
 from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.staging.source_files import ReadFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,19 +24,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
 
 _THREADS = 8
-
-
-class ReadFiles(Protocol):
-    """The files staged for one source, to be read; paths are relative to the source's folder."""
-
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes; None if it does not exist."""
-
-    def list(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, perhaps of folders in it; none without it."""
-
-    def locate(self, path: str) -> str:
-        """Return the name of a file in messages, and for Spark."""
 
 
 class SourceFiles(ReadFiles, Protocol):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import REPAIR, Manifest
+from airflow_provider_binlog.staging.paths import MANIFESTS, manifest_name, maybe_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_binlog.spark.staged.files import ReadFiles
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
-_MANIFEST_NAME = re.compile(r"(\d{16})\.json", re.ASCII)
 _THREADS = 8
 
 
@@ -30,8 +29,8 @@ def read_manifests(files: ReadFiles, sequences: Iterable[int]) -> list[Manifest]
 
 def list_manifests(files: ReadFiles) -> list[int]:
     """Return the numbers of the manifests that there are, ascending."""
-    matches = map(_MANIFEST_NAME.fullmatch, files.list("manifests"))
-    return sorted(int(match[1]) for match in matches if match)
+    numbers = map(maybe_sequence, files.list(MANIFESTS))
+    return sorted(number for number in numbers if number is not None)
 
 
 def begun_again(applied: int, *, newest: int) -> ManifestError:
@@ -47,7 +46,7 @@ def begun_again(applied: int, *, newest: int) -> ManifestError:
 
 
 def _read_manifest(files: ReadFiles, sequence: int) -> Manifest:
-    path = f"manifests/{sequence:016d}.json"
+    path = f"{MANIFESTS}/{manifest_name(sequence)}"
     data = files.read(path)
     if data is None:
         raise ManifestError("a manifest is missing", manifest=files.locate(path), repair=REPAIR)

@@ -22,8 +22,8 @@ from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
-from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
+from airflow_provider_binlog.staging.snapshots import Snapshots
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store

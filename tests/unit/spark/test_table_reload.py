@@ -15,8 +15,8 @@ from airflow_provider_binlog.spark.mark import Contents, Mark
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.report import TableReport
-from airflow_provider_binlog.spark.staged.snapshots import Snapshots
 from airflow_provider_binlog.spark.table_reload import find_reload, hold_waiting
+from airflow_provider_binlog.staging.snapshots import Snapshots
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot

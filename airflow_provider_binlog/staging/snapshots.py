@@ -1,4 +1,4 @@
-"""The snapshots among the staged files, whoever reads the files."""
+"""The snapshots among the staged files, whoever reads the files; it ships with the merge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from airflow_provider_binlog.snapshot_manifest import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.staged.files import ReadFiles
+    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 
 class Snapshots:
@@ -24,25 +26,26 @@ class Snapshots:
 
     def __init__(self, files: ReadFiles) -> None:
         self._files = files
-        self._ids: dict[str, list[str]] = defaultdict(list)
-        for file in sorted(files.list(SNAPSHOTS)):
-            name = file.removesuffix(".json")
-            digest = digest_in(name)
-            if digest is not None and name != file:
-                self._ids[digest].append(name)
+        names = files.list(SNAPSHOTS)
+        self._ids = ids_by_digest(
+            name.removesuffix(".json") for name in names if name.endswith(".json")
+        )
 
     def ids(self) -> list[str]:
         """Return the id of the newest snapshot of each table."""
         return sorted(ids[-1] for ids in self._ids.values())
 
+    def ids_of(self, name: TableName) -> Sequence[str]:
+        """Return the ids of a table's snapshots, the newest last."""
+        return self._ids.get(table_digest(name), ())
+
     def newest_id(self, name: TableName) -> str | None:
         """Return the id of the newest snapshot of a table; None if it has none."""
-        ids = self._ids.get(table_digest(name))
-        return ids[-1] if ids else None
+        return next(reversed(self.ids_of(name)), None)
 
     def since(self, name: TableName, loaded: str) -> list[str]:
         """Return the ids of a table's snapshots that are newer than one, in order."""
-        return [each for each in self._ids.get(table_digest(name), ()) if each > loaded]
+        return [each for each in self.ids_of(name) if each > loaded]
 
     def read(self, snapshot_id: str) -> SnapshotManifest:
         """Return the manifest of a snapshot.
@@ -67,3 +70,16 @@ class Snapshots:
                 holds=manifest.id,
             )
         return manifest
+
+
+def ids_by_digest(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the ids of snapshots, the newest last, by the digest of their table.
+
+    Args:
+        names: Of manifests without `.json`, or of folders; what is no id is left out.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        if (digest := digest_in(name)) is not None:
+            found[digest].append(name)
+    return dict(found)
