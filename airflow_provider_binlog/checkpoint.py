@@ -198,14 +198,19 @@ def load(store: CheckpointStore, key: str) -> Checkpoint | None:
         return Checkpoint.decode(text)
     except CheckpointError as error:
         source = key.removeprefix(KEY_PREFIX)
-        error.context |= {"key": key, "repair": repair_command(source, "STAGING_PATH")}
+        error.context |= {"key": key, "repair": repair_command(source)}
         raise
 
 
-def repair_command(source: str, staging_path: str) -> str:
-    """Return the command that saves the checkpoint which covers all manifests of a source."""
-    name, path = shlex.quote(source), shlex.quote(staging_path)
-    return f"airflow binlog checkpoint set {name} --from-manifests {path}"
+def repair_command(source: str, staging_path: str | None = None) -> str:
+    """Return the command that saves the checkpoint which covers all manifests of a source.
+
+    Where the staging path is not known, it says what to write in its place.
+    """
+    command = f"airflow binlog checkpoint set {shlex.quote(source)} --from-manifests"
+    if staging_path is None:
+        return f"{command} STAGING_PATH, where STAGING_PATH is the staging_path of its extract task"
+    return f"{command} {shlex.quote(staging_path)}"
 
 
 def advance(

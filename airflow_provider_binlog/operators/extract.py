@@ -294,7 +294,7 @@ def first_checkpoint(
         raise CheckpointMissingError(
             "there is no checkpoint, yet changes of this source are staged: restore it, or stage "
             "under another name",
-            repair=repair_command(source, "STAGING_PATH"),
+            repair=repair_command(source),
             newest_manifest=latest.sequence,
             stop=latest.stop,
         )

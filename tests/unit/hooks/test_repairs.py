@@ -34,7 +34,7 @@ class Edited:
     ("path", "named"),
     [
         ("s3://lake_s3@lake/my staging", "'s3://lake_s3@lake/my staging'"),
-        (None, "STAGING_PATH"),
+        (None, "STAGING_PATH, where STAGING_PATH is the staging_path of its extract task"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_read(path: str | None, named: str) -> None:
