@@ -48,6 +48,19 @@ def encode_name(name: str) -> str:
     return re.sub("%.?$", "", start) + _HASH_SEPARATOR + digest
 
 
+def fold_name(name: str) -> str:
+    """Return what names of columns and keys that the server takes for the same have in common.
+
+    It folds character by character. Unlike `str.lower`, a capital sigma is the same at the end of a
+    name as within it, and a capital I with a dot is an I.
+
+    Source: mysql-server, strings/ctype-utf8.cc, my_unicase_default.
+    """
+    if name.isascii():
+        return name.lower()
+    return "".join(map(str.lower, name.replace("\u0130", "I")))
+
+
 def quote_identifier(name: str) -> str:
     """Return a name as SQL takes any: between backticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import (
     complete,
@@ -136,7 +137,7 @@ def _joined(after: PartialSchema, before: PartialSchema) -> Iterator[PartialSche
 
 
 def _names(key: Key) -> list[str]:
-    return [name.lower() for name, _ in key.columns]
+    return [fold_name(name) for name, _ in key.columns]
 
 
 def _completed(
@@ -198,12 +199,12 @@ def _key(
     )
     if schema.key is None or unsure:
         return Unclear("a statement may have changed its key, and nothing says the previous one")
-    offsets = {column.name.lower(): index for index, column in enumerate(schema.columns)}
+    offsets = {fold_name(column.name): index for index, column in enumerate(schema.columns)}
     key = []
     for name, prefix in schema.key.columns:
-        if name.lower() not in offsets:
+        if fold_name(name) not in offsets:
             return Unclear(f"its key has a column {name}, and it has none")
-        key.append((offsets[name.lower()], prefix))
+        key.append((offsets[fold_name(name)], prefix))
     return tuple(key) or None
 
 

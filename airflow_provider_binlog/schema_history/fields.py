@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import (
     AddField,
@@ -65,17 +66,17 @@ def fields_after(
         last_field_id: The ids of new fields follow this one.
     """
     old = {field.id: field for field in before}
-    added = {each.name.lower(): each for each in alterations if isinstance(each, AddColumn)}
+    added = {fold_name(each.name): each for each in alterations if isinstance(each, AddColumn)}
     keyed = new_key(alterations)
     fields = []
     for column in after.columns:
         known = old.get(column.field)
         if known is None:
             last_field_id += 1
-            field = _added(last_field_id, added[column.name.lower()], alterations, session)
+            field = _added(last_field_id, added[fold_name(column.name)], alterations, session)
         else:
             field = _altered(known, column.name, alterations, session)
-        if column.name.lower() in keyed:
+        if fold_name(column.name) in keyed:
             field = replace(field, nullable=False)
         fields.append(field)
     return tuple(fields)
@@ -88,11 +89,11 @@ def _added(
     # CONVERT in the same statement is about the new column, too.
     converted = any(isinstance(each, ConvertCharset) for each in alterations)
     charset = None if of is None or converted else of.charset
-    name = column.name.lower()
+    name = fold_name(column.name)
     write = None if column.definition.is_computed else _known(initial)
     for each in alterations:
         # MariaDB lets it follow in the same statement; only what exists before satisfies IF EXISTS.
-        if isinstance(each, SetDefault) and not each.optional and each.name.lower() == name:
+        if isinstance(each, SetDefault) and not each.optional and fold_name(each.name) == name:
             initial = _read_set_default(of, each, session)
             write = _known(initial)
     return Field(
@@ -133,13 +134,13 @@ def _without_binary(of: SqlType) -> SqlType:
 
 def _altered(field: Field, name: str, alterations: Sequence[Alteration], session: Session) -> Field:
     """Return a field that was there before, under the name that it has after the statement."""
-    names = {field.name.lower(), name.lower()}
+    names = {fold_name(field.name), fold_name(name)}
     for each in alterations:
-        if isinstance(each, ChangeColumn) and each.old.lower() == field.name.lower():
+        if isinstance(each, ChangeColumn) and fold_name(each.old) == fold_name(field.name):
             field = _changed(field, each, session)
         elif isinstance(each, ConvertCharset):
             field = _converted(field, each.charset)
-        elif isinstance(each, SetDefault) and each.name.lower() in names:
+        elif isinstance(each, SetDefault) and fold_name(each.name) in names:
             # Of two columns that exchange their names, it may be either.
             default = _read_set_default(sql_type(field), each, session)
             field = replace(field, write_default=_known(default) if len(names) == 1 else None)
@@ -207,10 +208,10 @@ def key_after(
     fields: Sequence[Field], before: Sequence[int], alterations: Sequence[Alteration]
 ) -> tuple[int, ...]:
     """Return the primary key after a statement: of a unique key in its place rows will say."""
-    ids = {field.name.lower(): field.id for field in fields}
+    ids = {fold_name(field.name): field.id for field in fields}
     added = [each for each in alterations if isinstance(each, AddPrimaryKey)]
     if added:
-        return tuple(ids[name.lower()] for name, _ in added[0].columns if name.lower() in ids)
+        return tuple(ids[fold_name(name)] for name, _ in added[0].columns if fold_name(name) in ids)
     if any(isinstance(each, DropPrimaryKey) for each in alterations):
         return ()
     kept = set(ids.values())
@@ -233,20 +234,20 @@ def actions_of(
     """
     before = () if state.schema is None else state.schema.fields
     now = {field.id: field for field in fields}
-    changes = {each.old.lower(): each for each in alterations if isinstance(each, ChangeColumn)}
+    changes = {fold_name(each.old): each for each in alterations if isinstance(each, ChangeColumn)}
     for field in before:
         if field.id not in now:
             yield DropField(state.id, field.id, field.name)
     for field in before:
         after = now.get(field.id)
         if after is not None:
-            yield from _actions_of_field(state, field, after, changes.get(field.name.lower()))
+            yield from _actions_of_field(state, field, after, changes.get(fold_name(field.name)))
     old = {field.id for field in before}
     added = (each for each in alterations if isinstance(each, AddColumn) and state.is_partial)
-    optional = {each.name.lower() for each in added if each.optional}
+    optional = {fold_name(each.name) for each in added if each.optional}
     for field in fields:
         if field.id not in old:
-            is_optional = field.name.lower() in optional
+            is_optional = fold_name(field.name) in optional
             yield AddField(state.id, field.id, field.name, is_optional)
     # A table that was created without rows, and got none since, has no values to change.
     if state.created is None or state.logged is not None:
@@ -298,11 +299,11 @@ def _is_converted(before: Field, after: Field) -> bool:
 
 
 def _reason(field: Field, alterations: Sequence[Alteration], session: Session) -> str | None:
-    of, name = sql_type(field), field.name.lower()
+    of, name = sql_type(field), fold_name(field.name)
     nullable = None if field.mysql_type is None else field.nullable and not field.auto_increment
     for each in alterations:
         reason = None
-        if isinstance(each, ChangeColumn) and each.old.lower() == name:
+        if isinstance(each, ChangeColumn) and fold_name(each.old) == name:
             definition = each.definition
             reason = rewrites_column(
                 of,

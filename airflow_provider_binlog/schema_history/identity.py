@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
     AddField,
     AlterField,
@@ -98,10 +99,10 @@ class _Matched:
         self.last_field_id = state.last_field_id
         self._table = state
         self._old = () if state.schema is None else state.schema.fields
-        by_name = {field.name.lower(): field for field in self._old}
+        by_name = {fold_name(field.name): field for field in self._old}
         self._known: list[tuple[Field, Field]] = []
         self._new: list[Field] = []
-        self.fields = tuple(self._match(each, by_name.get(each.name.lower())) for each in fields)
+        self.fields = tuple(self._match(each, by_name.get(fold_name(each.name))) for each in fields)
 
     def _match(self, logged: Field, known: Field | None) -> Field:
         if known is not None:
@@ -240,11 +241,11 @@ def _with_named(state: TableState, alterations: Sequence[Alteration]) -> TableSt
     if not state.is_partial:
         return state
     schema = state.schema or _NOTHING
-    there = {field.name.lower() for field in schema.fields}
-    made = {each.name.lower() for each in alterations if isinstance(each, _MAKES)}
+    there = {fold_name(field.name) for field in schema.fields}
+    made = {fold_name(each.name) for each in alterations if isinstance(each, _MAKES)}
     missing: dict[str, str] = {}
     for name, is_old in _named(alterations):
-        folded = name.lower()
+        folded = fold_name(name)
         if folded not in there and (is_old or folded not in made):
             missing.setdefault(folded, name)
     if not missing:

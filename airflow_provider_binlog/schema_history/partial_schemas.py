@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import facts_of
 from airflow_provider_binlog.sql.alterations import (
@@ -61,7 +62,7 @@ def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSc
         if isinstance(each, ConvertCharset):
             columns = [_converted(column, each.charset) for column in columns]
     keyed = new_key(alterations)
-    columns = [_not_null(each) if each.name.lower() in keyed else each for each in columns]
+    columns = [_not_null(each) if fold_name(each.name) in keyed else each for each in columns]
     columns = _without_defaults(columns, alterations)
     return replace(schema, columns=tuple(columns), key=_key_after(schema, alterations))
 
@@ -70,25 +71,25 @@ def _altered(
     before: Sequence[PartialColumn], alterations: Sequence[Alteration]
 ) -> list[PartialColumn] | None:
     """Return the columns that a statement makes of others; None where it cannot have."""
-    own = {column.name.lower() for column in before}
+    own = {fold_name(column.name) for column in before}
     changes = _changes_by_name(own, alterations)
     if changes is None:
         return None
     columns = [
         column
         for each in before
-        if (column := _changed(each, changes.get(each.name.lower()))) is not None
+        if (column := _changed(each, changes.get(fold_name(each.name)))) is not None
     ]
     for each in alterations:
         if isinstance(each, AddColumn):
             done = _add(columns, each, own, changes)
         elif isinstance(each, ChangeColumn) and each.after is not None:
-            done = each.old.lower() not in changes or _move(columns, each)
+            done = fold_name(each.old) not in changes or _move(columns, each)
         else:
             continue
         if not done:
             return None
-    unlike = {column.name.lower() for column in columns}
+    unlike = {fold_name(column.name) for column in columns}
     return _generated_key_first(columns) if len(unlike) == len(columns) else None
 
 
@@ -125,7 +126,7 @@ def _changes_by_name(own: set[str], alterations: Sequence[Alteration]) -> dict[s
     changes: dict[str, _Change] = {}
     for each in alterations:
         if isinstance(each, _Change):
-            name = (each.name if isinstance(each, DropColumn) else each.old).lower()
+            name = fold_name(each.name if isinstance(each, DropColumn) else each.old)
             if name in changes or (name not in own and not each.optional):
                 return None
             if name in own:
@@ -145,7 +146,7 @@ def _changed(column: PartialColumn, change: _Change | None) -> PartialColumn | N
 def _add(
     columns: list[PartialColumn], each: AddColumn, own: set[str], changes: dict[str, _Change]
 ) -> bool:
-    name = each.name.lower()
+    name = fold_name(each.name)
     if each.optional and name in own:
         return name not in changes
     return _put(columns, PartialColumn(each.name, facts_of(each.definition)), each.after)
@@ -194,7 +195,7 @@ def _without_defaults(
 ) -> list[PartialColumn]:
     """Return columns without what ALTER COLUMN may have changed, by previous names or new."""
     changed = {
-        name.lower()
+        fold_name(name)
         for each in alterations
         if isinstance(each, SetDefault)
         for name in (
@@ -205,7 +206,7 @@ def _without_defaults(
     }
     return [
         column._replace(facts=replace(column.facts, default=None, visible=None))
-        if column.name.lower() in changed
+        if fold_name(column.name) in changed
         else column
         for column in columns
     ]
@@ -272,10 +273,10 @@ def reverse(
         return None
     key = _key_before(schema, alterations)
     found: dict[tuple[PartialColumn, ...], PartialSchema] = {}
-    names = [name.lower() for name in schema.names]
+    names = [fold_name(name) for name in schema.names]
     for columns in candidates:
         altered = _altered(columns, alterations)
-        if altered is not None and [each.name.lower() for each in altered] == names:
+        if altered is not None and [fold_name(each.name) for each in altered] == names:
             found[columns] = replace(schema, columns=columns, key=key)
     return list(found.values())
 
@@ -295,11 +296,11 @@ def _candidates(
         )
         # A change that was not carried out did not find its column.
         lacked = {
-            each.old.lower()
+            fold_name(each.old)
             for i, each in enumerate(alterations)
             if isinstance(each, ChangeColumn | RenameColumn) and not done.get(i, True)
         }
-        if lacked.isdisjoint(column.name.lower() for column in (*stay, *move)):
+        if lacked.isdisjoint(fold_name(column.name) for column in (*stay, *move)):
             previous.append((stay, move))
     count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in previous)
     if count > CANDIDATES_MAX:
@@ -319,9 +320,9 @@ def _previous_columns(
 
     Those that stay keep their order, the others may have been at any position.
     """
-    added = {each.name.lower() for each in alterations if isinstance(each, AddColumn)}
+    added = {fold_name(each.name) for each in alterations if isinstance(each, AddColumn)}
     changed = {
-        each.name.lower(): each
+        fold_name(each.name): each
         for each in alterations
         if isinstance(each, ChangeColumn | RenameColumn)
     }
@@ -330,7 +331,7 @@ def _previous_columns(
     stay: list[PartialColumn] = []
     move: list[PartialColumn] = []
     for column in _without_defaults(schema.columns, alterations):
-        name = column.name.lower()
+        name = fold_name(column.name)
         if name in added:
             continue
         previous = _converted(column, None) if converted else column

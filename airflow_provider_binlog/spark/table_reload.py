@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.spark.lake.lake_state import LakeState
 from airflow_provider_binlog.spark.lake.owner import is_of_merges
 from airflow_provider_binlog.spark.mark import NOTHING
@@ -176,8 +177,8 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
     Raises:
         MergeError: Names or types of columns differ.
     """
-    wanted = {each.name.lower(): each for each in snapshot.schema.fields}
-    found = {name.lower(): type_ for name, type_ in state.columns.items()}
+    wanted = {fold_name(each.name): each for each in snapshot.schema.fields}
+    found = {fold_name(name): type_ for name, type_ in state.columns.items()}
     other = [*(wanted.keys() ^ found.keys())]
     for name in wanted.keys() & found.keys():
         type_ = spark_type(str(wanted[name].arrow_type))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
@@ -86,7 +87,7 @@ def _with_key(found: tuple[Alteration, ...], session: Session) -> tuple[Alterati
     keyed = new_key(found)
     return tuple(
         replace(each, initial_default=initial_default(each.definition, session, nullable=False))
-        if isinstance(each, AddColumn) and each.name.lower() in keyed
+        if isinstance(each, AddColumn) and fold_name(each.name) in keyed
         else each
         for each in found
     )

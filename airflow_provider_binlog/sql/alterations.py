@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from airflow_provider_binlog.names import fold_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -151,4 +153,4 @@ Alteration: TypeAlias = (
 def new_key(alterations: Iterable[Alteration]) -> set[str]:
     """Return the columns of a primary key that is made, in lower case: they become NOT NULL."""
     made = (each for each in alterations if isinstance(each, AddPrimaryKey))
-    return {name.lower() for each in made for name, _ in each.columns}
+    return {fold_name(name) for each in made for name, _ in each.columns}

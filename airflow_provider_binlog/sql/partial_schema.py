@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_binlog.names import fold_name
+
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Default
 
@@ -119,4 +121,4 @@ NO_COLUMNS = PartialSchema((), Key((), primary=False, others=False))
 
 def same(name: str, other: str) -> bool:
     """Whether two names are of one column: case makes no difference."""
-    return name.lower() == other.lower()
+    return fold_name(name) == fold_name(other)

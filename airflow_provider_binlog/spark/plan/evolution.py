@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date, literal
 from airflow_provider_binlog.spark.staged.types import common_type, widens
@@ -130,10 +131,10 @@ def match_columns(
 ) -> dict[int, str]:
     """Return the lake table's columns by field id: by their own ids, or else by the name."""
     held = {each: name for each, name in by_id.items() if name in columns}
-    rest = {name.lower(): name for name in columns if name not in held.values()}
+    rest = {fold_name(name): name for name in columns if name not in held.values()}
     for each in fields:
-        if each.id not in held and each.name.lower() in rest:
-            held[each.id] = rest.pop(each.name.lower())
+        if each.id not in held and fold_name(each.name) in rest:
+            held[each.id] = rest.pop(fold_name(each.name))
     return held
 
 
@@ -152,15 +153,15 @@ def evolve_by_name(
         MergeError: A column has another type now.
     """
     wanted = list(wanted)
-    types = {each.name.lower(): each.type or "" for each in wanted}
+    types = {fold_name(each.name): each.type or "" for each in wanted}
     held = {
-        name.lower(): name
+        fold_name(name): name
         for name, found in columns.items()
-        if not empty or _can_become(found, types.get(name.lower(), ""))
+        if not empty or _can_become(found, types.get(fold_name(name), ""))
     }
     made = Evolution(columns={name: name for name in held.values()})
     for each in wanted:
-        name = held.get(each.name.lower())
+        name = held.get(fold_name(each.name))
         if name is None:
             made.added[each.name] = each.type or ""
         elif each.type is not None:

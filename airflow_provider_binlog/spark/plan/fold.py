@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import SetKey
 from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
@@ -332,8 +333,8 @@ class Fold:
         table, newest = self.context["table"], self.newest
         types = read_columns(table, schema)
         if not key or newest is None:
-            by_name = {name.lower(): name for name in columns}
-            names = {by_name[name.lower()]: name for name in types}
+            by_name = {fold_name(name): name for name in columns}
+            names = {by_name[fold_name(name)]: name for name in types}
             return read_rows(table, schema, staged, names=names, key=(), initial={})
         by_id = {each.id: each for each in schema.fields}
         names, initial = dict[str, str](), dict[str, str]()

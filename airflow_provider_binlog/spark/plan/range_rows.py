@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropField,
@@ -172,9 +173,9 @@ def find_changelog_schema(rows: RangeRows) -> NewestSchema | None:
     for schema in dict.fromkeys(each.schema for each in reversed(rows.staged)):
         for field in schema.fields:
             now = spark_type(str(field.arrow_type))
-            known = columns.setdefault(field.name.lower(), Wanted(field, now))
+            known = columns.setdefault(fold_name(field.name), Wanted(field, now))
             both = common_type(str(known.type), now)
-            columns[field.name.lower()] = replace(known, type=both or known.type)
+            columns[fold_name(field.name)] = replace(known, type=both or known.type)
     fields = tuple(each.field for each in columns.values())
     return NewestSchema(tuple(columns.values()), (), fields) if columns else None
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.manifest import Manifest, TableChanges
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
 from airflow_provider_binlog.spark.lake.table_format import KEY, UNSEEN
 from airflow_provider_binlog.spark.mark import Mark
@@ -310,6 +311,6 @@ def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) 
 
 def _with_ids(schema: Schema, ids: dict[str, int]) -> Schema:
     """Return a snapshot's schema with the field ids of the log; others are below 0."""
-    own = {each.id: ids.get(each.name.lower(), -each.id) for each in schema.fields}
+    own = {each.id: ids.get(fold_name(each.name), -each.id) for each in schema.fields}
     fields = tuple(replace(each, id=own[each.id]) for each in schema.fields)
     return replace(schema, id=_SCHEMA, fields=fields, key=tuple(own[each] for each in schema.key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
     AddField,
     AlterField,
@@ -226,7 +227,9 @@ class Followable:
     def _find(self, part: StagedPart, field: Field) -> Field | None:
         """Return the field of a part that is in the same column of the lake table."""
         for each in part.schema.fields:
-            same = each.id == field.id if self.keyed else each.name.lower() == field.name.lower()
+            same = (
+                each.id == field.id if self.keyed else fold_name(each.name) == fold_name(field.name)
+            )
             if same:
                 return each
         return None

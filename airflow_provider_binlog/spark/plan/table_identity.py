@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import (
     AddField,
     CreateTable,
@@ -58,7 +59,7 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
     steps = every = log.steps(table, since=since)
     for manifest, entry in log.entries(table, since=since.sequence + 1):
         if entry.current is not None:
-            ids = {each.name.lower(): each.id for each in entry.schema(entry.current).fields}
+            ids = {fold_name(each.name): each.id for each in entry.schema(entry.current).fields}
             steps = [each for each in every if each.point[0] <= manifest.sequence]
             if not entry.is_partial:
                 break
@@ -74,14 +75,14 @@ def _reverse(ids: dict[str, int], actions: list[Action]) -> None:
     """Take back what one statement did, all at once: columns may exchange their names."""
     for action in actions:
         if isinstance(action, AddField) and not action.optional:
-            ids.pop(action.name.lower(), None)
+            ids.pop(fold_name(action.name), None)
         elif isinstance(action, RenameField):
-            ids.pop(action.new.lower(), None)
+            ids.pop(fold_name(action.new), None)
     for action in actions:
         if isinstance(action, DropField):
-            ids[action.name.lower()] = action.field
+            ids[fold_name(action.name)] = action.field
         elif isinstance(action, RenameField):
-            ids[action.old.lower()] = action.field
+            ids[fold_name(action.old)] = action.field
 
 
 def identify(state: TargetState | None, name: TableName, log: TableLog) -> TargetState | None:
@@ -125,7 +126,7 @@ def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
 def _claims(columns: Mapping[str, str], ids: Mapping[str, int]) -> dict[str, list[str]]:
     """Return columns by field id, given those of folded names."""
     return {
-        str(ids[name.lower()]): [column, str(NOTHING)]
+        str(ids[fold_name(name)]): [column, str(NOTHING)]
         for name, column in columns.items()
-        if name.lower() in ids
+        if fold_name(name) in ids
     }
