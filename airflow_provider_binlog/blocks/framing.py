@@ -243,20 +243,25 @@ def checked_block(
         damaged = first_damaged(data, start - gap, size + gap)
         if damaged is not None:
             raise ChecksumError("an event is damaged: its CRC32 is wrong", **block.where(damaged))
-    if not own_log_pos:
-        return block
-    log_pos = header["log_pos"]
-    wrong = (log_pos != (follows & 0xFFFFFFFF)) & (log_pos != 0)
+    if own_log_pos:
+        _check_ends(block, size, header["log_pos"])
+    return block
+
+
+def _check_ends(
+    block: EventBlock, size: npt.NDArray[np.int64], log_pos: npt.NDArray[np.uint32]
+) -> None:
+    """Refuse an event that does not end where its header says, if that says it."""
+    wrong = (log_pos != (block.offset + size & 0xFFFFFFFF)) & (log_pos != 0)
     if wrong.any():
         index = int(np.argmax(wrong))
         raise _wrong_end(
-            file,
+            block.file,
             int(block.offset[index]),
             int(block.type[index]),
             int(size[index]),
             int(log_pos[index]),
         )
-    return block
 
 
 def _wrong_end(file: str, offset: int, type_code: int, size: int, log_pos: int) -> FormatError:

@@ -293,7 +293,6 @@ def merge_arguments(
     """
     check_choice(LakeFormat, format, "format")
     check_choice(InitialLoad, initial_load, "initial_load")
-    tables, exclude = read_globs(tables, "tables"), read_globs(exclude, "exclude")
     arguments = [
         *("--staging", spark_location(staging_path)),
         *("--source", source),
@@ -304,20 +303,26 @@ def merge_arguments(
         arguments += ["--through", str(through)]
     if table_name:
         arguments += ["--table-name", table_name]
-    if tables:
-        arguments += ["--tables", *tables]
-    if exclude:
-        arguments += ["--exclude", *exclude]
+    if globs := read_globs(tables, "tables"):
+        arguments += ["--tables", *globs]
+    if globs := read_globs(exclude, "exclude"):
+        arguments += ["--exclude", *globs]
     if initial_load != "snapshot":
         arguments += ["--initial-load", initial_load]
-    for table, columns in (keys or {}).items():
-        if isinstance(columns, str):  # which would be read letter by letter
-            raise ConfigurationError("the columns of a key are a list", table=table, given=columns)
-        arguments += ["--keys", f"{table}={','.join(columns)}"]
+    arguments += _key_arguments(keys or {})
     if adopt:
         arguments.append("--adopt")
     if not upgrade:
         arguments.append("--no-upgrade")
+    return arguments
+
+
+def _key_arguments(keys: Mapping[str, Sequence[str]]) -> list[str]:
+    arguments: list[str] = []
+    for table, columns in keys.items():
+        if isinstance(columns, str):  # which would be read letter by letter
+            raise ConfigurationError("the columns of a key are a list", table=table, given=columns)
+        arguments += ["--keys", f"{table}={','.join(columns)}"]
     return arguments
 
 

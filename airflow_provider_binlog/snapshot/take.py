@@ -165,6 +165,22 @@ def begin_snapshot(
     found = None if renew else files.find_plan(request)
     if found is not None and files.find_manifest(found.id) is not None:
         return found
+    plan = _plan(request, connect, files, found, on_wait)
+    if plan is not found:
+        files.write_plan(plan)
+        before = datetime.fromisoformat(plan.created_at) - _KEPT
+        files.delete_unfinished(request.name, before=before)
+    return plan
+
+
+def _plan(
+    request: SnapshotRequest,
+    connect: Connect,
+    files: SnapshotFiles,
+    found: SnapshotPlan | None,
+    on_wait: Callable[[str], None],
+) -> SnapshotPlan:
+    """Return the plan of a snapshot as the table is now: the one that was found if it serves."""
     now = datetime.now(UTC)
     with open_read(connect, request.name, exact=False) as read:
         table, low = describe_table(read, request.name, request.policies), read.low
@@ -176,14 +192,14 @@ def begin_snapshot(
         if found is not None and (found.identity, found.schema, found.order) == here:
             return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
-        latest = ManifestLog(store, request.source_name).latest()
+        latest = ManifestLog(files.store, request.source_name).latest()
         exact = _is_exact(request, table, connection, latest)
         wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
         bounds = (
             [] if exact else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
         )
         low = _with_gtids(low, connection, latest, identity)
-    plan = SnapshotPlan(
+    return SnapshotPlan(
         id=files.new_id(request.name, now),
         identity=identity,
         database=request.name[0],
@@ -201,9 +217,6 @@ def begin_snapshot(
         created_at=now.isoformat(timespec="seconds"),
         created_by=request.created_by,
     )
-    files.write_plan(plan)
-    files.delete_unfinished(request.name, before=now - _KEPT)
-    return plan
 
 
 def _is_exact(

@@ -81,26 +81,34 @@ def find_reload(
         table.wait(snapshot.id, f"the staged log has not reached {snapshot.high} yet")
         return
     first = find_first(snapshot, manifests())
-    if first is None and snapshot.low.gtid is not None and last.stop.gtid is None:
-        reason = (
-            "the positions of the staged log have no GTIDs yet: take the snapshot again with "
-            "lock='brief', or after the server has begun another binlog file and that is staged"
-        )
-    elif first is None:
-        repair = "reload it from a snapshot" if snapshot.adopts else "take the snapshot again"
-        reason = f"what was logged from {snapshot.low} on is not staged: {repair}"
-    elif (gap := now.find_uncaptured(table.name, since=first)) is not None:
-        reason = (
+    gap = None if first is None else now.find_uncaptured(table.name, since=first)
+    if first is not None and gap is None:
+        table.reload, table.first_needed = Reload(snapshot, first), first
+    elif id_ not in before.snapshots:
+        table.refuse(snapshot.id, _not_staged(snapshot, last, gap))
+    # Else the lake table was dropped or restored, and what was staged by then is not there now.
+
+
+def _not_staged(snapshot: SnapshotManifest, last: Manifest, gap: int | None) -> str:
+    """Return what of the log after a snapshot is not staged: a table in a manifest, or all of it.
+
+    Args:
+        snapshot: The snapshot.
+        last: The last manifest.
+        gap: The manifest that was captured without the table; None if the log is not staged.
+    """
+    if gap is not None:
+        return (
             f"manifest {gap} was captured without its table: capture it, and take the snapshot "
             "again"
         )
-    else:
-        table.reload, table.first_needed = Reload(snapshot, first), first
-        return
-    if id_ in before.snapshots:
-        # The lake table was dropped or restored, and what was staged by then is not there any more.
-        return
-    table.refuse(snapshot.id, reason)
+    if snapshot.low.gtid is not None and last.stop.gtid is None:
+        return (
+            "the positions of the staged log have no GTIDs yet: take the snapshot again with "
+            "lock='brief', or after the server has begun another binlog file and that is staged"
+        )
+    repair = "reload it from a snapshot" if snapshot.adopts else "take the snapshot again"
+    return f"what was logged from {snapshot.low} on is not staged: {repair}"
 
 
 def _unreachable(snapshot: SnapshotManifest) -> str:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.cuts import Stop
+    from airflow_provider_binlog.spark.plan.segment import Segment
 
 _SCHEMA = 0
 """Id of the snapshot's schema: no schema of the log has it."""
@@ -118,11 +119,10 @@ def plan_reload(
         reason = reason or _find_moves(snapshot, replayed, table)
     if reason:
         return Refusal(reason)
-    rows = _as_manifest(reload, table, replayed, manifests[0])
     last = replayed.holdings(name, since=reload.first)
-    ended = last[-1].table if last else table
-    if ended != table:
+    if last and last[-1].table != table:
         return Refusal()
+    rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
     tables = Tables(
         name,
@@ -136,14 +136,21 @@ def plan_reload(
     segment, stop = found.segment, found.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
+    if segment is not None and snapshot.adopts and segment.evolution.changes_columns:
+        return Refusal("its columns are not those of the table: change them, and adopt it then")
     if segment is not None:
-        segment = replace(segment, reloads=True, start=start)
-    if segment is not None and snapshot.adopts:
-        if segment.evolution.changes_columns:
-            return Refusal("its columns are not those of the table: change them, and adopt it then")
-        segment = replace(segment, reloads=False, starts_empty=False)
+        segment = _of_snapshot(segment, snapshot, start)
     more = found.more or len(every) > len(manifests)
     return TablePlan(name, table, segment=segment, staged=found.staged, more=more, stop=stop)
+
+
+def _of_snapshot(
+    segment: Segment, snapshot: SnapshotManifest, start: StartWithin | None
+) -> Segment:
+    """Return the first segment of a reload: it replaces the rows, unless they are adopted."""
+    if snapshot.adopts:
+        return replace(segment, starts_empty=False, start=start)
+    return replace(segment, reloads=True, start=start)
 
 
 def _find_start(reload: Reload, first: Manifest) -> StartWithin | None:
