@@ -178,6 +178,22 @@ def test_a_lake_table_that_is_not_to_be_upgraded_stops_where_it_would_have_to_be
     segment(both, state=mapped)
 
 
+def test_a_lake_table_that_is_not_to_be_upgraded_keeps_its_rows_as_its_table_is_created_again() -> (
+    None
+):
+    other = schema("id", column(2, "k"))
+    again = [statement(25, DropTable(ORDERS, NAME)), statement(30, CreateTable(NEW, NAME))]
+    old = table([(10, 20)], ID_N, dropped=True)
+
+    for rows in ([(40, 50)], []):
+        new = table(rows, other, id_=NEW, created=4)
+        found = stop(
+            manifest(4, old, new, statements=again), state=replace(lake(ID_N), upgrade=False)
+        )
+
+        assert (found[0], found[1].cut.mark) == (None, Mark(3))
+
+
 def parts(*schemas: int) -> tuple[Part, ...]:
     """Return three parts, each with the schema of its number."""
     rows = ((10, 20), (40, 50), (70, 80))
