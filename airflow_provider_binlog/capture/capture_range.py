@@ -95,6 +95,7 @@ def open_past(log_range: LogRange, source: BlockStream) -> Past:
         read_server_tables=request.read_server_tables,
         find_table=carried.before.find,
         wants_defaults=request.wants_defaults,
+        temporary=carried.temporary_after,
     )
 
 
@@ -136,7 +137,10 @@ def read_range(
                 rows=parts.rows,
             )
     _check_end(at, stop, reader.transactions)
+    misread = log_range.part_of is None and past.end_with(reader.temporary)
     reader.finish()
+    if misread:
+        raise RestartRange(reader.facts)
     tables = parts.finish(history.touched)
     if quarantines.missing:
         known = (*facts.quarantined, *quarantines.missing)

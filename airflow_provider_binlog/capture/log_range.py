@@ -117,6 +117,7 @@ class Carried:
         quarantined: The tables that are left out at the start of the sub-range.
         facts: Of the range.
         temporary: The temporary tables that there are at the start of the sub-range.
+        temporary_after: Those that there are where the range stops.
     """
 
     before: Known
@@ -125,6 +126,7 @@ class Carried:
     quarantined: frozenset[TableId] = frozenset()
     facts: RangeFacts = NO_FACTS
     temporary: Sequence[TemporaryTable] = ()
+    temporary_after: Sequence[TemporaryTable] = ()
 
 
 @dataclass(frozen=True)

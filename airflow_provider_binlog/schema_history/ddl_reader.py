@@ -166,17 +166,26 @@ def _changes_rows_alone(change: TableChange) -> bool:
     return isinstance(change, Truncated)
 
 
-def changes_between(source: BlockStream, start: Position, stop: Position) -> Iterator[LoggedChange]:
+def changes_between(
+    source: BlockStream, start: Position, stop: Position, ddl: DdlReader | None = None
+) -> Iterator[LoggedChange]:
     """Yield what the statements between two positions after a range did.
 
     Events that the range itself would refuse are skipped: they are not statements.
+
+    Args:
+        source: Where the log is read.
+        start: Where to begin.
+        stop: Where to end.
+        ddl: Knows the temporary tables at the start, and then those at the stop; by default there
+            are none.
 
     Raises:
         UnsupportedError: Which tables a statement is about cannot be determined.
     """
     if start.coordinates >= stop.coordinates:
         return
-    expander, transactions, ddl = Expander(), TransactionReader(refuse=_skip), DdlReader()
+    expander, transactions, ddl = Expander(), TransactionReader(refuse=_skip), ddl or DdlReader()
     for logged in source.blocks(start, stop):
         ddl.follow(logged)
         for block in expander.expand(logged):

@@ -6,19 +6,20 @@ of the log when that was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from airflow_provider_binlog.errors import BinlogError, ConnectionLostError, ServerSetupError
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.completion import partial_from_schema
-from airflow_provider_binlog.schema_history.ddl_reader import changes_between
+from airflow_provider_binlog.schema_history.ddl_reader import DdlReader, changes_between
 from airflow_provider_binlog.schema_history.history import History, Lost, names_of
 from airflow_provider_binlog.sql.ddl import Created, Renamed
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.position import Flavor, Position
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
     from airflow_provider_binlog.schema_history.history import Backwards, LoggedChange
     from airflow_provider_binlog.schema_history.tables import NoTable
     from airflow_provider_binlog.sql.partial_schema import PartialSchema
@@ -48,6 +49,7 @@ class Past:
         read_server_tables: ServerTablesReader | None,
         find_table: Callable[[TableName], TableState | NoTable | None] = lambda _: None,
         wants_defaults: bool = False,
+        temporary: Sequence[TemporaryTable] = (),
     ) -> None:
         """Note what to query; nothing is queried yet.
 
@@ -58,6 +60,7 @@ class Past:
             read_server_tables: None where there is no server: then the log must say it all.
             find_table: Returns what was known of a table before the range.
             wants_defaults: Whether the defaults of all tables' columns are queried.
+            temporary: The temporary tables that there are where the range ends, as far as known.
         """
         self.failure: BinlogError | None = None
         self.has_server = self.can_gain = read_server_tables is not None
@@ -68,13 +71,33 @@ class Past:
         self._find_table = find_table
         self._others: set[TableName] = set()
         self._server_tables: ServerTables | None = None
-        self._tail: list[LoggedChange] = []
-        self._tail_end = stop
+        self._stop = stop
+        self._temporary = tuple(temporary)
+        self._forget_tail()
 
     def lose_server(self, failure: BinlogError) -> None:
         """Stop querying the server."""
         self.has_server = self.can_gain = False
         self.failure = failure
+
+    def _forget_tail(self) -> None:
+        """Begin where the range ends."""
+        self._tail: list[LoggedChange] = []
+        self._tail_end = self._stop
+        self._tail_ddl = DdlReader(self._temporary)
+
+    def end_with(self, temporary: Sequence[TemporaryTable]) -> bool:
+        """Take note of the temporary tables that there are where the range ends.
+
+        Returns whether statements after it were read without them, so that what was determined by
+        them may be wrong.
+        """
+        if tuple(temporary) == self._temporary:
+            return False
+        misread = bool(self._tail)
+        self._temporary, self._server_tables = tuple(temporary), None
+        self._forget_tail()
+        return misread
 
     def is_versioned(self, name: TableName) -> bool:
         """Whether the table was system-versioned when the server was queried; False before that."""
@@ -122,7 +145,9 @@ class Past:
                 at=server_tables.position,
                 stop=self._tail_end,
             )
-        self._tail += changes_between(self._source, self._tail_end, server_tables.position)
+        self._tail += changes_between(
+            self._source, self._tail_end, server_tables.position, self._tail_ddl
+        )
         self._tail_end = server_tables.position
         self._server_tables = server_tables
         return server_tables

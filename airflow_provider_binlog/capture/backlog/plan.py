@@ -120,6 +120,7 @@ class BacklogPlan:
         statements: Its DDL statements.
         rolled_back: See `RangeFacts`.
         quarantined: See `RangeFacts`.
+        temporary: The temporary tables that there are at the stop.
         sub_ranges: In order; each stops where the next one starts.
     """
 
@@ -142,6 +143,7 @@ class BacklogPlan:
     statements: tuple[DdlStatement, ...]
     rolled_back: tuple[tuple[int, int], ...]
     quarantined: tuple[QuarantinedRows, ...]
+    temporary: tuple[TemporaryTable, ...]
     sub_ranges: tuple[SubRange, ...]
 
     @cached_property

@@ -81,6 +81,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             QuarantinedRows(since.row, *since.name, since.file, since.offset, reason)
             for since, reason in facts.quarantined
         ),
+        temporary=sink.reader.temporary,
         sub_ranges=sink.finished(),
     )
 

@@ -62,6 +62,7 @@ def stage_sub_range(
             frozenset(sub_range.quarantined),
             plan.facts_at(number),
             sub_range.temporary,
+            plan.temporary,
         ),
     )
     manifest = capture_range(log_range, source, store)

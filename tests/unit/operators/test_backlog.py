@@ -122,6 +122,7 @@ def test_a_commit_skips_what_the_checkpoint_covers_already(
         statements=(),
         rolled_back=(),
         quarantined=(),
+        temporary=(),
         sub_ranges=(),
     )
     store_plan(plan, store)

@@ -149,6 +149,19 @@ def test_when_the_server_is_queried_makes_no_difference() -> None:
     assert {len(each) for each in found.values()} == {1}
 
 
+def test_temporary_tables_are_known_in_what_follows_the_range() -> None:
+    files = a_log(T, "CREATE TEMPORARY TABLE t (id int)", T, SWAP, "DROP TEMPORARY TABLE t", RENAME)
+    *stops, _, renamed, end = boundaries(files)[1:]
+
+    for stop in stops:
+        for queried, columns in ((renamed, "id a b"), (end, "id a d")):
+            manifest = capture(
+                file_source(files), stop, read_server_tables=reader(queried, t=columns)
+            )
+
+            assert {columns for _, columns in names(manifest)} == {"id a b"}
+
+
 def test_with_full_metadata_the_server_is_not_queried() -> None:
     full = a_table("t", "id", "a")
     files = a_log(full, SWAP, full, "ALTER TABLE t ADD SYSTEM VERSIONING", full)
