@@ -133,6 +133,12 @@ POSITIONS = [
         "MODIFY id INT NOT NULL AFTER d",
     ),
     steps(
+        "ADD `ΟΔΟΣ` INT DEFAULT 4, ADD `İx` INT DEFAULT 5",
+        "MODIFY `οδοσ` BIGINT, MODIFY `ix` BIGINT",
+        "ADD `οδος` INT DEFAULT 6",
+        "DROP `ΟΔΟΣ`, CHANGE `IX` y BIGINT",
+    ),
+    steps(
         "RENAME COLUMN a TO b, RENAME COLUMN b TO a",
         "CHANGE a b VARCHAR(20) AFTER d, CHANGE b a INT FIRST",
         "RENAME COLUMN a TO e, ADD a INT DEFAULT 9",

@@ -14,6 +14,7 @@ from airflow_provider_binlog.names import (
     GlobMatcher,
     encode_name,
     find_unmatched,
+    fold_name,
     join_table_name,
     matches_globs,
     quote_identifier,
@@ -89,6 +90,14 @@ def test_a_name_matches_what_is_included_and_not_excluded() -> None:
     assert not matches_globs("shop.log", ["shop.*"], ["shop.log"])
     assert not matches_globs("Shop.orders", ["shop.*"])
     assert not matches_globs("shop.orders", [])
+
+
+def test_names_are_folded_character_by_character() -> None:
+    same = [{"ΟΔΟΣ", "οδοσ", "ΟΔΟσ"}, {"οδος"}, {"İx", "IX", "ix", "iX"}, {"Straße"}, {"STRASSE"}]
+    folded = [{fold_name(name) for name in names} for names in same]
+
+    assert [len(each) for each in folded] == [1] * len(same)
+    assert len(set[str]().union(*folded)) == len(same)
 
 
 @pytest.mark.parametrize("glob", ["shop.orders", "shop.*", "shop.order?", "*[rt]s", "a[b]", "[["])
