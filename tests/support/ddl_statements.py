@@ -133,11 +133,11 @@ POSITIONS = [
         "MODIFY id INT NOT NULL AFTER d",
     ),
     steps(
-        "ADD `ΟΔΟΣ` INT DEFAULT 4, ADD `İx` INT DEFAULT 5",
-        "MODIFY `οδοσ` BIGINT, MODIFY `ix` BIGINT",
-        "ADD `οδος` INT DEFAULT 6",
-        "DROP `ΟΔΟΣ`, CHANGE `IX` y BIGINT",
+        "ADD `ΟΔΟΣ` INT DEFAULT 4, ADD `ΣΑΣ` INT DEFAULT 5",
+        "MODIFY `οδοσ` BIGINT, CHANGE `σασ` `ΣΑσ` BIGINT, ADD `ß` INT DEFAULT 6, ADD ss INT",
+        "DROP `οδοσ`, DROP `ß`",
     ),
+    steps("ADD `İx` INT DEFAULT 5", "CHANGE `ix` y BIGINT", on=MYSQL),
     steps(
         "RENAME COLUMN a TO b, RENAME COLUMN b TO a",
         "CHANGE a b VARCHAR(20) AFTER d, CHANGE b a INT FIRST",

@@ -93,7 +93,7 @@ def test_a_name_matches_what_is_included_and_not_excluded() -> None:
 
 
 def test_names_are_folded_character_by_character() -> None:
-    same = [{"ΟΔΟΣ", "οδοσ", "ΟΔΟσ"}, {"οδος"}, {"İx", "IX", "ix", "iX"}, {"Straße"}, {"STRASSE"}]
+    same = [{"ΟΔΟΣ", "οδοσ", "οδος"}, {"İx", "IX", "ix", "iX"}, {"Straße"}, {"STRASSE"}]
     folded = [{fold_name(name) for name in names} for names in same]
 
     assert [len(each) for each in folded] == [1] * len(same)
