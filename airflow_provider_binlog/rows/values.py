@@ -227,9 +227,14 @@ def gather_bytes(values: Values) -> Bytes:
     bounds = np.empty(2 * count + 1, dtype=np.int32)
     bounds[0:-1:2] = values.offset
     bounds[1::2] = values.offset + values.lengths
+    return take_spans(bounds, values.memory.u1)
+
+
+def take_spans(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Bytes:
+    """Copy spans of bytes end to end: `bounds` has begin and end of each, then one entry more."""
+    count = len(bounds) // 2
     # Of all gaps Arrow looks at one: the last must not end before the first value begins.
     bounds[-1] = max(bounds[-2], bounds[0])
-    buffers = [None, buffer_of(bounds), buffer_of(values.memory.u1)]
+    buffers = [None, buffer_of(bounds), buffer_of(data)]
     with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
-    taken = with_gaps.take(of_numbers(np.arange(0, 2 * count, 2)))
-    return Bytes.of(taken)
+    return Bytes.of(with_gaps.take(of_numbers(np.arange(0, 2 * count, 2, dtype=np.int32))))

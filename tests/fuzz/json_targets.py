@@ -11,7 +11,7 @@ from airflow_provider_binlog.binlog.json.document import encode, to_text
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.rows.memory import Memory
 from airflow_provider_binlog.rows.types.json import column as json
-from airflow_provider_binlog.rows.values import Bytes, Values
+from airflow_provider_binlog.rows.values import Values
 from tests.fuzz.targets import Target, Wrong
 from tests.reference.json import parse
 from tests.support.json_documents import document, opaque
@@ -48,9 +48,8 @@ def _together(data: bytes) -> bytes:
         return b"null"
     size = np.array([len(data)] * 2, dtype=np.int64)
     memory = Memory(np.frombuffer(data * 2, dtype=np.uint8), 2 * len(data))
-    bounds = np.array([0, len(data), 2 * len(data)], dtype=np.int32)
     values = Values(memory, np.array([0, len(data)]), size, None)
-    found = json._together(Bytes(bounds, memory.u1[: 2 * len(data)]), values)
+    found = json._together(values)
     first, second = (found.slice(at, at + 1).data.tobytes() for at in (0, 1))
     if first != second:
         raise Wrong("two texts of one document")

@@ -18,9 +18,10 @@ from airflow_provider_binlog.binlog.json.document import to_text
 from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.memory import Memory, batches
+from airflow_provider_binlog.rows.types.json.cells import render_alike
 from airflow_provider_binlog.rows.types.json.keys import Keys
 from airflow_provider_binlog.rows.types.json.structures import Structure
-from airflow_provider_binlog.rows.types.json.text import render, render_alike
+from airflow_provider_binlog.rows.types.json.text import render
 from airflow_provider_binlog.rows.types.json.walk import walk
 from airflow_provider_binlog.rows.types.text import checked_utf8
 from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
@@ -28,7 +29,7 @@ from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gath
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
 
-BATCH_BYTES = 1_000_000
+BATCH_BYTES = 2_000_000
 """As many bytes of documents are decoded at a time, or one document."""
 LARGE_BYTES = 64_000_000
 """A larger document is decoded value by value."""
@@ -53,37 +54,33 @@ def _json(values: Values) -> Array:
 
 def _convert(values: Values) -> Bytes:
     """Return the text of some documents, nothing for NULL."""
-    documents = gather_bytes(values)
-    if not FEW_BYTES < len(documents.data) <= LARGE_BYTES:
-        return _plainly(documents, values)
+    if not FEW_BYTES < int(values.lengths.sum()) <= LARGE_BYTES:
+        return _plainly(values)
     try:
-        return _together(documents, values)
+        return _together(values)
     except FormatError:
         # The plain decoder says what is wrong with which document, if anything is.
-        return _plainly(documents, values)
+        return _plainly(values)
 
 
-def _plainly(documents: Bytes, values: Values) -> Bytes:
+def _plainly(values: Values) -> Bytes:
     null = np.zeros(len(values), dtype=np.bool_) if values.null is None else values.null
-    data, bounds = documents.data.data, documents.offsets.tolist()
+    data, begin, length = values.memory.u1.data, values.offset.tolist(), values.lengths.tolist()
     return Bytes.of_values(
         [
-            b"" if is_null else to_text(data[bounds[index] : bounds[index + 1]])
-            for index, is_null in enumerate(null.tolist())
+            b"" if is_null else to_text(data[at : at + size])
+            for at, size, is_null in zip(begin, length, null.tolist(), strict=True)
         ]
     )
 
 
-def _together(documents: Bytes, values: Values) -> Bytes:
-    bounds = documents.offsets.astype(np.int64)
-    present = np.flatnonzero(np.diff(bounds))
+def _together(values: Values) -> Bytes:
+    present = np.flatnonzero(values.lengths)
     if len(present) < len(values) - (0 if values.null is None else np.count_nonzero(values.null)):
         raise FormatError("a document of no bytes")
     if not len(present):
-        return Bytes(documents.offsets, documents.data)
-    memory = Memory(documents.data, len(documents.data))
-    text = _render(memory, bounds[present], bounds[present + 1])
-    checked_utf8(text)
+        return Bytes(np.zeros(len(values) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8))
+    text = checked_utf8(_render(values if len(present) == len(values) else values.choose(present)))
     if len(present) == len(values):
         return text
     sizes = np.zeros(len(values) + 1, dtype=np.int32)
@@ -91,8 +88,9 @@ def _together(documents: Bytes, values: Values) -> Bytes:
     return Bytes(np.cumsum(sizes, dtype=np.int32), text.data)
 
 
-def _render(memory: Memory, begin: Int64Array, end: Int64Array) -> Bytes:
+def _render(documents: Values) -> Bytes:
     """Return the text of documents: of those of one structure together, then of what is left."""
+    memory, begin, end = documents.memory, documents.offset, documents.offset + documents.lengths
     left = np.arange(len(begin))
     pieces: list[Bytes] = []
     order: list[Int64Array] = []
@@ -109,12 +107,16 @@ def _render(memory: Memory, begin: Int64Array, end: Int64Array) -> Bytes:
         order.append(own)
         left = left[~alike]
     if len(left):
-        keys = Keys()
-        levels = walk(memory, begin[left], end[left], keys)
-        pieces.append(render(memory, levels, keys))
+        pieces.append(_render_level_by_level(gather_bytes(documents.choose(left))))
         order.append(left)
     if len(pieces) == 1:
         return pieces[0]
     at = np.empty(len(begin), dtype=np.int64)
     at[np.concatenate(order)] = np.arange(len(begin))
     return Bytes.of(Bytes.join(pieces).array(pa.binary(), None).take(of_numbers(at)))
+
+
+def _render_level_by_level(documents: Bytes) -> Bytes:
+    memory, keys = Memory(documents.data, len(documents.data)), Keys()
+    bounds = documents.offsets.astype(np.int64)
+    return render(memory, walk(memory, bounds[:-1], bounds[1:], keys), keys)

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_provider_binlog.blocks.arrays import of_numbers
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, buffer_of
+from airflow_provider_binlog.rows.values import OFFSET_MAX, Bytes, take_spans
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
@@ -54,19 +53,12 @@ class Fragments:
         bounds = values.offsets.astype(np.int64)
         return spans(bounds[:-1] + self.add_bytes(values.data), bounds[1:] - bounds[:-1])
 
-    def grid(self, width: int) -> Int64Array:
-        """Return the spans as rows of `width` fragments, a view."""
-        return self._spans[:-1].reshape(-1, width)
-
     def put(self, number: Int64Array, of: Int64Array) -> None:
         """Set the spans of some fragments."""
         self._spans[number] = of
 
     def join(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
         """Return all fragments end to end, and where each one ends.
-
-        Arrow copies them: the bytes read as an array of fragment, gap, fragment, gap ..., in which
-        gaps of negative size do no harm.
 
         Raises:
             ArrowCapacityError: They take more than Arrow's offsets can say.
@@ -78,10 +70,5 @@ class Fragments:
         begin, end = bounds[0:-2:2], bounds[1:-2:2]
         if int(end.sum(dtype=np.int64) - begin.sum(dtype=np.int64)) > OFFSET_MAX:
             raise pa.ArrowCapacityError("documents are too large as text")
-        # Of all gaps Arrow looks at one: the last must not end before the first value begins.
-        bounds[-2] = max(end[-1], begin[0])
-        source = np.concatenate(self._pieces)
-        buffers = [None, buffer_of(bounds), buffer_of(source)]
-        with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
-        joined = Bytes.of(with_gaps.take(of_numbers(np.arange(0, 2 * count, 2, dtype=np.int32))))
+        joined = take_spans(bounds[:-1], np.concatenate(self._pieces))
         return joined.data, joined.offsets[1:]

@@ -22,14 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_binlog.binlog.json.scalars import quote
-from airflow_provider_binlog.blocks.arrays import numbers_of, of_flags, of_numbers, of_octets
+from airflow_provider_binlog.blocks.arrays import numbers_of, of_octets
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import WORD_MASK, Memory
-from airflow_provider_binlog.rows.types.json.strings import escape, find_special
-from airflow_provider_binlog.rows.values import Array, Bytes, Values, gather_bytes
+from airflow_provider_binlog.rows.memory import WORD_MASK
+from airflow_provider_binlog.rows.types.json.strings import escaped
+from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 NEXT_ELEMENT, FIRST_ELEMENT = 0, 1
 """What stands before an element of an array is a text like that of a key."""
@@ -124,7 +124,7 @@ class Keys:
         """Return the numbers of the texts of keys, of which `first` are the first of an object."""
         found = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
         distinct = found.dictionary_encode()
-        keys = _escaped(distinct.dictionary)
+        keys = escaped(distinct.dictionary)
         for before in (b'{"', b'", "'):
             pieces: list[Any] = list(of_octets([before, b'": "', b""]))
             pieces.insert(1, keys)
@@ -174,18 +174,3 @@ def locate_keys(memory: Memory, objects: Objects) -> tuple[Int64Array, Int64Arra
     if (offset + length > np.repeat(objects.size, count)).any():
         raise FormatError("a key lies outside of its JSON object")
     return np.repeat(objects.base, count) + offset, length
-
-
-def _escaped(keys: Array) -> Array:
-    """Return keys with backslashes where they must be."""
-    found = Bytes.of(keys)
-    memory = Memory(found.data, len(found.data))
-    bounds = found.offsets.astype(np.int64)
-    which = find_special(memory, bounds[:-1], bounds[1:] - bounds[:-1])
-    if not len(which):
-        return keys
-    mask = np.zeros(len(keys), dtype=np.bool_)
-    mask[which] = True
-    escaped = escape(Bytes.of(keys.take(of_numbers(which))))
-    result: Array = pc.replace_with_mask(keys, of_flags(mask), escaped.array(pa.binary(), None))
-    return result

@@ -9,14 +9,18 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
-from airflow_provider_binlog.rows.values import Bytes
+from airflow_provider_binlog.rows.memory import Memory
+from airflow_provider_binlog.rows.values import Array, Bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_provider_binlog.rows.memory import Int64Array, Memory
+    from airflow_provider_binlog.rows.memory import Int64Array
 
 _EXTRA_BYTES = np.zeros(256, dtype=np.int64)
 _EXTRA_BYTES[:0x20] = len("\\u0000") - 1
@@ -83,3 +87,18 @@ def escape(strings: Bytes) -> Bytes:
     np.cumsum(_EXTRA_BYTES[strings.data], out=extra[1:])
     offsets = (strings.offsets + extra[strings.offsets]).astype(np.int32)
     return Bytes(offsets, np.frombuffer(text, dtype=np.uint8))
+
+
+def escaped(strings: Array) -> Array:
+    """Return strings, escaped where they must be."""
+    found = Bytes.of(strings)
+    memory = Memory(found.data, len(found.data))
+    bounds = found.offsets.astype(np.int64)
+    which = find_special(memory, bounds[:-1], bounds[1:] - bounds[:-1])
+    if not len(which):
+        return strings
+    mask = np.zeros(len(strings), dtype=np.bool_)
+    mask[which] = True
+    changed = escape(Bytes.of(strings.take(of_numbers(which))))
+    result: Array = pc.replace_with_mask(strings, of_flags(mask), changed.array(pa.binary(), None))
+    return result

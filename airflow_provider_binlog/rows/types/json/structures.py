@@ -20,8 +20,10 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.json.document import FIXED_SIZES, INLINED, JsonType
 from airflow_provider_binlog.binlog.json.scalars import quote
+from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.keys import Objects, find_alike, locate_keys
+from airflow_provider_binlog.rows.memory import WORD_MASK
+from airflow_provider_binlog.rows.types.json.keys import Objects, locate_keys
 from airflow_provider_binlog.rows.types.json.walk import find_variable
 
 if TYPE_CHECKING:
@@ -29,13 +31,16 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.rows.images.located import Rows
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
 _SCALARS_MAX = 400
 _DEPTH_MAX = 8
+_HEAD_MAX = 2048
 _HEADER, _KEY_ENTRY, _VALUE_ENTRY = 4, 4, 3
 """Bytes of small containers, which have less than 64 KiB."""
 _LAST_CONTAINER = JsonType.LARGE_ARRAY
+_WHOLE_WORD = WORD_MASK[8]
 
 
 @dataclass(frozen=True)
@@ -44,25 +49,23 @@ class _Container:
 
     Attributes:
         type: `SMALL_OBJECT` or `SMALL_ARRAY`.
-        base, count, size: Where it begins, its members or elements, its bytes.
-        children: By number of a value: the container that it is.
+        base: Where it begins.
+        values: Where the entries of its values are, from its beginning.
+        children: By number of a value: the container that it is; None: a scalar.
+        names: The text of its keys, if it has any.
+        key_bytes: What they take in it.
+        head: Bytes up to where its entries and keys end.
+        alike: What is alike in it: words of 8 bytes by number, their bits that count, and those.
     """
 
     type: int
     base: int
-    count: int
-    size: int
-    children: dict[int, _Container]
-
-    @property
-    def alone(self) -> Objects:
-        """It, as an object beside no others."""
-        return Objects(2, np.array([self.base]), np.array([self.count]), np.array([self.size]))
-
-    @property
-    def values(self) -> int:
-        """Where the entries of its values are, from its beginning."""
-        return _HEADER + (_KEY_ENTRY * self.count if self.type == JsonType.SMALL_OBJECT else 0)
+    values: int
+    children: list[_Container | None]
+    names: list[bytes]
+    key_bytes: int
+    head: int
+    alike: list[tuple[int, np.uint64, np.uint64]]
 
 
 class Scalars(NamedTuple):
@@ -71,13 +74,11 @@ class Scalars(NamedTuple):
     Attributes:
         type: A `JsonType`.
         rows: The documents that have them.
-        number: Which of the scalars of a document.
         offset, size: As in `walk.Level`.
     """
 
     type: int
-    rows: Int64Array
-    number: int
+    rows: Rows
     offset: Int64Array
     size: Int64Array
 
@@ -86,7 +87,7 @@ class Structure:
     """The structure of a document.
 
     Attributes:
-        glue: The text before, between and after its scalars, without their quotes.
+        glue: The text before, between and after its scalars.
     """
 
     def __init__(self, memory: Memory, begin: int, end: int) -> None:
@@ -99,7 +100,7 @@ class Structure:
         self._scalars = 0
         self._root = self._open(int(memory.u1[begin]), begin + 1, end, 1)
         texts = [b""]
-        for text in self._texts(self._root):
+        for text in _texts(self._root):
             if text is None:
                 texts.append(b"")
             else:
@@ -113,38 +114,36 @@ class Structure:
         if base + _HEADER > end:
             raise FormatError("a JSON container smaller than its header")
         count, size = int(memory.u2[base]), int(memory.u2[base + 2])
-        opened = _Container(kind, base, count, size, {})
         self._scalars += count
         if self._scalars > _SCALARS_MAX:
             raise FormatError("more values than are followed")
-        if base + size > end or opened.values + _VALUE_ENTRY * count > size:
+        keys = count if kind == JsonType.SMALL_OBJECT else 0
+        values = _HEADER + _KEY_ENTRY * keys
+        head = values + _VALUE_ENTRY * count
+        if base + size > end or head > size:
             raise FormatError("a JSON container smaller than its header")
-        for number in range(count):
-            entry = base + opened.values + _VALUE_ENTRY * number
-            child = int(memory.u1[entry])
-            if child <= _LAST_CONTAINER:
-                at = base + int(memory.u2[entry + 1])
-                opened.children[number] = self._open(child, at, base + size, depth + 1)
-        return opened
+        same = [slice(2), slice(_HEADER, values)]
+        names, key_bytes = [], 0
+        if keys:
+            alone = Objects(2, np.array([base]), np.array([count]), np.array([size]))
+            begin, length = locate_keys(memory, alone)
+            same.append(slice(int(begin.min()) - base, int((begin + length).max()) - base))
+            names, key_bytes = self._names(begin, begin + length), int(length.sum())
+            head = max(head, same[-1].stop)
+        if head > _HEAD_MAX:
+            raise FormatError("more keys than are followed")
+        alike = _words(memory.u1[base : base + head], same)
+        children: list[_Container | None] = []
+        for entry in range(base + values, base + values + _VALUE_ENTRY * count, _VALUE_ENTRY):
+            child, at = int(memory.u1[entry]), base + int(memory.u2[entry + 1])
+            is_container = child <= _LAST_CONTAINER
+            children.append(self._open(child, at, base + size, depth + 1) if is_container else None)
+        return _Container(kind, base, values, children, names, key_bytes, head, alike)
 
-    def _texts(self, of: _Container) -> Iterator[bytes | None]:
-        """Yield the text of a container; None for each scalar."""
-        is_object = of.type == JsonType.SMALL_OBJECT
-        names = self._names(of) if is_object and of.count else [b""] * of.count
-        yield b"{" if is_object else b"["
-        for number, name in enumerate(names):
-            yield b", " * (number > 0) + name
-            if number in of.children:
-                yield from self._texts(of.children[number])
-            else:
-                yield None
-        yield b"}" if is_object else b"]"
-
-    def _names(self, of: _Container) -> list[bytes]:
+    def _names(self, begin: Int64Array, end: Int64Array) -> list[bytes]:
         data = self._memory.u1.data
-        begin, length = locate_keys(self._memory, of.alone)
-        ends = (begin + length).tolist()
-        return [b"%b: " % quote(data[at:end]) for at, end in zip(begin.tolist(), ends, strict=True)]
+        spans = zip(begin.tolist(), end.tolist(), strict=True)
+        return [b"%b: " % quote(data[first:last]) for first, last in spans]
 
     def find_alike(self, begin: Int64Array, end: Int64Array) -> npt.NDArray[np.bool_]:
         """Return which documents have this structure; the first must be the one it is made of."""
@@ -157,68 +156,55 @@ class Structure:
     ) -> None:
         """Take out of `alike` the documents that have something else at these places."""
         memory = self._memory
-        alike &= base + _HEADER <= end
+        alike &= base + of.head <= end
         # Of documents that are not alike the first one is read instead.
         base = np.where(alike, base, of.base)
-        count, size = (memory.u2[base + at].astype(np.int64) for at in (0, 2))
-        alike &= (count == of.count) & (base + size <= end)
-        alike &= size >= of.values + _VALUE_ENTRY * of.count
-        if of.type == JsonType.SMALL_OBJECT and of.count:
-            keys = locate_keys(memory, of.alone)
-            alike &= find_alike(memory, Objects(2, base, count, size), *keys)
-        base = np.where(alike, base, of.base)
-        for number in range(of.count):
-            entry = base + (of.values + _VALUE_ENTRY * number)
-            types, child = memory.u1.take(entry), of.children.get(number)
+        size = memory.u2[base + 2]
+        alike &= (size >= of.head) & (base + size <= end)
+        words = -(-of.head // 8)
+        headers = unaligned_view(memory.u1, f"V{8 * words}")[base].view("<u8").reshape(-1, words)
+        for number, mask, word in of.alike:
+            found = headers[:, number]
+            alike &= (found if mask == _WHOLE_WORD else found & mask) == word
+        types = headers.view(np.uint8).reshape(len(base), -1)[:, of.values :: _VALUE_ENTRY]
+        for number, child in enumerate(of.children):
             if child is None:
-                alike &= types > _LAST_CONTAINER
+                alike &= types[:, number] > _LAST_CONTAINER
             else:
-                alike &= types == child.type
-                self._compare(child, base + memory.u2[entry + 1], base + size, alike)
+                alike &= types[:, number] == child.type
+                at = base + memory.u2[base + (of.values + _VALUE_ENTRY * number + 1)]
+                self._compare(child, at, base + size, alike)
 
-    def find_scalars(self, begin: Int64Array) -> list[Scalars]:
-        """Return the scalars of documents of this structure, place after place.
+    def find_scalars(self, begin: Int64Array) -> list[list[Scalars]]:
+        """Return the scalars of documents of this structure, place after place, by type.
 
         Raises:
             FormatError: A value lies outside of its container, overlaps others, or is of no type.
         """
-        found: list[Scalars] = []
-        self._find(self._root, begin + 1, found, 0)
+        found: list[list[Scalars]] = []
+        self._find(self._root, begin + 1, found)
         return found
 
-    def _find(
-        self, of: _Container, base: Int64Array, found: list[Scalars], index: int
-    ) -> tuple[Int64Array, int]:
-        """Add the scalars of a container from an index on; return its sizes, and the next index."""
+    def _find(self, of: _Container, base: Int64Array, found: list[list[Scalars]]) -> Int64Array:
+        """Add the scalars of a container, and return its sizes."""
         memory = self._memory
         size = memory.u2[base + 2].astype(np.int64)
         end = base + size
-        everywhere = np.arange(len(base))
-        room = size - (of.values + _VALUE_ENTRY * of.count)
-        if of.type == JsonType.SMALL_OBJECT and of.count:
-            room -= int(locate_keys(memory, of.alone)[1].sum())
-        for number in range(of.count):
+        room = size - (of.values + _VALUE_ENTRY * len(of.children) + of.key_bytes)
+        for number, child in enumerate(of.children):
             entry = base + (of.values + _VALUE_ENTRY * number)
-            if number in of.children:
-                at = base + memory.u2[entry + 1]
-                used, index = self._find(of.children[number], at, found, index)
-                room -= used
+            if child is not None:
+                room -= self._find(child, base + memory.u2[entry + 1], found)
                 continue
-            types = memory.u1.take(entry)
-            for kind, which in _by_type(types, everywhere):
-                own = (base, entry, end)
-                if which is not everywhere:
-                    own = (base.take(which), entry.take(which), end.take(which))
-                offset, length, taken = self._locate(kind, *own)
-                found.append(Scalars(kind, which, index, offset, length))
-                if which is everywhere:
-                    room -= taken
-                else:
-                    room[which] -= taken
-            index += 1
+            scalars = []
+            for kind, rows in _by_type(memory.u1.take(entry)):
+                offset, length, taken = self._locate(kind, base[rows], entry[rows], end[rows])
+                scalars.append(Scalars(kind, rows, offset, length))
+                room[rows] -= taken
+            found.append(scalars)
         if (room < 0).any():
             raise FormatError("the values of a JSON container overlap")
-        return size, index
+        return size
 
     def _locate(
         self, kind: int, base: Int64Array, entry: Int64Array, end: Int64Array
@@ -248,12 +234,36 @@ class Structure:
         return content, size, whole
 
 
-def _by_type(
-    types: npt.NDArray[np.uint8], everywhere: Int64Array
-) -> Iterator[tuple[int, Int64Array]]:
-    """Yield each type and which values have it; `everywhere` is all of them."""
+def _texts(of: _Container) -> Iterator[bytes | None]:
+    """Yield the text of a container; None for each scalar."""
+    is_object = of.type == JsonType.SMALL_OBJECT
+    yield b"{" if is_object else b"["
+    for number, child in enumerate(of.children):
+        yield b", " * (number > 0) + (of.names[number] if is_object else b"")
+        if child is None:
+            yield None
+        else:
+            yield from _texts(child)
+    yield b"}" if is_object else b"]"
+
+
+def _words(
+    head: npt.NDArray[np.uint8], same: list[slice]
+) -> list[tuple[int, np.uint64, np.uint64]]:
+    """Return some bytes of a head as words: number, bits that count, and those."""
+    mask, data = np.zeros((2, -(-len(head) // 8) * 8), dtype=np.uint8)
+    for each in same:
+        mask[each] = 0xFF
+    data[: len(head)] = head
+    data &= mask
+    words = enumerate(zip(mask.view("<u8"), data.view("<u8"), strict=True))
+    return [(number, counts, word) for number, (counts, word) in words if counts]
+
+
+def _by_type(types: npt.NDArray[np.uint8]) -> Iterator[tuple[int, Rows]]:
+    """Yield each type and which values have it."""
     if (types == types[0]).all():
-        yield int(types[0]), everywhere
+        yield int(types[0]), slice(None)
         return
     for kind in np.flatnonzero(np.bincount(types)).tolist():
         yield kind, np.flatnonzero(types == kind)

@@ -21,13 +21,12 @@ from airflow_provider_binlog.rows.types.json.strings import escape, find_special
 from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
     from airflow_provider_binlog.rows.types.json.keys import Keys
-    from airflow_provider_binlog.rows.types.json.structures import Scalars, Structure
     from airflow_provider_binlog.rows.types.json.walk import Level
 
 _BRACKETS = b'"}"]{}[]'
@@ -45,7 +44,7 @@ def render(memory: Memory, levels: list[Level], keys: Keys) -> Bytes:
     counts, numbers, bounds = _number_fragments(levels)
     fragments = Fragments(int(bounds[-1]), memory.u1)
     _put_glue(fragments, levels, counts, numbers, keys)
-    _put_scalars(fragments, memory, _by_type(levels, numbers))
+    _put_scalars(fragments, memory, levels, numbers)
     data, ends = fragments.join()
     offsets = np.zeros(len(bounds), dtype=np.int32)
     offsets[1:] = ends[bounds[1:] - 1]
@@ -114,85 +113,35 @@ def _put_glue(
         fragments.put(numbers[depth + 1] - 1, unquoted)
 
 
-def render_alike(memory: Memory, structure: Structure, begin: Int64Array) -> Bytes:
-    """Return the text of documents of one structure; that their strings are UTF-8 is left to check.
-
-    Raises:
-        FormatError: A value lies outside of its container, or is none of its type.
-    """
-    scalars = structure.find_scalars(begin)
-    width = 2 * len(structure.glue) - 1
-    fragments = Fragments(len(begin) * width, memory.u1)
-    _put_structure(fragments.grid(width), fragments, structure, scalars)
-    by_type: dict[int, list[Scalars]] = {}
-    for each in scalars:
-        by_type.setdefault(each.type, []).append(each)
-    _put_scalars(
-        fragments,
-        memory,
-        (
-            (
-                kind,
-                np.concatenate([each.rows * width + (2 * each.number + 1) for each in found]),
-                np.concatenate([each.offset for each in found]),
-                np.concatenate([each.size for each in found]),
-            )
-            for kind, found in by_type.items()
-        ),
-    )
-    data, ends = fragments.join()
-    offsets = np.zeros(len(begin) + 1, dtype=np.int32)
-    offsets[1:] = ends[width - 1 :: width]
-    return Bytes(offsets, data)
-
-
-def _put_structure(
-    grid: Int64Array, fragments: Fragments, structure: Structure, scalars: list[Scalars]
-) -> None:
-    """Put the text before, between and after scalars."""
-    is_string = np.zeros((len(structure.glue) + 1, len(grid)), dtype=np.int64)
-    for each in scalars:
-        if each.type == JsonType.STRING:
-            is_string[each.number + 1, each.rows] = 1
-    for number, text in enumerate(structure.glue):
-        quoted = b'"%b"' % text
-        whole = spans(np.array(fragments.add_bytes(quoted)), np.array(len(quoted)))
-        glue = whole + (1 - is_string[number]) * LATER + (1 - is_string[number + 1]) * EARLIER
-        grid[:, 2 * number] = glue
-
-
 def _put_scalars(
     fragments: Fragments,
     memory: Memory,
-    scalars: Iterable[tuple[int, Int64Array, Int64Array, Int64Array]],
+    levels: list[Level],
+    numbers: list[Int64Array],
 ) -> None:
-    """Put the text of scalars, given by type as number, offset and size."""
+    """Put the text of everything that is no container."""
     integers: list[tuple[Int64Array, Int64Array]] = []
-    for kind, of, offset, size in scalars:
-        if kind in _INTEGERS:
-            integers.append((of, _INTEGERS[kind](memory, offset)))
+    for kind in JsonType:
+        if kind in CONTAINERS or not any(level.present[kind] for level in levels):
+            continue
+        of, offset, size = _choose(levels, numbers, kind)
+        if kind in INTEGERS:
+            integers.append((of, INTEGERS[kind](memory, offset)))
         elif kind == JsonType.STRING:
             _put_strings(fragments, memory, of, offset, size)
         elif kind == JsonType.LITERAL:
-            _put_literals(fragments, memory, of, offset)
+            literals = fragments.add_values(Bytes.of_values(LITERALS))
+            fragments.put(of, literals.take(read_literals(memory, offset)))
         elif kind == JsonType.OPAQUE:
-            fragments.put(of, fragments.add_values(_opaque_texts(memory, offset, size)))
+            fragments.put(of, fragments.add_values(opaque_texts(memory, offset, size)))
         elif kind == JsonType.DOUBLE:
-            _put_doubles(fragments, of, memory.u8[offset].view(np.float64))
+            for which, printed in print_doubles(memory.u8[offset].view(np.float64)):
+                fragments.put(of[which], fragments.add_values(printed))
         else:
             fragments.put(of, fragments.add_values(_printed(memory.u8[offset])))
     if integers:
         texts = _printed(np.concatenate([values for _, values in integers]))
         fragments.put(np.concatenate([of for of, _ in integers]), fragments.add_values(texts))
-
-
-def _by_type(
-    levels: list[Level], numbers: list[Int64Array]
-) -> Iterator[tuple[int, Int64Array, Int64Array, Int64Array]]:
-    """Yield everything that is no container."""
-    for kind in JsonType:
-        if kind not in CONTAINERS and any(level.present[kind] for level in levels):
-            yield kind, *_choose(levels, numbers, kind)
 
 
 def _choose(
@@ -210,7 +159,7 @@ def _choose(
     return of, offset, size
 
 
-_INTEGERS: dict[int, Callable[[Memory, Int64Array], Int64Array]] = {
+INTEGERS: dict[int, Callable[[Memory, Int64Array], Int64Array]] = {
     JsonType.INT16: lambda memory, offset: memory.u2[offset].view(np.int16).astype(np.int64),
     JsonType.UINT16: lambda memory, offset: memory.u2[offset].astype(np.int64),
     JsonType.INT32: lambda memory, offset: memory.u4[offset].view(np.int32).astype(np.int64),
@@ -234,17 +183,20 @@ def _put_strings(
         fragments.put(number[which], fragments.add_values(escape(strings)))
 
 
-def _put_literals(
-    fragments: Fragments, memory: Memory, number: Int64Array, offset: Int64Array
-) -> None:
+def read_literals(memory: Memory, offset: Int64Array) -> npt.NDArray[np.uint8]:
+    """Return the index of each of `LITERALS`.
+
+    Raises:
+        FormatError: One is none.
+    """
     literal = memory.u1.take(offset)
     if int(literal.max()) >= len(LITERALS):
         raise FormatError("not a literal of JSON", number=int(literal.max()))
-    texts = fragments.add_values(Bytes.of_values(LITERALS))
-    fragments.put(number, texts.take(literal))
+    return literal
 
 
-def _opaque_texts(memory: Memory, offset: Int64Array, size: Int64Array) -> Bytes:
+def opaque_texts(memory: Memory, offset: Int64Array, size: Int64Array) -> Bytes:
+    """Return the texts of opaque values."""
     ends = (offset + size).tolist()
     data = memory.u1.data
     return Bytes.of_values(
@@ -252,17 +204,18 @@ def _opaque_texts(memory: Memory, offset: Int64Array, size: Int64Array) -> Bytes
     )
 
 
-def _put_doubles(fragments: Fragments, number: Int64Array, values: npt.NDArray[np.float64]) -> None:
+def print_doubles(values: npt.NDArray[np.float64]) -> Iterator[tuple[Int64Array, Bytes]]:
+    """Yield the texts of doubles, and which of them have those."""
     magnitude = np.abs(values)
     whole = (np.rint(values) == values) & (magnitude < _WHOLE_MAX) & (magnitude >= 1)
     easy = ~whole & (magnitude >= _FRACTION_MIN) & (magnitude < _FRACTION_MAX)
     if easy.any():
-        fragments.put(number[easy], fragments.add_values(_printed(values[easy])))
+        yield np.flatnonzero(easy), _printed(values[easy])
     if whole.any():
         texts = of_numbers(values[whole].astype(np.int64)).cast(pa.string())
         texts = pc.binary_join_element_wise(texts, *of_texts([".0", ""]))
-        fragments.put(number[whole], fragments.add_values(Bytes.of(texts)))
+        yield np.flatnonzero(whole), Bytes.of(texts)
     others = ~(easy | whole)
     if others.any():
         each = [double_text(memoryview(value.tobytes())) for value in values[others]]
-        fragments.put(number[others], fragments.add_values(Bytes.of_values(each)))
+        yield np.flatnonzero(others), Bytes.of_values(each)

@@ -21,7 +21,7 @@ from airflow_provider_binlog.rows.memory import Memory
 from airflow_provider_binlog.rows.types.json import column as json
 from airflow_provider_binlog.rows.types.json import keys as json_keys
 from airflow_provider_binlog.rows.types.json import walk as json_walk
-from airflow_provider_binlog.rows.values import Bytes, Values, gather_bytes
+from airflow_provider_binlog.rows.values import Bytes, Values
 from tests.support.json_documents import Raw, document, opaque, scalars, strings, text, trees
 from tests.unit.rows import wire
 from tests.unit.rows.columns import read
@@ -64,7 +64,7 @@ def convert(*documents: bytes | None) -> list[str | None]:
 def convert_together(*documents: bytes) -> list[str]:
     """Return documents' texts without the plain decoder's help."""
     values = located(documents)
-    found: Bytes = json._together(gather_bytes(values), values)
+    found: Bytes = json._together(values)
     texts: list[Any] = found.array(pa.string(), None).to_pylist()
     return texts
 
@@ -111,6 +111,25 @@ def test_a_million_bytes_of_one_structure_and_a_few_others() -> None:
     ]
 
     assert convert(*map(document, trees)) == [text(each) for each in trees]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0, 7, -7, 9_999, 10_000, -10_000, 99_999_999, 2**31, 2**63 - 1, -(2**63), 2**64 - 1],
+        [0.0, -0.0, 0.25, -1.5, 10.0001, 0.0001, 123456789.1234, 99999999999.9999],
+        [0.5, 0.00001, 1e11, 1e15, 1e300, -1e-300, 2.0],
+        ["", "é", "x" * 36, "x" * 37, "x" * 38, "x" * 39, "x" * 500],
+        ["x", '"', "\\", "x\0", "\x1f" * 7, 'x"' * 18],
+        ["x", "\x1f" * 6, "\x1f" * 8, 1, None, True, False, -2.5, 2**64 - 1],
+        ["x" * 60, 1, -1, 10**9, None, 'x"' * 30, opaque(15, b"\0" * 99), 0.1, 0.1 + 0.2],
+    ],
+)
+def test_short_and_long_values_beside_each_other(values: list[Any]) -> None:
+    alike = ({"a": each, "b": [1, other]} for each in values for other in values)
+    encoded = list(map(document, alike))
+
+    assert convert_together(*encoded) == [to_text(each).decode() for each in encoded]
 
 
 @given(st.lists(st.none() | st.just(b"") | trees.map(document), max_size=8))
