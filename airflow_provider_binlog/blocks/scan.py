@@ -77,15 +77,19 @@ def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[n
     that takes fewer comparisons than byte by byte, and words are searched for hits, not bytes.
     """
     count = (len(octets) - _WORD + 1) // _WORD
-    hits = np.zeros((_WORD, count), dtype=bool)
+    hits = np.empty((_WORD, count), dtype=bool)
     for first, hit in enumerate(hits):
         words = np.ndarray((count,), "<u4", octets.data, offset=first)
         np.equal(words, server_ids[0], out=hit)
         for server_id in server_ids[1:]:
             np.logical_or(hit, words == server_id, out=hit)
     word = np.flatnonzero(hits[0] | hits[1] | hits[2] | hits[3])
-    which, shift = np.nonzero(hits[:, word].T)
-    found: npt.NDArray[np.int64] = _WORD * word[which] + shift
+    own = hits.take(word, axis=1).view(np.uint8)
+    if np.count_nonzero(own) == len(word):
+        found: npt.NDArray[np.int64] = _WORD * word + (own[1] + 2 * own[2] + 3 * own[3])
+    else:  # an id that overlaps itself
+        which, shift = np.nonzero(own.T)
+        found = _WORD * word[which] + shift
     last = octets[_WORD * count :].tobytes()
     rest = [
         _WORD * count + at

@@ -175,7 +175,7 @@ class TransactionReader:
         start, prefix, number, commit_ts = found.in_order()
         self._last = (int(prefix[-1]), int(number[-1]), int(commit_ts[-1]))
         return Transactions(
-            of_event=np.searchsorted(start, np.arange(len(block)), side="right") - 1,
+            of_event=np.cumsum(np.bincount(start[1:], minlength=len(block))),
             start=start,
             prefix=prefix,
             number=number,
