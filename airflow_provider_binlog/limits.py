@@ -49,8 +49,9 @@ class Limits:
 
     Attributes:
         part_bytes_max: A table's rows events in one part, 16 MiB by default. The part's file is
-            smaller, as a rule a third; decoded, the rows take about twice as much. Rows of few
-            bytes, with narrow columns or NULLs, take more: their part ends at four times as much.
+            smaller, as a rule a third; decoded, the rows take about twice as much. An event of as
+            many bytes is a part by itself. Rows of few bytes, with narrow columns or NULLs, take
+            more: their part ends at four times as much.
         pending_bytes_max: Rows events of all tables that wait for their part to fill up, 48 MiB by
             default. When there are more, the tables that hold the most are written early.
         prepared_bytes_max: Changes of prepared XA transactions that wait in memory for their XA

@@ -3,7 +3,8 @@
 A part ends where the bytes of its table's events since the last part reach a bound, or where those
 of all tables do. Both are counted event by event in the order of the log, so that parts end at the
 same events however the log was cut into blocks. What is then decoded is decoded slice by slice, and
-becomes several parts where its rows take much more room than they did in the log.
+becomes several parts where its rows take much more room than they did in the log. An event that
+fills a part is one by itself: to join it with others would take its memory once more.
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ class PartMaker:
             StagingError: A part could not be written.
         """
         while len(columns):
+            if columns.size[0] >= self._limits.part_bytes_max:
+                self._write(self._wait(int(columns.table[0]), segments))
             count = self._until_full(columns, segments)
             now = columns.choose(slice(count))
             for table, (events, own) in by_table(block, now):
@@ -148,6 +151,9 @@ class PartMaker:
         """Return how many of the events go in before a part has to be written."""
         left = self._limits.pending_bytes_max - self._pending_bytes
         count = 1 + int(np.searchsorted(np.cumsum(columns.size), left))
+        alone = np.flatnonzero(columns.size >= self._limits.part_bytes_max)
+        if len(alone):
+            count = min(count, max(1, int(alone[0])))
         tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
         total = np.bincount(group, weights=columns.size)
         # In the order of their first events: parts are written in it.
@@ -238,16 +244,17 @@ class PartMaker:
         self._pending_bytes -= waiting.pending.bytes
         events, columns = waiting.pending.take()
         pieces: list[DecodedRows] = []
-        begin = held = 0
+        begin = stop = held = 0
         try:
-            for last, rows in self._decode(waiting, events, columns):
+            for first, last, rows in self._decode(waiting, events, columns):
                 if self._quarantines.missing:
                     continue  # The range is read again: here, only its other errors are looked for.
+                if held >= self._limits.decoded_bytes_max and first >= stop:
+                    self._write_pieces(waiting, pieces, columns.choose(slice(begin, first)))
+                    pieces, begin, held = [], first, 0
                 pieces.append(replace(rows, event=rows.event - np.int32(begin)))
+                stop = last
                 held += _memory(rows)
-                if held >= self._limits.decoded_bytes_max:
-                    self._write_pieces(waiting, pieces, columns.choose(slice(begin, last)))
-                    pieces, begin, held = [], last, 0
         except _TableError as refused:
             self._quarantines.take(refused.error, [refused.since])
             if not self._quarantines.missing:
@@ -257,12 +264,12 @@ class PartMaker:
 
     def _decode(
         self, waiting: _Waiting, events: RowsEvents, columns: RowsColumns
-    ) -> Iterator[tuple[int, DecodedRows]]:
-        """Yield the rows of waiting events in pieces, each with the events that are done then."""
+    ) -> Iterator[tuple[int, int, DecodedRows]]:
+        """Yield the rows of waiting events in pieces, each with the range of its events."""
         try:
-            for _, last, rows in self._pieces(waiting.layout, events):
+            for first, last, rows in self._pieces(waiting.layout, events):
                 waiting.entry.count(rows)
-                yield last, rows
+                yield first, last, rows
         except BinlogError as error:
             event = error.context.pop("event", None)
             at = event if isinstance(event, int) else 0

@@ -38,6 +38,9 @@ READ_BYTES = 64_000_000
 take more than in the log: see `Plan.growth`."""
 
 
+# Of more bytes a row, rows are read one by one: what they hold is then not copied.
+_LARGE_ROW_BYTES = 1 << 20
+
 # So many times the rows that are decoded together may be located together: to locate a row takes
 # less room than its values, and how many rows there are is known then.
 _WALKED_TOGETHER = 4
@@ -86,7 +89,8 @@ def decode_pieces(
     """Yield the rows of these events piece by piece, each with the range of its events.
 
     `DecodedRows.event` counts from the first of all events. A piece is of one event, or has at most
-    `rows_max` rows. Under KEY_CHANGES the before-images of equal key are left out.
+    `rows_max` rows; large rows are a piece each. Under KEY_CHANGES the before-images of equal key
+    are left out.
 
     Raises:
         FormatError: The events break the format, or are not of this table; `event=` says which one.
@@ -197,14 +201,21 @@ def _slices(
 def _decode_piece(
     layout: RowLayout, piece: _Piece, before_images: BeforeImages, rows_max: int
 ) -> Iterator[tuple[int, int, DecodedRows]]:
-    """Yield the rows of `rows_max` images at most, or of one event, each with its events' range."""
+    """Yield the rows of `rows_max` images at most, or of one event, each with its events' range.
+
+    Those of large images are yielded one by one.
+    """
     found = RowImages(layout, piece.memory, piece.headers, piece.end)
     _check_pairs(found.images, piece.headers.paired)
     counts = np.bincount(found.images.event, minlength=len(piece.end))
     bounds = np.append(0, np.cumsum(counts))
     for first, last in batches(counts, rows_max):
-        rows = slice(int(bounds[first]), int(bounds[last]))
-        yield first, last, _decode_rows(layout, piece, found, rows, before_images)
+        begin, stop = int(bounds[first]), int(bounds[last])
+        is_large = piece.end[last - 1] - piece.start[first] > _LARGE_ROW_BYTES * (stop - begin)
+        count = 1 if is_large else max(1, stop - begin)
+        for at in range(begin, max(stop, begin + 1), count):
+            rows = slice(at, min(at + count, stop))
+            yield first, last, _decode_rows(layout, piece, found, rows, before_images)
 
 
 def _decode_rows(

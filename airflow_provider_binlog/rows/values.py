@@ -214,7 +214,7 @@ def to_offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
 
 
 def gather_bytes(values: Values) -> Bytes:
-    """Copy the values' bytes end to end.
+    """Return the values' bytes end to end: copied, but for a single value.
 
     The values of a column lie apart, so the memory reads as an Arrow array of value, gap, value,
     gap ..., of which Arrow takes every other entry. That is a third of the time that building
@@ -224,6 +224,9 @@ def gather_bytes(values: Values) -> Bytes:
     count = len(values)
     if not count:
         return Bytes(np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.uint8))
+    if count == 1:
+        begin, size = int(values.offset[0]), int(values.lengths[0])
+        return Bytes(to_offsets([0, size]), values.memory.u1[begin : begin + size])
     bounds = np.empty(2 * count + 1, dtype=np.int32)
     bounds[0:-1:2] = values.offset
     bounds[1::2] = values.offset + values.lengths

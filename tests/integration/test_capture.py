@@ -398,3 +398,26 @@ def test_a_transaction_larger_than_a_part_passes_in_bounded_memory(
 
     assert rows == 400_000
     assert mebibytes < 350
+
+
+def test_large_rows_pass_in_a_few_times_their_memory(
+    mysql97: Server, create_database: Callable[[Server], Database], tmp_path: Path
+) -> None:
+    database = create_database(mysql97)
+    happened = happen(
+        database,
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT, content LONGBLOB)",
+        "SET SESSION group_concat_max_len = 1 << 30, cte_max_recursion_depth = 100000",
+        # Bytes that nothing makes smaller.
+        "INSERT INTO t WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers"
+        " WHERE n < 61440) SELECT 1, 1, GROUP_CONCAT(RANDOM_BYTES(1024) SEPARATOR '') FROM numbers",
+        "UPDATE t SET n = 2",
+        "DELETE FROM t",
+    )
+    assert happened.stop.offset - happened.start.offset > 4 * (60 << 20)
+
+    rows, mebibytes = stage_measured(happened, tmp_path)
+
+    assert rows == 3
+    # The libraries, the event with both images of the update, and twice what it holds of one.
+    assert mebibytes < 150 + 4 * 60

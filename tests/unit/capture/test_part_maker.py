@@ -26,6 +26,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.rows import decode
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.support import builder, logs
 from tests.support.logs import Made, a_table, cuts, insert, maps, query, update, write_files
@@ -188,6 +189,39 @@ def test_a_part_ends_with_the_event_that_reaches_the_bound() -> None:
     assert rows(Limits(part_bytes_max=4 * size - 1)) == [4, 4, 2]
     assert rows(Limits(part_bytes_max=4 * size + 1)) == [5, 5]
     assert rows(Limits(pending_bytes_max=3 * size)) == [3, 3, 3, 1]
+
+
+def test_an_event_that_fills_a_part_is_one_by_itself() -> None:
+    table, other = a_table("t", "id"), a_table("u", "id", table_id=2)
+    full = insert(table, range(3, 40))
+    changes = [*written(table, [1]), *written(other, [1]), *written(table, [2]),
+               maps(table, Flavor.MYSQL), full, *written(table, [40])]  # fmt: skip
+    files = a_log(changes)
+    limits = Limits(part_bytes_max=len(full.body) + 19)
+
+    manifest = capture(CutSource(files, {}), end_of(files), limits=limits)
+
+    parts = {each.table: [part.rows for part in each.parts] for each in manifest.tables}
+    assert parts == {"t": [2, 37, 1], "u": [1]}
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(list(BeforeImages)), st.data())
+def test_large_rows_give_the_parts_that_they_give_together(
+    before_images: BeforeImages, data: st.DataObject
+) -> None:
+    files = write_files(data.draw(logs.group_lists(Flavor.MYSQL)), Flavor.MYSQL)
+
+    def outcome() -> Manifest | str:
+        try:
+            source = CutSource(files, {})
+            return without_time(capture(source, end_of(files), before_images=before_images))
+        except BinlogError as error:
+            return str(error)
+
+    together = outcome()
+    with patch.object(decode, "_LARGE_ROW_BYTES", 0):
+        assert together == outcome()
 
 
 def test_where_all_tables_wait_for_too_much_the_largest_is_written() -> None:
