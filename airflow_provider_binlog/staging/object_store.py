@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tempfile
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -85,14 +86,29 @@ class ObjectStore:
 
     def upload(self, key: str, file: Path) -> None:
         """Store what a local file holds, however large; an object under the key is replaced."""
-        path = self._path(key)
-        with translated(key), self._of_an_existing_store(key):
-            if not self._local:
-                self._fs.put_file(str(file), path)
-                return
-            with _temporary(path, b"") as temporary:
+        if self._local:
+            with self.filling(key) as temporary:
                 shutil.copyfile(file, temporary)
-                temporary.replace(path)
+            return
+        with translated(key), self._of_an_existing_store(key):
+            self._fs.put_file(str(file), self._path(key))
+
+    @contextmanager
+    def filling(self, key: str) -> Iterator[Path]:
+        """Yield an empty local file; what it is filled with, however large, is then stored.
+
+        An object under the key is replaced; after an error it is not.
+        """
+        if self._local:
+            path = self._path(key)
+            with translated(key), self._of_an_existing_store(key), _temporary(path, b"") as file:
+                yield file
+                file.replace(path)
+            return
+        with translated(key), tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "object")
+            yield file
+            self.upload(key, file)
 
     def create(self, key: str, data: bytes) -> None:
         """Store `data` if the key does not exist yet.
@@ -228,8 +244,9 @@ _LASTING = frozenset(
 def translated(key: str) -> Iterator[None]:
     """Translate the exceptions of fsspec and its clients into our errors.
 
-    Built-in exceptions other than `OSError` are raised unchanged: they are bugs. Those of the
-    clients (botocore, aiohttp, ...) mean a failed request, unless they are about credentials.
+    Built-in exceptions other than `OSError`, and Arrow's, are raised unchanged: they are bugs.
+    Those of the clients (botocore, aiohttp, ...) mean a failed request, unless they are about
+    credentials.
     """
     try:
         yield
@@ -244,7 +261,7 @@ def translated(key: str) -> Iterator[None]:
         kind = StagingError if lasting else StoreUnavailableError
         raise kind("the store failed", key=key, cause=_text(error)) from error
     except Exception as error:
-        if type(error).__module__ == "builtins":
+        if type(error).__module__ in {"builtins", "pyarrow.lib"}:
             raise
         if "Credential" in type(error).__name__:
             raise _denied(key, error) from error

@@ -3,7 +3,7 @@
 Encoding Parquet, hashing and sending to a store run outside of the interpreter's lock. One thread
 encodes a part while another one is made: no more wait, so memory stays bounded, and what is written
 does not depend on which of the two is faster. Small parts are handed to it several at a time: to
-hand one over takes longer than to write it.
+hand one over takes longer than to write it. While a part of large rows is encoded, nothing is made.
 
 What is encoded is stored by that thread too where the store is a local disk. Object stores answer
 after milliseconds, however small a part is: to them, others send several parts at a time, of a
@@ -16,7 +16,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Condition
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from airflow_provider_binlog.staging.part_writer import encode_part, store_part
+from airflow_provider_binlog.staging.part_writer import (
+    encode_part,
+    is_large,
+    store_part,
+    write_part,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +46,7 @@ class _Made(NamedTuple):
     table: pa.Table
     schema: Schema
     written: Future[WrittenPart]
+    large: bool
 
 
 class PartQueue:
@@ -51,6 +57,7 @@ class PartQueue:
     """
 
     def __init__(self, store: ObjectStore) -> None:
+        self._store = store
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="part-encoder")
         self._sender = _Sender(store)
         self._last: Future[None] | None = None
@@ -86,10 +93,12 @@ class PartQueue:
         Raises:
             StagingError: One of them could not be written.
         """
-        made = _Made(key, table, schema, Future())
+        made = _Made(key, table, schema, Future(), not small and is_large(table))
         self._made.append(made)
         if not small or len(self._made) >= _SMALL_PARTS:
             self.flush()
+        if made.large:
+            made.written.result()
         return made.written
 
     def flush(self) -> None:
@@ -107,7 +116,11 @@ class PartQueue:
     def _encode_all(self, parts: Sequence[_Made]) -> None:
         for number, each in enumerate(parts):
             try:
-                self._sender.send(each.key, encode_part(each.table, each.schema), each.written)
+                if each.large:
+                    part = write_part(self._store, each.key, each.table, each.schema)
+                    each.written.set_result(part)
+                else:
+                    self._sender.send(each.key, encode_part(each.table, each.schema), each.written)
             except BaseException as error:
                 for other in parts[number:]:
                     other.written.set_exception(error)

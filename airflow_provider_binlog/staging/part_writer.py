@@ -8,12 +8,17 @@ values repeat, because building one for distinct values costs more than it saves
 Snappy for small parts; DELTA_BINARY_PACKED for integers and times, which is no slower and a tenth
 smaller; statistics only for columns that readers filter by. BYTE_STREAM_SPLIT would save more on
 decimals and doubles, but not every reader knows it.
+
+Large values take their bytes several times while they are encoded: in Arrow's column, which may be
+a view of the log, twice in Arrow's writer, which joins a page, and compressed, unless samples of
+them show that this makes them no smaller. Their part is written straight into the store's file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -34,6 +39,13 @@ _SMALL_BYTES = 16 << 10
 # A page takes a batch of rows at least, however large they are: of large rows, fewer.
 _BATCH_ROWS = 1024
 _PAGE_BYTES = 1 << 20
+# Of columns whose values take more, chunks are not joined: to do so would copy them.
+_LARGE_VALUE_BYTES = 1 << 20
+# A part of so many bytes whose rows are large is encoded while nothing else is in memory.
+_LARGE_PART_BYTES = 16 << 20
+# Of each large value so much is compressed, at so many places; it is left as it is if that saves
+# less than a twentieth.
+_SAMPLE_BYTES, _SAMPLES, _COMPRESSED_MAX = 1 << 16, 16, 0.95
 
 
 class WrittenPart(NamedTuple):
@@ -48,7 +60,15 @@ def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) ->
 
     `table` holds the columns of `schema`, then the change columns.
     """
-    return store_part(store, key, encode_part(table, schema))
+    if not is_large(table):
+        return store_part(store, key, encode_part(table, schema))
+    with store.filling(key) as path:
+        with pa.OSFile(str(path), "wb") as sink:
+            _encode(table, schema, sink)
+        # Arrow keeps what it frees: so much is not asked for again soon.
+        pa.default_memory_pool().release_unused()
+        with path.open("rb") as file:
+            return WrittenPart(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def store_part(store: ObjectStore, key: str, data: bytes) -> WrittenPart:
@@ -57,8 +77,20 @@ def store_part(store: ObjectStore, key: str, data: bytes) -> WrittenPart:
     return WrittenPart(len(data), hashlib.sha256(data).hexdigest())
 
 
+def is_large(table: pa.Table) -> bool:
+    """Whether a part has so large rows that it had better not be in memory as a file, too."""
+    return table.nbytes >= max(_LARGE_PART_BYTES, _LARGE_VALUE_BYTES * len(table))
+
+
 def encode_part(table: pa.Table, schema: Schema) -> bytes:
     """Return `table` as the bytes of a Parquet file."""
+    # Grows without a copy of itself, and is handed over without one.
+    sink = io.BytesIO()
+    _encode(table, schema, sink)
+    return sink.getvalue()
+
+
+def _encode(table: pa.Table, schema: Schema, sink: Any) -> None:
     sets = {field.name for field in schema.fields if _has_few_values(field.mysql_type)}
     repeating = [name for name in table.column_names if name in sets or name in _REPEATING]
     rising = [
@@ -67,17 +99,23 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
         if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
         and field.name not in repeating
     ]
-    # Grows without a copy of itself, and is handed over without one.
-    sink = io.BytesIO()
-    whole = table.combine_chunks().replace_schema_metadata(None)
     # Never less than the size, and found in a third of the time.
-    size = whole.nbytes if whole.nbytes <= _SMALL_BYTES else _size(whole)
+    size = table.nbytes
+    large = _large_columns(table) if size >= _LARGE_VALUE_BYTES else frozenset()
+    whole = _combined(table, large).replace_schema_metadata(None)
+    if size > _SMALL_BYTES:
+        size = _size(whole)
     small = size <= _SMALL_BYTES
+    codec: Any = "snappy" if small else "zstd"
+    level: Any = None if small else _ZSTD_LEVEL
+    if incompressible := {name for name in large if not _shrinks(whole[name])}:
+        others = [name for name in whole.column_names if name not in incompressible]
+        codec, level = dict.fromkeys(others, codec), dict.fromkeys(others, level)
     pq.write_table(
         whole,
         sink,
-        compression="snappy" if small else "zstd",
-        compression_level=None if small else _ZSTD_LEVEL,
+        compression=codec,
+        compression_level=level,
         use_dictionary=repeating or False,  # type: ignore[arg-type]  # a list of names is fine
         column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
         write_statistics=[*schema.key_names, COMMIT_TS, ROW],
@@ -85,7 +123,40 @@ def encode_part(table: pa.Table, schema: Schema) -> bytes:
         write_batch_size=_BATCH_ROWS if small else _batch_rows(size // len(whole)),
         store_schema=False,
     )
-    return sink.getvalue()
+
+
+def _large_columns(table: pa.Table) -> frozenset[str]:
+    """Return the columns whose values are large on average: one row is then a batch by itself."""
+    least = _LARGE_VALUE_BYTES * len(table)
+    columns = zip(table.column_names, table.columns, strict=True)
+    return frozenset(name for name, column in columns if _column_size(column) >= least)
+
+
+def _combined(table: pa.Table, large: frozenset[str]) -> pa.Table:
+    """Return the table with one chunk of each column but the large ones."""
+    if not large:
+        return table.combine_chunks()
+    columns = zip(table.column_names, table.columns, strict=True)
+    return pa.table(
+        {name: each if name in large else each.combine_chunks() for name, each in columns}
+    )
+
+
+def _shrinks(column: pa.ChunkedArray[Any]) -> bool:
+    """Whether samples of the large values in a column become smaller."""
+    sampled = compressed = 0
+    codec = pa.Codec("zstd", _ZSTD_LEVEL)
+    # A scalar of Arrow would be a copy of its value.
+    for chunk in column.chunks:
+        _, bounds, data = chunk.buffers()
+        offsets = memoryview(bounds).cast("i")[chunk.offset :][: len(chunk) + 1]
+        for begin, end in pairwise(offsets):
+            if end - begin < _LARGE_VALUE_BYTES:
+                continue
+            for at in range(begin, end - _SAMPLE_BYTES, (end - begin) // _SAMPLES):
+                sampled += _SAMPLE_BYTES
+                compressed += codec.compress(data.slice(at, _SAMPLE_BYTES)).size
+    return compressed <= _COMPRESSED_MAX * sampled
 
 
 def _size(table: pa.Table) -> int:

@@ -31,7 +31,9 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
 
-    part_queue.__dict__.update({"encode_part": lambda *_: b"", "store_part": not_written})
+    part_queue.__dict__.update(
+        {"encode_part": lambda *_: b"", "store_part": not_written, "write_part": not_written}
+    )
     source = FileBlockStream([Path(folder, file)])
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         _capture(source, file=file, size=size, staging=first)

@@ -44,6 +44,17 @@ class ObjectStoreCases:
         with pytest.raises(ObjectMissingError):
             store.open("folder/other").read()
 
+    def test_an_object_is_what_its_file_was_filled_with(self, store: ObjectStore) -> None:
+        with store.filling("folder/key") as file:
+            file.write_bytes(b"first")
+            assert store.list("folder") == []
+        with pytest.raises(ValueError, match="invalid"), store.filling("folder/key") as file:
+            file.write_text(str(int("second")))
+
+        assert store.read("folder/key") == b"first"
+        assert store.list("folder") == ["key"]
+        assert not file.exists()
+
     def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
         store.write("folder/empty", b"")
 

@@ -85,6 +85,25 @@ def test_small_parts_wait_for_others() -> None:
     assert store.keys[64:] == ["64", "last"]
 
 
+def test_nothing_is_made_while_a_part_of_large_rows_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_queue, "is_large", lambda _: True)
+    (tmp_path / "u").write_bytes(b"no folder")
+    written: list[bool] = []
+
+    def write_all() -> None:
+        keys = ("t/1.parquet", "u/2.parquet", "t/3.parquet")
+        with PartQueue(open_store(f"file://{tmp_path}")) as queue:
+            written.extend(queue.write(key, table(), SCHEMA).done() for key in keys)
+
+    with pytest.raises(StagingError, match=r"key=u/2\.parquet"):
+        write_all()
+
+    assert written == [True]
+    assert [each.name for each in (tmp_path / "t").iterdir()] == ["1.parquet"]
+
+
 def test_a_part_that_cannot_be_written_refuses_the_next_ones_and_itself() -> None:
     store, written = _Store("1"), []
 

@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import hashlib
 import itertools
+import random
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from tests.support.stores import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 NAIVE = functools.partial(dt.datetime, tzinfo=None)
 COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
@@ -142,6 +145,53 @@ def test_a_small_part_is_not_compressed_with_zstd(repeats: int, codec: str) -> N
     columns = columns_of(table(repeats))
 
     assert {column.compression for column in columns.values()} == {codec}
+
+
+NOISE = random.Random(5).randbytes(3 << 20)
+
+
+def large(*values: bytes | None) -> pa.Table:
+    """Return a table with a column of large values, each in a chunk of its own."""
+    rows = len(values)
+    blobs = pa.chunked_array([pa.array([each], pa.binary()) for each in values])
+    return table(rows).slice(0, rows).set_column(7, "c 7.blob", blobs)
+
+
+@pytest.mark.parametrize(
+    ("values", "codec"),
+    [
+        ([NOISE], "UNCOMPRESSED"),
+        ([NOISE, None, NOISE[: 2 << 20]], "UNCOMPRESSED"),
+        ([NOISE, b"a" * (3 << 20)], "ZSTD"),
+        ([NOISE, *[None] * 9], "ZSTD"),  # not large on average
+    ],
+)
+def test_large_values_are_compressed_where_that_makes_them_smaller(
+    values: list[bytes | None], codec: str
+) -> None:
+    part = large(*values)
+
+    assert columns_of(part)["c 7.blob"].compression == codec
+    assert encode_part(part, SCHEMA) == encode_part(part.combine_chunks(), SCHEMA)
+    assert pq.read_table(pa.BufferReader(encode_part(part, SCHEMA))).equals(part)
+
+
+@pytest.mark.parametrize("scheme", ["file", "memory"])
+def test_a_part_of_large_rows_is_the_same_file(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, part = open_store(f"{scheme}://{tmp_path}"), large(NOISE, NOISE)
+    monkeypatch.setattr(part_writer, "_LARGE_PART_BYTES", 0)
+    assert part_writer.is_large(part)
+
+    size, digest = write_part(store, "shop/t/1.parquet", part, SCHEMA)
+
+    assert store.read("shop/t/1.parquet") == encode_part(part, SCHEMA)
+    assert (size, digest) == (store.size("shop/t/1.parquet"), sha256_of(store))
+
+
+def sha256_of(store: ObjectStore) -> str:
+    return hashlib.sha256(store.read("shop/t/1.parquet")).hexdigest()
 
 
 def test_a_part_without_rows_is_a_part() -> None:
