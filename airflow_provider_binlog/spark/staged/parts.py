@@ -16,6 +16,7 @@ from airflow_provider_binlog.changes import (
     ROW,
 )
 from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.spark.staged.defaults import write_defaults
 from airflow_provider_binlog.spark.staged.row_images import (
     RowImages,
@@ -144,7 +145,7 @@ def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
     """
     seen: dict[str, str] = {}
     for name in columns:
-        twin = seen.setdefault(name.lower(), name)
+        twin = seen.setdefault(fold_name(name), name)
         if twin != name:
             raise MergeError(
                 "two columns differ only in case", table=table, column=name, other=twin

@@ -272,6 +272,13 @@ def test_a_column_with_the_name_of_a_change_column_is_refused(name: str) -> None
         plan(manifest(4, table([(10, 20)], schema("id", name))))
 
 
+@pytest.mark.parametrize(("one", "other"), [("n", "N"), ("οδοσ", "οδος")])
+def test_columns_that_spark_takes_for_one_are_refused(one: str, other: str) -> None:
+    """MySQL distinguishes the latter."""
+    with pytest.raises(MergeError, match=f"differ only in case.*column={other}, other={one}"):
+        plan(manifest(4, table([(10, 20)], schema("id", one, other))))
+
+
 def test_a_chosen_key_that_the_table_lacks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="columns=x"):
         plan(manifest(4, table([(10, 20)])), keys={NAME: ("x",)})
