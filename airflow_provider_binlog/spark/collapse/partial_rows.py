@@ -57,39 +57,10 @@ def collapse_parts(
         key: Which of them identify a row; none of them is in a group.
         groups: Columns that images may lack, those together that the same ones do.
     """
-    order, names = F.col(ORDER), [source_column(index) for index in range(width)]
+    names = [source_column(index) for index in range(width)]
     optional = {names[index] for group in groups for index in group}
-    begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()
-    keys = [F.col(names[index]) for index in key]
-    by = {names[index]: each for index, each in zip(key, keys, strict=True)}
-    counts = F.expr("true")
-    traced = LINEAGE in changes.columns
-    if traced:
-        # A lineage is a group of its own, whatever keys it has had.
-        by = {name: F.when(F.col(LINEAGE).isNull(), each) for name, each in by.items()}
-        by[LINEAGE] = F.col(LINEAGE)
-        counts = F.coalesce(F.col(ROLE) != int(Role.ROOT), counts)
-    first = F.struct(*(each.alias(root_column(i)) for i, each in zip(key, keys, strict=True)))
-
-    def last(where: Column, *values: str | Column) -> Column:
-        """Return what the last change of some holds."""
-        return F.max_by(F.struct(*values), F.when(where, order))
-
     always = [name for name in names if name not in optional]
-    grouped = changes.groupBy(*(each.alias(f"by_{name}") for name, each in by.items())).agg(
-        last(counts, *always, ends.alias("ended")).alias("last"),
-        last(counts & (begins | ends), order.alias("at"), begins.alias("begun")).alias("base"),
-        *(
-            last(
-                counts & F.col(held(number)) & ~ends,
-                *(names[index] for index in group),
-                order.alias("at"),
-            ).alias(f"part{number}")
-            for number, group in enumerate(groups)
-        ),
-        F.min_by(first, order).alias("first"),
-        F.count(F.lit(1)).alias(CHANGES),
-    )
+    grouped = _group_changes(changes, always=always, key=key, groups=groups)
     # Of a column nothing counts from before the row began.
     flags = [
         F.col(f"part{number}.at").isNotNull()
@@ -118,6 +89,55 @@ def collapse_parts(
         lacks.alias(LACKS),
         "first.*",
         CHANGES,
+    )
+
+
+def _group_changes(
+    changes: DataFrame,
+    *,
+    always: Sequence[str],
+    key: Sequence[int],
+    groups: Sequence[Sequence[int]],
+) -> DataFrame:
+    """Return one row per key: its `first` key, what the `last` change holds, and `CHANGES`.
+
+    And where the row began, as `base`, and the last values of each group, as `part0` and so on.
+
+    Args:
+        changes: As for `collapse_parts`.
+        always: The columns that every image has.
+        key: As for `collapse_parts`.
+        groups: As for it.
+    """
+    order = F.col(ORDER)
+    begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()
+    keys = [F.col(source_column(index)) for index in key]
+    by = {source_column(index): each for index, each in zip(key, keys, strict=True)}
+    counts = F.expr("true")
+    if LINEAGE in changes.columns:
+        # A lineage is a group of its own, whatever keys it has had.
+        by = {name: F.when(F.col(LINEAGE).isNull(), each) for name, each in by.items()}
+        by[LINEAGE] = F.col(LINEAGE)
+        counts = F.coalesce(F.col(ROLE) != int(Role.ROOT), counts)
+    first = F.struct(*(each.alias(root_column(i)) for i, each in zip(key, keys, strict=True)))
+
+    def last(where: Column, *values: str | Column) -> Column:
+        """Return what the last change of some holds."""
+        return F.max_by(F.struct(*values), F.when(where, order))
+
+    return changes.groupBy(*(each.alias(f"by_{name}") for name, each in by.items())).agg(
+        last(counts, *always, ends.alias("ended")).alias("last"),
+        last(counts & (begins | ends), order.alias("at"), begins.alias("begun")).alias("base"),
+        *(
+            last(
+                counts & F.col(held(number)) & ~ends,
+                *(source_column(index) for index in group),
+                order.alias("at"),
+            ).alias(f"part{number}")
+            for number, group in enumerate(groups)
+        ),
+        F.min_by(first, order).alias("first"),
+        F.count(F.lit(1)).alias(CHANGES),
     )
 
 
