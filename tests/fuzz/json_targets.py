@@ -25,10 +25,23 @@ _TREES = (_TREE, [_TREE, _TREE], [opaque(15, b"\0"), opaque(246, b"\x05\x02\x80\
 
 
 def _document(data: bytes) -> None:
-    texts: list[bytes | BinlogError] = []
-    for read in (to_text, _together):
+    _compare([data] * 2)
+    if parse(encode(node := parse(data))) != node:
+        raise Wrong("a document that does not survive being written")
+
+
+def _documents_alike(data: bytes) -> None:
+    """Read each half of the data in turns, so often that one structure is looked for."""
+    half = len(data) // 2
+    _compare([data[:half], data[half:]] * json.FEW_DOCUMENTS)
+
+
+def _compare(documents: Sequence[bytes]) -> None:
+    """Raise what the plain decoder raises; the one for many documents must agree with it."""
+    texts: list[list[bytes] | BinlogError] = []
+    for read in (_one_by_one, _together):
         try:
-            texts.append(read(data))
+            texts.append(read(documents))
         except BinlogError as error:
             texts.append(error)
     plain, together = texts
@@ -38,22 +51,20 @@ def _document(data: bytes) -> None:
         raise plain
     if plain != together:
         raise Wrong(f"{together!r} is not {plain!r}")
-    if parse(encode(node := parse(data))) != node:
-        raise Wrong("a document that does not survive being written")
 
 
-def _together(data: bytes) -> bytes:
-    """Return the text that the decoder for many documents finds."""
-    if not data:
-        return b"null"
-    size = np.array([len(data)] * 2, dtype=np.int64)
-    memory = Memory(np.frombuffer(data * 2, dtype=np.uint8), 2 * len(data))
-    values = Values(memory, np.array([0, len(data)]), size, None)
-    found = json._together(values)
-    first, second = (found.slice(at, at + 1).data.tobytes() for at in (0, 1))
-    if first != second:
-        raise Wrong("two texts of one document")
-    return first
+def _one_by_one(documents: Sequence[bytes]) -> list[bytes]:
+    return [to_text(each) for each in documents]
+
+
+def _together(documents: Sequence[bytes]) -> list[bytes]:
+    """Return the texts that the decoder for many documents finds."""
+    if not all(documents):
+        return _one_by_one(documents)
+    data, size = b"".join(documents), np.array(list(map(len, documents)))
+    memory = Memory(np.frombuffer(data, dtype=np.uint8), len(data))
+    found = json._together(Values(memory, np.cumsum(size) - size, size, None))
+    return [found.slice(at, at + 1).data.tobytes() for at in range(len(documents))]
 
 
 def _diffs(data: bytes) -> None:
@@ -63,6 +74,16 @@ def _diffs(data: bytes) -> None:
 
 def _documents() -> Sequence[bytes]:
     return [document(tree, large=large, hole=3) for tree in _TREES for large in (False, True)]
+
+
+def _pairs() -> Sequence[bytes]:
+    """Return two documents of one structure and size each time, one after the other."""
+    scalars = ([1, "x", None, 0.25], [-7, '"', True, 1e300])
+    trees = [
+        [{"k": each, "a": [each, {}], "text": "x" * 50} for each in pair]
+        for pair in zip(*scalars, strict=True)
+    ]
+    return [b"".join(map(document, pair)) for pair in trees]
 
 
 def _diff(operation: int, path: str, *value: object) -> bytes:
@@ -82,5 +103,6 @@ def _documents_with_diffs() -> Sequence[bytes]:
 
 JSON_TARGETS = (
     Target("json_document", _document, _documents),
+    Target("json_documents_alike", _documents_alike, _pairs),
     Target("json_diff", _diffs, _documents_with_diffs),
 )
