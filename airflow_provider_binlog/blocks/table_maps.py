@@ -127,7 +127,7 @@ class TableMapReader:
         # Nearly always the last TABLE_MAP before it is the one.
         last = np.searchsorted(mapped, rows) - 1
         good = (last >= 0) & (mapped_id[last] == rows_id)
-        if not good.all():
+        if not (good | (last < 0)).all():
             # Statements on several tables: forward fill among the events of each id.
             event = np.concatenate([mapped, rows])
             table_id = np.concatenate([mapped_id, rows_id])
