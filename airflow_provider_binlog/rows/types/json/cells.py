@@ -212,7 +212,7 @@ def _numbers(
     groups = np.empty((len(magnitude), width), dtype="<u4")
     for group in reversed(range(width)):
         upper = magnitude // _GROUP
-        groups[:, group] = _DIGITS[(magnitude - upper * _GROUP).view(np.int64)]
+        groups[:, group] = _DIGITS.take((magnitude - upper * _GROUP).view(np.int64))
         magnitude = upper
     data = groups.view(np.uint8)
     if len(minus):
@@ -252,7 +252,7 @@ def _strings(
         return
     # With what stands before and after them, where their quotes will be.
     data = unaligned_view(memory.u1, f"V{width}")[offset - 1].view(np.uint8).reshape(-1, width)
-    data |= _unused(width)[size].view(np.uint8).reshape(-1, width)
+    data |= _unused(width).take(size).view(np.uint8).reshape(-1, width)
     special = data < 0x20
     special |= data == _QUOTE
     special |= data == _BACKSLASH
