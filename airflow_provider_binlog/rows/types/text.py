@@ -45,6 +45,9 @@ _SURROGATE_BYTES = 2
 # In a set of several bytes a character, no longer character has a byte below.
 _SEPARATORS = 0x20
 
+# Of one value, which may be large, it is not computed where each character begins.
+_OFFSETS_OF_ONE = 2
+
 # Where some value is invalid, this many values are checked together before each by itself.
 _CHECKED_TOGETHER = 128
 
@@ -119,6 +122,9 @@ def to_utf8(text: Bytes, charset: str) -> Bytes:
         return checked_utf8(text)
     if _extends_ascii(charset) and text.is_ascii:
         return text
+    if len(text.offsets) == _OFFSETS_OF_ONE:
+        begin, end = text.offsets.tolist()
+        return Bytes.of_values([_decode(text.data[begin:end].data, charset)])
     if charset in MULTI_BYTE:
         return _joined_to_utf8(text, charset)
     return _units_to_utf8(text, charset)

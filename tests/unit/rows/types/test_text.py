@@ -65,6 +65,15 @@ def test_every_control_character_in_use(charset: str) -> None:
     assert convert(charset, *(text.encode(codec) for text in texts)) == texts
 
 
+@pytest.mark.parametrize("charset", ["latin1", "cp1251", "gbk", "ucs2", "utf16le", "utf32"])
+def test_a_value_alone_is_read_as_beside_others(charset: str) -> None:
+    text = "bé" if charset == "latin1" else "да"
+    value = text.encode(UNICODE.get(charset, charset))
+
+    assert convert(charset, value) == [text]
+    assert convert(charset, b"", value) == ["", text]
+
+
 @pytest.mark.parametrize(
     ("charset", "value"),
     [
