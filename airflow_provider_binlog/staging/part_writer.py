@@ -149,6 +149,8 @@ def _shrinks(column: pa.ChunkedArray[Any]) -> bool:
     # A scalar of Arrow would be a copy of its value.
     for chunk in column.chunks:
         _, bounds, data = chunk.buffers()
+        if bounds is None or data is None:
+            continue
         offsets = memoryview(bounds).cast("i")[chunk.offset :][: len(chunk) + 1]
         for begin, end in pairwise(offsets):
             if end - begin < _LARGE_VALUE_BYTES:
