@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
 
-GROUP_BYTES = 4_000_000
+GROUP_BYTES = 4_250_000
+"""Four of them are a part of the usual size, and none is left over."""
 
 READ_BYTES = 64_000_000
 """The most bytes that a group of more than one event may take when its values are read, where they

@@ -10,7 +10,7 @@ Source: numpy, ndarray(strides=(1,)).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ class Memory:
         u2, u4, u8, i8: overlapping little-endian views.
     """
 
-    __slots__ = ("i8", "size", "u1", "u2", "u4", "u8")
+    __slots__ = ("_views", "i8", "size", "u1", "u2", "u4", "u8")
 
     def __init__(self, data: npt.NDArray[np.uint8], size: int) -> None:
         if len(data) < size + OVERREAD_BYTES:
@@ -64,10 +64,32 @@ class Memory:
         self.u4: npt.NDArray[np.uint32] = unaligned_view(self.u1, "<u4")
         self.u8: npt.NDArray[np.uint64] = unaligned_view(self.u1, "<u8")
         self.i8: npt.NDArray[np.int64] = unaligned_view(self.u1, "<i8")
+        self._views: dict[int, npt.NDArray[Any]] = {2: self.u2, 4: self.u4, 8: self.u8}
 
-    def big_endian(self, offsets: Int64Array) -> npt.NDArray[np.uint64]:
-        """Return the 8 bytes at each offset read with the most significant one first."""
-        return self.u8[offsets].byteswap(inplace=True)
+    def read(self, kind: str, offsets: Int64Array) -> npt.NDArray[Any]:
+        """Return the numbers of a type, such as `<i4` or `>u8`, that begin at these offsets."""
+        size = int(kind[-1])
+        if size == 1:
+            return self.u1.take(offsets).view(kind)
+        words = self._views[size][offsets]
+        if kind.startswith(">"):
+            words.byteswap(inplace=True)
+        return words.view(f"<{kind[1:]}")
+
+    def read_apart(self, kind: str, first: int, apart: int, count: int) -> npt.NDArray[Any]:
+        """Return so many numbers of a type, the first at an offset, each so many bytes after it.
+
+        That takes an eighth of the time of `read`, and may read as many bytes after the end.
+        """
+        there = np.ndarray((count,), kind, self.u1.data, first, (apart,))
+        return there.astype(f"<{kind[1:]}")
+
+    def pack(self, begin: Int64Array, size: int) -> Memory:
+        """Return a copy of `size` bytes from each of these offsets, end to end."""
+        rows = np.zeros(len(begin) + -(-OVERREAD_BYTES // size), dtype=np.int64)
+        rows[: len(begin)] = begin
+        copied = unaligned_view(self.u1, f"V{size}")[rows]
+        return Memory(copied.view(np.uint8), size * len(begin))
 
     def word(self, offsets: Int64Array, lengths: Int64Array, number: int) -> npt.NDArray[np.uint64]:
         """Return word `number` of each value: 8 of its bytes, zero after its end.

@@ -15,7 +15,7 @@ import pyarrow as pa
 from airflow_provider_binlog.blocks.arrays import of_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
@@ -23,6 +23,9 @@ Array: TypeAlias = "pa.Array[Any]"
 
 OFFSET_MAX = 2**31 - 1
 """Arrow's binary and string arrays hold at most this many bytes."""
+
+# A vector of so many words is 64 KiB.
+_CACHED_VALUES = 8192
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,14 @@ class Values:
             read, without meaning.
         length: Bytes of each value, 0 for NULL; None where all have one fixed width.
         null: True for NULL; None where there is none.
+        apart: Bytes from each value to the next one, where that is known to be always as many.
     """
 
     memory: Memory
     offset: Int64Array
     length: Int64Array | None
     null: npt.NDArray[np.bool_] | None
+    apart: int = 0
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -61,7 +66,17 @@ class Values:
             self.offset[rows],
             None if self.length is None else self.length[rows],
             None if self.null is None else self.null[rows],
+            self.apart if isinstance(rows, slice) else 0,
         )
+
+    def read(self, kind: str, after: int = 0) -> npt.NDArray[Any]:
+        """Return the numbers of a type that begin `after` bytes into each value: see `Memory.read`.
+
+        A copy. They may reach beyond the values, and then say nothing there.
+        """
+        if self.apart and len(self):
+            return self.memory.read_apart(kind, int(self.offset[0]) + after, self.apart, len(self))
+        return self.memory.read(kind, self.offset + after if after else self.offset)
 
 
 Convert: TypeAlias = "Callable[[Values], Array]"
@@ -97,6 +112,12 @@ class Plan:
     prefix: int = 0
     repair: Repair | None = None
     growth: int = 1
+
+
+def cached_slices(count: int) -> Iterator[slice]:
+    """Yield slices of so many values whose vectors stay in the processor's cache, in order."""
+    for first in range(0, count, _CACHED_VALUES):
+        yield slice(first, min(first + _CACHED_VALUES, count))
 
 
 def array_of(

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.images.route import Route
     from airflow_provider_binlog.rows.memory import Int64Array, Memory
 
+_BITS = (np.uint64(1) << np.arange(WORD_BITS, dtype=np.uint64)).view(np.int64)
+
+FEW_IMAGES = 256
+"""Of so few images, the values are read where they are."""
+
+WORD_BYTES = 8
+"""So many bytes of a row are read as fast as they are copied."""
+
 Rows: TypeAlias = "Int64Array | slice"
 """Indexes of images, rising."""
 
@@ -74,15 +82,17 @@ class Images:
         """Return in which images the column is NULL or absent; None if in none."""
         if not self.nullish >> column & 1:
             return None
-        bits: Int64Array = self.nulls[column // WORD_BITS] >> column % WORD_BITS & 1
-        return bits.astype(np.bool_)
+        null: npt.NDArray[np.bool_] = (
+            self.nulls[column // WORD_BITS] & _BITS[column % WORD_BITS] != 0
+        )
+        return null
 
     def values(self, column: int) -> Values:
         """Return where the values of one column are."""
         number = self.route.segment_of[column]
         segment = self.route.segments[number]
         if column == segment.variable:
-            return self._variable(column, self.stops[number])
+            return self._variable(number, column)
         offset = self.stops[number]
         for each in reversed(segment.run[segment.run.index(column) :]):
             fixed = self._fixed(each, offset)
@@ -92,16 +102,53 @@ class Images:
     def each_column(self) -> Iterator[tuple[int, Values]]:
         """Yield each column and where its values are, from the last column to the first.
 
-        Int64Array are counted back: so one run of columns takes one vector, not one per column.
+        Those of fixed width are counted back, so that a run of them takes one vector, not one per
+        column. Neighbours of which none is NULL anywhere are copied together, a row of them at a
+        time: so their bytes are looked for once, not once per column.
         """
         for number in reversed(range(len(self.route.segments))):
-            segment, offset = self.route.segments[number], self.stops[number]
+            segment, stop = self.route.segments[number], self.stops[number]
             if segment.variable is not None:
-                yield segment.variable, self._variable(segment.variable, offset)
-            for column in reversed(segment.run):
-                fixed = self._fixed(column, offset)
-                offset = fixed.offset
-                yield column, fixed
+                yield segment.variable, self._variable(number, segment.variable)
+            run = segment.run
+            while run:
+                count = self._packed(run)
+                if count:
+                    stop, columns = self._pack(run[-count:], stop)
+                    yield from columns
+                    run = run[:-count]
+                else:
+                    fixed = self._fixed(run[-1], stop)
+                    stop = fixed.offset
+                    yield run[-1], fixed
+                    run = run[:-1]
+
+    def _packed(self, run: tuple[int, ...]) -> int:
+        """Return how many of the last columns of a run are to be copied together."""
+        if len(self) < FEW_IMAGES:
+            return 0
+        count = size = 0
+        for column in reversed(run):
+            if self.nullish >> column & 1:
+                break
+            count += 1
+            size += self.route.plans[column].size
+        return count if size > WORD_BYTES or (size == WORD_BYTES and count > 1) else 0
+
+    def _pack(
+        self, run: tuple[int, ...], stop: Int64Array
+    ) -> tuple[Int64Array, list[tuple[int, Values]]]:
+        """Return where a run without NULLs begins, and its columns, copied, from the last one."""
+        sizes = [self.route.plans[column].size for column in run]
+        size = sum(sizes)
+        begin = stop - size
+        packed = self.memory.pack(begin, size)
+        columns, at = [], size
+        for column, own in zip(reversed(run), reversed(sizes), strict=True):
+            at -= own
+            offset = np.arange(at, at + size * len(self), size)
+            columns.append((column, Values(packed, offset, None, None, apart=size)))
+        return begin, columns
 
     def _fixed(self, column: int, stop: Int64Array) -> Values:
         """Return where the values are that end where the next column's begin."""
@@ -109,14 +156,21 @@ class Images:
         offset = stop - (size if null is None else size * ~null)
         return Values(self.memory, offset, None, null)
 
-    def _variable(self, column: int, at: Int64Array) -> Values:
-        """Return where the values are whose lengths stand at these offsets."""
-        null, prefix = self.null(column), self.route.plans[column].prefix
-        length = read_lengths(self.memory, at, prefix).astype(np.int64)
+    def _variable(self, number: int, column: int) -> Values:
+        """Return where the values of the column with lengths are that ends a segment."""
+        at, null, prefix = self.stops[number], self.null(column), self.route.plans[column].prefix
+        offset = at + prefix
+        following = self.route.segments[number + 1 : number + 2]
+        if following and not self.nullish & following[0].columns:
+            # It ends where the next run begins, which is faster than to read its length again.
+            length = self.stops[number + 1] - offset
+            length -= following[0].size
+        else:
+            length = read_lengths(self.memory, at, prefix).astype(np.int64)
         if null is None:
-            return Values(self.memory, at + prefix, length, None)
+            return Values(self.memory, offset, length, None)
         length[null] = 0
-        return Values(self.memory, np.where(null, at, at + prefix), length, null)
+        return Values(self.memory, np.where(null, at, offset), length, null)
 
 
 def read_lengths(memory: Memory, at: Int64Array, prefix: int) -> npt.NDArray[np.unsignedinteger]:

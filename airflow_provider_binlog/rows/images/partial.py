@@ -84,7 +84,8 @@ class RowImages:
                     options = Options(headers.partial, (len(self._json) + 7) // 8)
                 presence = Presence.of(self._sets.number, self._held, headers.nothing, options)
         self.images = locate(route, memory, headers.images, end, presence)
-        self.change = headers.changes[self.images.event, self.images.number & 1]
+        turn = self.images.event * 2 + (self.images.number & 1)
+        self.change = headers.changes.reshape(-1).take(turn)
 
     def key_changed(self, before: Int64Array) -> npt.NDArray[np.bool_]:
         """Return for each update whether its key changes; `before` are its before-images.

@@ -22,11 +22,11 @@ def plan(width: int) -> Plan:
 
 
 def _boolean(values: Values) -> Array:
-    bits = np.packbits(values.memory.u1.take(values.offset) & 1, bitorder="little")
+    bits = np.packbits(values.read("<u1") & 1, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity(values.null), buffer_of(bits)])
 
 
 def _bytes(values: Values, *, size: int) -> Array:
-    words = values.memory.u8[values.offset]
+    words = values.read("<u8")
     data = words.view(np.uint8).reshape(-1, 8)[:, :size]
     return Bytes.of_rows(data).array(pa.binary(), values.null)

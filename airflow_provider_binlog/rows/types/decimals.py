@@ -21,7 +21,15 @@ import pyarrow as pa
 
 from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, array_of, to_offsets
+from airflow_provider_binlog.rows.values import (
+    Array,
+    Bytes,
+    Plan,
+    Values,
+    array_of,
+    cached_slices,
+    to_offsets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +43,6 @@ _WORD_BYTES, _WORD_DIGITS = 8, 19
 _UNSIGNED = np.uint64((1 << 63) - 1)
 _SIGN, _ONE = np.uint64(63), np.uint64(1)
 _HALF, _HALF_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
-# A vector of so many words is 64 KiB.
-_CACHED_VALUES = 8192
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -82,45 +88,63 @@ def plan(precision: int, scale: int) -> Plan:
     return Plan(data_type, partial(_numbers, parts=parts, data_type=data_type), size=size)
 
 
-def _flip(first: UInt64Array) -> UInt64Array:
-    """Return all ones for a negative value, else zero, by its first eight bytes."""
-    flip = first >> _SIGN
-    flip -= _ONE
-    return flip
+class _Words:
+    """The bytes of some values, eight at a time as words, all bits of negative ones inverted.
+
+    Attributes:
+        flip: All ones for a negative value, else zero; None where none is negative.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._known: UInt64Array | None = None
+        self._first: UInt64Array = values.read(">u8")
+        if values.null is not None:
+            # NULL is read as 0.
+            self._known = np.subtract(values.null, 1, dtype=np.int64).view(np.uint64)
+            self._first &= self._known
+            self._first |= values.null.astype(np.uint64) << _SIGN
+        self.flip: UInt64Array | None = None
+        if len(values) and not int(np.minimum.reduce(self._first)) >> 63:
+            self.flip = self._first >> _SIGN
+            self.flip -= _ONE
+
+    def read(self, begin: int) -> UInt64Array:
+        """Return the word at a byte of each value, that at 0 without the sign, and only once."""
+        word = self._values.read(">u8", begin) if begin else self._first
+        if self.flip is not None:
+            word ^= self.flip
+        if not begin:
+            word &= _UNSIGNED
+        elif self._known is not None:
+            word &= self._known
+        return word
 
 
-def _read(
-    values: Values, parts: tuple[Group, ...], first: UInt64Array, flip: UInt64Array
-) -> Iterator[tuple[Group, UInt64Array]]:
-    """Yield each group of all values as numbers, read eight bytes at a time, the first by now.
+def _read(words: _Words, parts: tuple[Group, ...]) -> Iterator[tuple[Group, UInt64Array, bool]]:
+    """Yield each group of all values as numbers, and whether any of them is not 0.
 
     Raises:
         FormatError: A group holds more than its digits can say.
     """
-    known = None if values.null is None else np.subtract(values.null, 1, dtype=np.int64)
     begin = stop = 0
     for group in parts:
         if group.offset + group.size > stop:
             begin, stop = group.offset, group.offset + _WORD_BYTES
-            word = values.memory.big_endian(values.offset + begin) if begin else first
-            word ^= flip
-            if not begin:
-                word &= _UNSIGNED
-            if known is not None:
-                word &= known.view(np.uint64)
+            word = words.read(begin)
         numbers = word >> np.uint64(8 * (stop - group.offset - group.size))
         if group.offset > begin:
             numbers &= np.uint64((1 << 8 * group.size) - 1)
-        if len(numbers) and int(numbers.max()) >= 10**group.digits:
+        largest = int(np.maximum.reduce(numbers, initial=0))
+        if largest >= 10**group.digits:
             raise FormatError("not a DECIMAL: a group of digits is too large", digits=group.digits)
-        yield group, numbers
+        yield group, numbers, largest > 0
 
 
 def _numbers(values: Values, *, parts: tuple[Group, ...], data_type: pa.DataType) -> Array:
     """Read decimals into 128 bits, as many at a time as stay in the processor's cache."""
     halves = np.empty((len(values), 2), dtype=np.uint64)
-    for first in range(0, len(values), _CACHED_VALUES):
-        some = slice(first, first + _CACHED_VALUES)
+    for some in cached_slices(len(values)):
         _read_halves(values.choose(some), parts, halves[some])
     return array_of(data_type, halves, values.null)
 
@@ -129,26 +153,35 @@ def _read_halves(values: Values, parts: tuple[Group, ...], halves: UInt64Array) 
     """Set the low and the high 64 bits of each value.
 
     Up to 19 digits are one word; of more there are two or three, of which the first are multiplied.
+    Groups of zeros before all others take no part in it.
     """
-    first = values.memory.big_endian(values.offset)
-    flip = _flip(first)
+    words = _Words(values)
     totals: list[tuple[int, UInt64Array]] = []
-    for group, numbers in _read(values, parts, first, flip):
+    for group, numbers, some in _read(words, parts):
         digits = totals[-1][0] + group.digits if totals else 0
         if 0 < digits <= _WORD_DIGITS:
             total = totals.pop()[1]
             total *= np.uint64(10**group.digits)
-            total += numbers
+            if some:
+                total += numbers
             totals.append((digits, total))
-        else:
+        elif totals or some or group is parts[-1]:
             totals.append((group.digits, numbers))
-    (_, low), *rest = totals
+    (digits, low), *rest = totals
     high: UInt64Array | None = None
-    for digits, total in rest:
-        low, high = _multiply_add(low, high, 10**digits, total)
+    for digits_more, total in rest:
+        low, high = _multiply_add(low, high, 10**digits_more, total)
+    flip = words.flip
+    if flip is None:
+        halves[:, 0] = low
+        halves[:, 1] = 0 if high is None else high
+        return
     low ^= flip
     low -= flip
     halves[:, 0] = low
+    if high is None and digits < _WORD_DIGITS:
+        np.right_shift(low.view(np.int64), 63, out=halves[:, 1].view(np.int64))
+        return
     carry = (low == 0) & (flip != 0)
     np.add(flip if high is None else high ^ flip, carry, out=halves[:, 1])
 
@@ -159,6 +192,16 @@ def _multiply_add(
     """Return the halves of 128-bit numbers, multiplied by a word and added to."""
     by_low, by_high = np.uint64(by & 0xFFFFFFFF), np.uint64(by >> 32)
     right, left = low & _HALF_MASK, low >> _HALF
+    if not by_high and high is None:
+        right *= by_low
+        right >>= _HALF
+        left *= by_low
+        left += right
+        left >>= _HALF
+        low = low * by_low
+        low += total
+        left += low < total
+        return low, left
     middle = right * by_low
     middle >>= _HALF
     middle += left * by_low
@@ -179,17 +222,17 @@ def _multiply_add(
 
 def _text(values: Values, *, parts: tuple[Group, ...], scale: int) -> Array:
     """Read decimals into the text that SELECT prints: `-12.50`, `0.07`, `3`."""
-    first = values.memory.big_endian(values.offset)
-    flip = _flip(first)
+    words = _Words(values)
     precision = sum(group.digits for group in parts)
     digits = np.empty((len(values), precision), dtype=np.uint8)
     column = 0
-    for group, numbers in _read(values, parts, first, flip):
+    for group, numbers, _ in _read(words, parts):
         rest = numbers.astype(np.uint32)
         for index in range(column + group.digits - 1, column - 1, -1):
             rest, digits[:, index] = np.divmod(rest, np.uint32(10))
         column += group.digits
-    return _print(digits, scale, flip != 0, values.null)
+    negative = np.zeros(len(values), dtype=np.bool_) if words.flip is None else words.flip != 0
+    return _print(digits, scale, negative, values.null)
 
 
 def _print(

@@ -21,8 +21,8 @@ def double_plan() -> Plan:
 
 
 def _float(values: Values) -> Array:
-    return array_of(pa.float32(), values.memory.u4[values.offset], values.null)
+    return array_of(pa.float32(), values.read("<u4"), values.null)
 
 
 def _double(values: Values) -> Array:
-    return array_of(pa.float64(), values.memory.u8[values.offset], values.null)
+    return array_of(pa.float64(), values.read("<u8"), values.null)

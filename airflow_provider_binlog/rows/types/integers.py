@@ -38,31 +38,23 @@ def year_plan() -> Plan:
 def read_unsigned(values: Values, size: int) -> npt.NDArray[np.uint64]:
     """Return little-endian numbers of `size` bytes, 1 to 8, as uint64."""
     if size == 1:
-        return values.memory.u1.take(values.offset).astype(np.uint64)
-    words = values.memory.u8[values.offset]
+        return values.read("<u1").astype(np.uint64)
+    words: npt.NDArray[np.uint64] = values.read("<u8")
     if size < 8:
         words &= np.uint64((1 << 8 * size) - 1)
     return words
 
 
 def _integers(values: Values, *, size: int, unsigned: bool, data_type: pa.DataType) -> Array:
-    memory, offset = values.memory, values.offset
+    kind = "u" if unsigned else "i"
     numbers: npt.NDArray[np.integer[Any]]
-    if size == 1:
-        narrow = memory.u1.take(offset)
-        numbers = narrow if unsigned else narrow.view(np.int8)
-    elif size == 2:
-        pair = memory.u2[offset]
-        numbers = pair if unsigned else pair.view(np.int16)
-    elif size == 3:
+    if size == 3:
         # Shift the value's top byte to the word's top, and back, signed or unsigned.
-        shifted = memory.u4[offset] << np.uint32(8)
-        numbers = shifted >> 8 if unsigned else shifted.view(np.int32) >> 8
-    elif size == 4:
-        word = memory.u4[offset]
-        numbers = word if unsigned else word.view(np.int32)
+        numbers = values.read(f"<{kind}4")
+        numbers <<= 8
+        numbers >>= 8
     else:
-        numbers = memory.i8[offset]
+        numbers = values.read(f"<{kind}{size}")
     if numbers.itemsize < data_type.bit_width // 8:
         numbers = numbers.astype(np.int64 if data_type.bit_width == 64 else np.int32)
     return array_of(data_type, numbers, values.null)
@@ -70,10 +62,10 @@ def _integers(values: Values, *, size: int, unsigned: bool, data_type: pa.DataTy
 
 def _uint64(values: Values) -> Array:
     halves = np.zeros((len(values), 2), dtype=np.uint64)
-    halves[:, 0] = values.memory.u8[values.offset]
+    halves[:, 0] = values.read("<u8")
     return array_of(UINT64, halves, values.null)
 
 
 def _year(values: Values) -> Array:
-    stored = values.memory.u1.take(values.offset).astype(np.int32)
+    stored = values.read("<u1").astype(np.int32)
     return array_of(pa.int32(), stored + YEAR_BASE * (stored != 0).astype(np.int32), values.null)

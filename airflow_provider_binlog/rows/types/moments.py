@@ -11,14 +11,21 @@ Source: mysql-server mysys/my_time.cc, my_date_to_str and my_datetime_to_str.
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, array_of
+from airflow_provider_binlog.rows.values import (
+    Array,
+    Bytes,
+    Plan,
+    Values,
+    array_of,
+    cached_slices,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,6 +43,9 @@ _DAY_SECONDS = 86_400
 # A month has 28 to 31 days.
 _DAYS_BITS = 5
 _DAYS_MASK = (1 << _DAYS_BITS) - 1
+Numbers: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]"
+"""Days or microseconds since 1970, and which of them are valid."""
+
 _DATE_PATTERN = "####-##-##"
 _DATETIME_PATTERN = "####-##-## ##:##:##"
 
@@ -89,16 +99,16 @@ def date_plan(read: Callable[[Values], Moments], size: int, *, as_text: bool) ->
         as_text: Which of the two it is.
     """
     if as_text:
-        return Plan(pa.string(), partial(_convert, read=read, show=_print_dates), size=size)
-    return Plan(pa.date32(), partial(_convert, read=read, show=_dates_array), size=size)
+        return Plan(pa.string(), partial(_text, read=read, show=_print_dates), size=size)
+    return Plan(pa.date32(), partial(_array, read=read, show=_dates, to=pa.date32()), size=size)
 
 
 def datetime_plan(read: Callable[[Values], Moments], size: int, fsp: int, *, as_text: bool) -> Plan:
     """Return how to read DATETIME(`fsp`): a timestamp without a zone, or the text of SELECT."""
     if as_text:
         show = partial(_print_moments, fsp=fsp)
-        return Plan(pa.string(), partial(_convert, read=read, show=show), size=size)
-    return Plan(DATETIME, partial(_convert, read=read, show=_moments_array), size=size)
+        return Plan(pa.string(), partial(_text, read=read, show=show), size=size)
+    return Plan(DATETIME, partial(_array, read=read, show=datetimes, to=DATETIME), size=size)
 
 
 def timestamp_plan(
@@ -107,14 +117,41 @@ def timestamp_plan(
     """Return how to read TIMESTAMP(`fsp`): a timestamp in UTC, or the text of SELECT."""
     if as_text:
         show = partial(_print_instants, fsp=fsp)
-        return Plan(pa.string(), partial(_convert, read=read, show=show), size=size)
-    return Plan(TIMESTAMP, partial(_convert, read=read, show=_instants_array), size=size)
+        return Plan(pa.string(), partial(_text, read=read, show=show), size=size)
+    return Plan(TIMESTAMP, partial(_array, read=read, show=_timestamps, to=TIMESTAMP), size=size)
 
 
-def _convert(
+def _text(
     values: Values, *, read: Callable[[Values], Any], show: Callable[[Any, Values], Array]
 ) -> Array:
     return show(read(values), values)
+
+
+def _array(
+    values: Values,
+    *,
+    read: Callable[[Values], Any],
+    show: Callable[[Any], Numbers],
+    to: pa.DataType,
+) -> Array:
+    return array_in_slices(lambda some: show(read(some)), values, to)
+
+
+def array_in_slices(
+    convert: Callable[[Values], Numbers], values: Values, data_type: pa.DataType
+) -> Array:
+    """Return numbers as an array of a type, NULL where there is no valid value.
+
+    They are converted as many at a time as stay in the processor's cache.
+    """
+    numbers = np.empty(len(values), dtype=f"<i{data_type.bit_width // 8}")
+    valid = np.empty(len(values), dtype=np.bool_)
+    for some in cached_slices(len(values)):
+        numbers[some], valid[some] = convert(values.choose(some))
+    if np.count_nonzero(valid) == len(valid):
+        return array_of(data_type, numbers, values.null)
+    null = ~valid if values.null is None else values.null | ~valid
+    return array_of(data_type, numbers, null)
 
 
 @cache
@@ -132,52 +169,28 @@ def _calendar(months: int) -> Int64Array:
     return np.append(found, np.int64(0))
 
 
-def _finish(
-    data_type: pa.DataType,
-    numbers: npt.NDArray[np.signedinteger[Any]],
-    valid: npt.NDArray[np.bool_],
-    values: Values,
-) -> Array:
-    """Return the array with NULL where there is no valid value."""
-    if valid.all():
-        return array_of(data_type, numbers, values.null)
-    null = ~valid if values.null is None else values.null | ~valid
-    return array_of(data_type, numbers, null)
+def _dates(parts: Moments) -> Numbers:
+    return parts.days()
 
 
-def _dates_array(parts: Moments, values: Values) -> Array:
-    days, valid = parts.days()
-    return _finish(pa.date32(), days.astype(np.int32), valid, values)
-
-
-def _moments_array(parts: Moments, values: Values) -> Array:
-    seconds = (parts.hour * 60 + parts.minute) * 60 + parts.second
-    valid = (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)
-    return datetimes_array(parts, np.where(valid, seconds, -1), values)
-
-
-def datetimes_array(
-    parts: Moments, seconds: npt.NDArray[np.signedinteger[Any]], values: Values
-) -> Array:
-    """Return timestamps of days at some seconds after midnight, less than 0 where there is no such.
-
-    Of `parts`, what is shorter than a day and longer than a microsecond does not matter.
-    """
+def datetimes(parts: Moments) -> Numbers:
+    """Return microseconds since 1970."""
     total, valid = parts.days()
-    valid &= seconds >= 0
+    valid &= (parts.hour < 24) & (parts.minute < 60) & (parts.second < 60)
     total *= _DAY_SECONDS
-    total += seconds
+    total += (parts.hour * 60 + parts.minute) * 60 + parts.second
     total *= _MICROSECONDS
     if not isinstance(parts.micros, int):
         valid &= parts.micros < _MICROSECONDS
         total += parts.micros
-    return _finish(DATETIME, total, valid, values)
+    return total, valid
 
 
-def _instants_array(parts: Instants, values: Values) -> Array:
-    total = parts.seconds * _MICROSECONDS + parts.micros
+def _timestamps(parts: Instants) -> Numbers:
+    total = parts.seconds * _MICROSECONDS
+    total += parts.micros
     # 0 is '0000-00-00 00:00:00': the first second of 1970 is not in the type's range.
-    return _finish(TIMESTAMP, total, (total > 0) & (parts.micros < _MICROSECONDS), values)
+    return total, (total > 0) & (parts.micros < _MICROSECONDS)
 
 
 def _print_dates(parts: Moments, values: Values) -> Array:

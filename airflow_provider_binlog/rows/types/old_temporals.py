@@ -73,7 +73,7 @@ def _checked(fsp: int) -> int:
 
 
 def _big_endian(values: Values, size: int) -> Int64Array:
-    stored = values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
+    stored = values.read(">u8") >> np.uint64(8 * (8 - size))
     return stored.view(np.int64)
 
 
@@ -82,7 +82,7 @@ def _time(values: Values, *, fsp: int) -> Array:
         stored = _big_endian(values, TIME_BYTES[fsp])
         micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
         return array_of(pa.int64(), micros, values.null)
-    number = (values.memory.u4[values.offset] << np.uint32(8)).view(np.int32) >> 8
+    number = (values.read("<u4") << np.uint32(8)).view(np.int32) >> 8
     clock = np.abs(number.astype(np.int64))
     seconds = (clock // 10_000 * 60 + clock // 100 % 100) * 60 + clock % 100
     total = np.where(number < 0, -seconds, seconds) * _MICROSECONDS
@@ -116,7 +116,7 @@ def _moments(
 
 def _read_instants(values: Values, *, fsp: int) -> Instants:
     if not fsp:
-        return Instants(values.memory.u4[values.offset].astype(np.int64), 0)
+        return Instants(values.read("<u4").astype(np.int64), 0)
     size = TIMESTAMP_BYTES[fsp]
     stored = _big_endian(values, size)
     bits = 8 * (size - 4)

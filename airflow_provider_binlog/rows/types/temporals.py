@@ -22,7 +22,7 @@ import pyarrow as pa
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types import moments
 from airflow_provider_binlog.rows.types.moments import FSP_MAX, Instants, Moments
-from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
+from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of, cached_slices
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 _MICROSECONDS = 1_000_000
 _FRACTION_UNIT = (0, 10_000, 100, 1)
 _DATE_MONTHS = 16
-_CLOCK_MASK = (1 << 17) - 1
+_DATETIME_MONTHS = 13
+_CLOCK_BITS, _DAY_BITS = 17, 5
+_CLOCK_MASK = (1 << _CLOCK_BITS) - 1
+_DAY_MICROSECONDS = 86_400 * _MICROSECONDS
+
+# Dates of these years are looked up whole; the last one is not of them.
+_COMMON_YEARS = (1900, 2156)
+
+# A date or a time of day that there is not; the sum of either with another part, or of both, is
+# less than any moment.
+_NO_PART = -(1 << 62)
+_NO_MOMENT = -(1 << 61)
 
 
 def date_plan(*, as_text: bool) -> Plan:
@@ -72,7 +83,7 @@ def _fraction_bytes(fsp: int) -> int:
 
 
 def _read_dates(values: Values) -> Moments:
-    stored = values.memory.u4[values.offset].astype(np.int64) & 0xFFFFFF
+    stored = values.read("<u4").astype(np.int64) & 0xFFFFFF
     return Moments(stored >> 5, stored & 31, 0, 0, 0, 0, months=_DATE_MONTHS)
 
 
@@ -80,13 +91,16 @@ def _fraction(words: npt.NDArray[np.uint64], last: int, size: int) -> Int64Array
     """Return microseconds from the `size` bytes that end at byte `last` of each word."""
     if not size:
         return 0
-    shifted = words >> np.uint64(8 * (8 - last)) & np.uint64((1 << 8 * size) - 1)
-    return shifted.view(np.int64) * _FRACTION_UNIT[size]
+    shifted = words >> np.uint64(8 * (8 - last))
+    shifted &= np.uint64((1 << 8 * size) - 1)
+    micros = shifted.view(np.int64)
+    micros *= _FRACTION_UNIT[size]
+    return micros
 
 
 def _read_packed(values: Values, *, fraction: int) -> tuple[Int64Array, Int64Array | int]:
     """Return each DATETIME's bits without its top one, and its microseconds."""
-    words = values.memory.big_endian(values.offset)
+    words = values.read(">u8")
     # Without its top bit the number is positive; a value that lacks the bit is after year 9999.
     packed = (words >> np.uint64(24)).view(np.int64)
     packed ^= 1 << 39
@@ -100,33 +114,70 @@ def _read_moments(values: Values, *, fraction: int) -> Moments:
 
 
 def _datetimes(values: Values, *, fraction: int) -> Array:
+    convert = partial(_microseconds, fraction=fraction)
+    return moments.array_in_slices(convert, values, moments.DATETIME)
+
+
+def _microseconds(values: Values, *, fraction: int) -> moments.Numbers:
+    """Return microseconds since 1970: of common years from tables, if all are."""
     packed, micros = _read_packed(values, fraction=fraction)
-    parts = Moments(packed >> 22, packed >> 17 & 31, 0, 0, 0, micros)
-    return moments.datetimes_array(parts, _clock().take(packed & _CLOCK_MASK), values)
+    date = packed >> _CLOCK_BITS
+    date -= _COMMON_YEARS[0] * _DATETIME_MONTHS << _DAY_BITS
+    dates = _common_dates()
+    if len(date) and int(np.maximum.reduce(date.view(np.uint64))) >= len(dates):
+        read = _read_moments(values, fraction=fraction)
+        return moments.datetimes(read)
+    total = dates.take(date)
+    packed &= _CLOCK_MASK
+    total += _clock().take(packed)
+    valid = total > _NO_MOMENT
+    if not isinstance(micros, int):
+        valid &= micros < _MICROSECONDS
+        total += micros
+    return total, valid
 
 
 @cache
-def _clock() -> npt.NDArray[np.int32]:
-    """Return the seconds since midnight by hour, minute and second; -1 where there is no such."""
-    clock = np.arange(_CLOCK_MASK + 1, dtype=np.int32)
+def _common_dates() -> Int64Array:
+    """Return the microseconds since 1970 by date, from the first of the common years on."""
+    first, last = _COMMON_YEARS
+    months = np.arange(first * _DATETIME_MONTHS, last * _DATETIME_MONTHS)
+    days = np.arange(1 << _DAY_BITS)
+    month, day = np.repeat(months, len(days)), np.tile(days, len(months))
+    since, valid = Moments(month, day, 0, 0, 0, 0).days()
+    return np.where(valid, since * _DAY_MICROSECONDS, _NO_PART)
+
+
+@cache
+def _clock() -> Int64Array:
+    """Return the microseconds since midnight by hour, minute and second."""
+    clock = np.arange(_CLOCK_MASK + 1)
     hour, minute, second = clock >> 12, clock >> 6 & 63, clock & 63
     valid = (hour < 24) & (minute < 60) & (second < 60)
-    return np.where(valid, (hour * 60 + minute) * 60 + second, -1).astype(np.int32)
+    return np.where(valid, ((hour * 60 + minute) * 60 + second) * _MICROSECONDS, _NO_PART)
 
 
 def _read_instants(values: Values, *, fraction: int) -> Instants:
-    words = values.memory.big_endian(values.offset)
+    words = values.read(">u8")
     seconds = (words >> np.uint64(32)).view(np.int64)
     return Instants(seconds, _fraction(words, 4 + fraction, fraction))
 
 
 def _time(values: Values, *, fraction: int) -> Array:
+    total = np.empty(len(values), dtype=np.int64)
+    for some in cached_slices(len(values)):
+        total[some] = _read_times(values.choose(some), fraction=fraction)
+    return array_of(pa.int64(), total, values.null)
+
+
+def _read_times(values: Values, *, fraction: int) -> Int64Array:
+    """Return signed microseconds."""
     size = 3 + fraction
-    words = values.memory.big_endian(values.offset) >> np.uint64(8 * (8 - size))
+    words = values.read(">u8") >> np.uint64(8 * (8 - size))
     stored = words.view(np.int64) - (1 << (8 * size - 1))
     magnitude = np.abs(stored)
     clock = magnitude >> 8 * fraction
     seconds = ((clock >> 12 & 0x3FF) * 60 + (clock >> 6 & 63)) * 60 + (clock & 63)
     micros = (magnitude & ((1 << 8 * fraction) - 1)) * _FRACTION_UNIT[fraction]
     total = seconds * _MICROSECONDS + micros
-    return array_of(pa.int64(), np.where(stored < 0, -total, total), values.null)
+    return np.where(stored < 0, -total, total)
