@@ -8,7 +8,7 @@ Source: mysql-server sql/rpl_record.cc, unpack_row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_binlog.rows.values import Plan
+
+
+WINDOW_BITS = 8
+"""The NULL bits of at most so many neighbours are read at once."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the NULL bits of a segment's columns say, where few enough bits reach over them.
+
+    Attributes:
+        word: Which 64 NULL bits they are of.
+        shift: How many of those are before them.
+        mask: One bit for each of them.
+        columns: They, as bits.
+        sizes: By the bits, the bytes of the run.
+        present: By the bits, whether there is a value with a length prefix: 1 or 0.
+    """
+
+    word: int
+    shift: int
+    mask: int
+    columns: int
+    sizes: npt.NDArray[np.int64]
+    present: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -34,6 +59,8 @@ class Segment:
             the run in it.
         variable: Index of the column with a length prefix; None after the last one.
         prefix: Bytes of its length.
+        window: How the NULL bits of all these columns are read at once; None where they are too
+            many, or not of the same 64.
     """
 
     run: tuple[int, ...]
@@ -42,6 +69,7 @@ class Segment:
     missing: tuple[tuple[int, npt.NDArray[np.int64]], ...]
     variable: int | None
     prefix: int
+    window: Window | None
 
 
 @dataclass(frozen=True)
@@ -100,4 +128,24 @@ def _segment(run: list[int], plans: Sequence[Plan], variable: int | None) -> Seg
     prefix = 0 if variable is None else plans[variable].prefix
     size = sum(plans[column].size for column in run)
     columns = sum(1 << column for column in run)
-    return Segment(tuple(run), columns, size, tuple(missing.items()), variable, prefix)
+    window = _window(run if variable is None else [*run, variable], plans)
+    return Segment(tuple(run), columns, size, tuple(missing.items()), variable, prefix, window)
+
+
+def _window(columns: list[int], plans: Sequence[Plan]) -> Window | None:
+    """Return how the NULL bits of neighbours are read, the last of which may have lengths."""
+    first, last = columns[0], columns[-1]
+    bits = last + 1 - first
+    if bits > WINDOW_BITS or first // WORD_BITS != last // WORD_BITS:
+        return None
+    mask = (1 << bits) - 1
+    sizes, present = _tables(tuple(plans[column].size for column in columns))
+    return Window(first // WORD_BITS, first % WORD_BITS, mask, mask << first, sizes, present)
+
+
+@lru_cache(maxsize=256)
+def _tables(sizes: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return by NULL bits the bytes that are left of these sizes, and whether the last one is."""
+    bits = np.arange(len(sizes))
+    present = 1 - (np.arange(1 << len(sizes))[:, None] >> bits & 1)
+    return present @ np.array(sizes, dtype=np.int64), np.ascontiguousarray(present[:, -1])

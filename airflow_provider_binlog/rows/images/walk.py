@@ -87,7 +87,7 @@ def locate(
         alive = cursor < end
         if presence is not None and not number:
             alive |= presence.nothing
-        if not alive.all():
+        if np.count_nonzero(alive) < len(alive):
             _check_ends(cursor, end, event)
             event, cursor, end = event[alive], cursor[alive], end[alive]
         if len(event) < FEW_EVENTS:
@@ -180,21 +180,31 @@ def _walk_values(
 
     `step` holds a row of stops per segment, which are set here, then the NULL bits.
     """
-    nulls, limit = step[len(route.segments) :], memory.size
+    nulls = step[len(route.segments) :]
     ahead = 0  # still to be added to the cursors, with what is added next
     for segment, out in zip(route.segments, step, strict=False):
-        stop: Int64Array = np.add(cursor, segment.size + ahead, out=out)
+        window = segment.window
+        if window is not None and some_null & window.columns:
+            bits = nulls[window.word] >> window.shift
+            bits &= window.mask
+            stop: Int64Array = np.add(cursor, window.sizes.take(bits), out=out)
+            if ahead:
+                stop += ahead
+            if segment.variable is None:
+                return stop
+            cursor = _read_lengths(memory, stop, segment.prefix) + np.int64(segment.prefix)
+            cursor *= window.present.take(bits)
+            cursor += stop
+            ahead = 0
+            continue
+        stop = np.add(cursor, segment.size + ahead, out=out)
         if some_null & segment.columns:
             for byte, table in segment.missing:
                 if some_null >> 8 * byte & 0xFF:
                     stop -= table.take(nulls[byte // 8] >> 8 * (byte % 8) & 0xFF)
         if segment.variable is None:
             return stop
-        if segment.prefix == 1:
-            length: npt.NDArray[np.integer] = memory.u1.take(stop, mode="clip")
-        else:
-            np.minimum(stop, limit, out=stop)
-            length = read_lengths(memory, stop, segment.prefix)
+        length = _read_lengths(memory, stop, segment.prefix)
         ahead = segment.prefix
         if some_null >> segment.variable & 1:
             bits = nulls[segment.variable // WORD_BITS] >> segment.variable % WORD_BITS & 1
@@ -202,6 +212,14 @@ def _walk_values(
             ahead = 0
         cursor = stop + length
     return cursor + ahead
+
+
+def _read_lengths(memory: Memory, stop: Int64Array, prefix: int) -> npt.NDArray[np.integer]:
+    """Return the lengths at these cursors, which are held inside the memory."""
+    if prefix == 1:
+        return memory.u1.take(stop, mode="clip")
+    np.minimum(stop, memory.size, out=stop)
+    return read_lengths(memory, stop, prefix)
 
 
 def _one_by_one(
