@@ -5,12 +5,13 @@ Source: as in the modules of the column families.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.changes import ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
     from airflow_provider_binlog.rows.memory import Int64Array
     from airflow_provider_binlog.rows.values import Array, Values
+
+
+FEW_VALUES = 256
+"""So few values are read together with their NULLs."""
+
+_MOSTLY_NULL = 0.75
+"""Where at least so many values are NULL, the others are read alone."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,13 @@ def _refuse_null(
 
 def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> tuple[Array, int]:
     """Return the values, and how many of them had invalid byte sequences."""
+    present = _few_present(column, values)
+    if present is not None and not len(present):
+        return nulls(len(values), column.arrow_type), 0
+    if present is not None:
+        some = replace(values.choose(present), null=None)
+        array, invalid = _convert_column(column, some, event[present])
+        return _among_nulls(array, present, values), invalid
     try:
         try:
             return column.plan.convert(values), 0
@@ -101,6 +116,22 @@ def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> 
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         _raise_if_too_large(error, column)
         raise
+
+
+def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
+    """Return which values are not NULL, where they are so few that they are read alone."""
+    if values.null is None or len(values) < FEW_VALUES or pa.types.is_union(column.arrow_type):
+        return None
+    if np.count_nonzero(values.null) < len(values) * _MOSTLY_NULL:
+        return None
+    return np.flatnonzero(~values.null)
+
+
+def _among_nulls(array: Array, present: Int64Array, values: Values) -> Array:
+    """Return an array where its values are `present`, and NULL everywhere else."""
+    index = np.zeros(len(values), dtype=np.int32)
+    index[present] = np.arange(len(present))
+    return array.take(of_numbers(index, values.null))
 
 
 def _first_refused(column: ColumnLayout, values: Values) -> int:

@@ -16,10 +16,11 @@ from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from airflow_provider_binlog.rows import conversion
 from airflow_provider_binlog.rows import decode as decode_module
 from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 from airflow_provider_binlog.rows.events import RowsEvents
-from airflow_provider_binlog.rows.images import keys, walk
+from airflow_provider_binlog.rows.images import keys, located, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
 from tests.support.decoded import decode
@@ -40,9 +41,11 @@ CODES = {INSERT: [0], UPDATE: [1, 2], DELETE: [3]}
 
 @contextlib.contextmanager
 def small_limits(few: int, group_bytes: int) -> Iterator[None]:
-    """Have vectors walk few events too, or none; and groups end early."""
+    """Have vectors walk and read few events and rows too, or none; and groups end early."""
     with (
         patch.object(walk, "FEW_EVENTS", few),
+        patch.object(located, "FEW_IMAGES", few),
+        patch.object(conversion, "FEW_VALUES", few),
         patch.object(keys, "FEW_VALUES", few),
         patch.object(decode_module, "GROUP_BYTES", group_bytes),
     ):
