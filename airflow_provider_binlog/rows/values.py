@@ -24,8 +24,8 @@ Array: TypeAlias = "pa.Array[Any]"
 OFFSET_MAX = 2**31 - 1
 """Arrow's binary and string arrays hold at most this many bytes."""
 
-# A vector of so many words is 64 KiB.
-_CACHED_VALUES = 8192
+# A vector of so many words is 128 KiB.
+_CACHED_VALUES = 16_384
 
 
 @dataclass(frozen=True)

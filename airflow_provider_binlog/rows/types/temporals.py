@@ -180,4 +180,5 @@ def _read_times(values: Values, *, fraction: int) -> Int64Array:
     seconds = ((clock >> 12 & 0x3FF) * 60 + (clock >> 6 & 63)) * 60 + (clock & 63)
     micros = (magnitude & ((1 << 8 * fraction) - 1)) * _FRACTION_UNIT[fraction]
     total = seconds * _MICROSECONDS + micros
-    return np.where(stored < 0, -total, total)
+    signed: Int64Array = np.where(stored < 0, -total, total)
+    return signed
