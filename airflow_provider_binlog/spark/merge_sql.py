@@ -116,6 +116,26 @@ def create_table(
     )
 
 
+def create_table_as(
+    target: str,
+    *,
+    provider: str,
+    columns: Mapping[str, str],
+    properties: Mapping[str, str],
+    command: str = "CREATE TABLE",
+) -> str:
+    """Return the CREATE TABLE of a table with the collapsed rows that are to be there.
+
+    `command` is how it begins.
+    """
+    values = (
+        f"CAST({source_column(at)} AS {type_}) AS {quote_identifier(name)}"
+        for at, (name, type_) in enumerate(columns.items())
+    )
+    rows = f"SELECT {', '.join(values)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
+    return f"{command} {target} USING {provider} TBLPROPERTIES ({_pairs(properties)}) AS {rows}"
+
+
 def add_columns(target: str, columns: Mapping[str, str]) -> str:
     """Return the ALTER TABLE that adds columns, NULL in every row."""
     return f"ALTER TABLE {target} ADD COLUMNS ({column_list(columns)})"

@@ -155,9 +155,13 @@ def _merge_segment(merge: _Merge) -> Commit | None:
     rows, collapsed = make_source_rows(
         merge.session, merge.files, merge.segment, work.state, target=work.target
     )
-    current, filled = _prepare(merge)
     try:
-        commit = _commit(merge, current, rows, collapsed, filled)
+        if work.state is None:
+            current = _create(merge, rows)
+            commit: Commit | None = Commit(collapsed.upserts, 0, 0, current.snapshot)
+        else:
+            current, filled = _prepare(merge, work.state)
+            commit = _commit(merge, current, rows, collapsed, filled)
     finally:
         # Else the rows would be kept until the session has others.
         merge.session.catalog.dropTempView(merge_sql.CHANGES)
@@ -201,42 +205,66 @@ def _last_state(merge: _Merge, state: TargetState) -> LakeState:
     return CHANGES_ONLY if lacks_rows and merge.work.snapshot is None else LIVE
 
 
-def _prepare(merge: _Merge) -> tuple[TargetState, dict[str, str]]:
-    """Create or evolve the target; return its state then, and what is to be filled in.
-
-    Raises:
-        TargetConflictError: Another merge committed meanwhile.
-    """
+def _own_properties(merge: _Merge) -> dict[str, str]:
+    """Return what the target's properties say before it has the rows."""
     work, segment, state = merge.work, merge.segment, merge.work.state
-    owner = owner_properties(work.applied.source, work.identity, work.plan.name)
-    wanted = ({} if state is None else {**state.blanks}) | owner | key_property(segment.key)
+    wanted = owner_properties(work.applied.source, work.identity, work.plan.name)
+    wanted |= key_property(segment.key)
     if segment.ends and not segment.is_changelog:
         # Believed only once the applied mark is this one.
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
-    lake_state, filled = _first_state(merge), dict[str, str]()
-    if lake_state is not None:
-        wanted |= state_property(lake_state)
-    if state is None:
-        if work.plan.table is not None:
-            wanted |= new_fields_property(segment.fields)
-        merge.lake.create(merge.session, work.target, segment.target_columns, wanted)
-    else:
-        # Another server may have been promoted; a column of the key may get another name.
-        changed = dict(wanted.items() - state.properties.items())
-        if changed or segment.evolution.changes_columns:
-            # A merge that another one overtook must not change back what that changed.
-            _check_columns(merge, _state(merge).column_ids, {name: name for name in state.columns})
-        _set_properties(merge, changed)
-        filled = _evolve(merge, state)
-    current = _state(merge)
-    _check_columns(merge, current.column_ids, segment.evolution.columns)
-    if work.plan.table is None or work.plan.table != current.table:
-        return current, filled
-    ids = table_property(work.plan.table) | fields_property(current, segment.fields)
-    _set_properties(merge, dict(ids.items() - current.properties.items()))
-    return replace(current, properties=current.properties | ids), filled
+    lake_state = _first_state(merge)
+    return wanted if lake_state is None else wanted | state_property(lake_state)
+
+
+def _create(merge: _Merge, rows: DataFrame) -> TargetState:
+    """Create the target with its rows, and return its state.
+
+    Raises:
+        TargetConflictError: Another merge committed meanwhile.
+    """
+    work, segment, lake = merge.work, merge.segment, merge.lake
+    columns, wanted = segment.target_columns, _own_properties(merge)
+    if work.plan.table is not None:
+        wanted |= new_fields_property(segment.fields, lake.new_column_ids(columns))
+    gather(rows, segment).createOrReplaceTempView(merge_sql.CHANGES)
+    lake.create_as(merge.session, work.target, columns, wanted, work.applied)
+    current = lake.find_state(merge.session, work.target)
+    if current is None or current.applied != work.applied.mark:
+        raise _conflict(merge)
+    return _claim_fields(merge, current)
+
+
+def _prepare(merge: _Merge, state: TargetState) -> tuple[TargetState, dict[str, str]]:
+    """Evolve the target; return its state then, and what is to be filled in.
+
+    Raises:
+        TargetConflictError: Another merge committed meanwhile.
+    """
+    wanted = {**state.blanks} | _own_properties(merge)
+    # Another server may have been promoted; a column of the key may get another name.
+    changed = dict(wanted.items() - state.properties.items())
+    if changed or merge.segment.evolution.changes_columns:
+        # A merge that another one overtook must not change back what that changed.
+        now = _state(merge, state).column_ids
+        _check_columns(merge, state, now, {name: name for name in state.columns})
+    _set_properties(merge, changed)
+    filled = _evolve(merge, state)
+    current = _state(merge, state)
+    _check_columns(merge, state, current.column_ids, merge.segment.evolution.columns)
+    return _claim_fields(merge, current), filled
+
+
+def _claim_fields(merge: _Merge, state: TargetState) -> TargetState:
+    """Note which columns the target has of which fields, if it has those of the plan's table."""
+    table = merge.work.plan.table
+    if table is None or table != state.table:
+        return state
+    ids = table_property(table) | fields_property(state, merge.segment.fields)
+    _set_properties(merge, dict(ids.items() - state.properties.items()))
+    return replace(state, properties=state.properties | ids)
 
 
 def _set_properties(merge: _Merge, properties: dict[str, str]) -> None:
@@ -256,32 +284,33 @@ def _evolve(merge: _Merge, state: TargetState) -> dict[str, str]:
     return merge.lake.evolve(merge.session, work.target, state, segment.evolution)
 
 
-def _state(merge: _Merge) -> TargetState:
-    state = merge.work.state
+def _state(merge: _Merge, state: TargetState) -> TargetState:
+    """Return the target's state, which has the rows still that it had."""
     current = merge.lake.find_state(merge.session, merge.work.target)
-    before = NOTHING if state is None else state.applied
-    loaded = "" if state is None else state.loaded
-    if current is None or (current.applied, current.loaded) != (before, loaded):
+    before = state.applied, state.loaded
+    if current is None or (current.applied, current.loaded) != before:
         raise _conflict(merge)
     return current
 
 
-def _check_columns(merge: _Merge, now: Mapping[str, str], columns: Mapping[str, str]) -> None:
+def _check_columns(
+    merge: _Merge, state: TargetState, now: Mapping[str, str], columns: Mapping[str, str]
+) -> None:
     """Refuse columns that another merge renamed meanwhile: exchanged twice, they are as before.
 
     Args:
         merge: The merge.
+        state: The target when the merge was planned.
         now: The format's own ids of the columns, by name.
         columns: Names of the columns before, by those that they are to have.
 
     Raises:
         TargetConflictError: A name stands for another column.
     """
-    state, copied = merge.work.state, merge.segment.evolution.widened
-    before = {} if state is None else state.column_ids
+    copied = merge.segment.evolution.widened
     for name, old in columns.items():
         # A copy has another id, and one that is a name was no id.
-        if name not in copied and before[old] not in (old, now.get(name)):
+        if name not in copied and state.column_ids[old] not in (old, now.get(name)):
             raise _conflict(merge)
 
 
@@ -316,17 +345,13 @@ def _commit(
     session, lake = merge.session, merge.lake
     names = list(segment.target_columns)
     removes = segment.reloads or (segment.starts_empty and not segment.is_changelog)
-    replaces = work.state is None or removes
-    source = gather(rows, segment) if replaces else rows
+    source = gather(rows, segment) if removes else rows
     source.createOrReplaceTempView(merge_sql.CHANGES)
-    if replaces:
+    if removes:
         columns = {name: names.index(name) for name in state.columns}
         query = merge_sql.rows_to_keep(columns)
         done = lake.overwrite(session, work.target, state, query, work.applied)
-        if done is None:
-            return None
-        replaced = None if work.state is not None else 0
-        return replace(done, inserted=collapsed.upserts, updated=replaced, deleted=replaced)
+        return None if done is None else replace(done, inserted=collapsed.upserts)
     key = segment.target_key
     within = None
     if collapsed.intervals:

@@ -7,8 +7,10 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -44,7 +46,7 @@ def test_a_merge_that_died_after_its_commit_is_not_repeated(workplace: Workplace
     log.insert(text="once")
     table.update(1, id=2)
     source.commit()
-    workplace.merge_killed("merge", "overwrite", done=True)
+    workplace.merge_killed("create_as", "merge", done=True)
     versions = [workplace.state(each).snapshot for each in (table, log)]
 
     report = workplace.merge()
@@ -55,6 +57,35 @@ def test_a_merge_that_died_after_its_commit_is_not_repeated(workplace: Workplace
     assert len(workplace.found(log)) == 1
 
 
+@pytest.mark.parametrize(
+    ("workplace", "mode"),
+    [("iceberg", ""), ("delta", "name"), pytest.param("delta", "none", marks=pytest.mark.slow)],
+    indirect=["workplace"],
+)
+def test_a_new_table_is_one_commit_whatever_a_killed_merge_left(
+    workplace: Workplace, mode: str
+) -> None:
+    _, table = a_table(workplace)
+    options: dict[str, Any] = {}
+    if workplace.format == "delta":
+        # Delta makes the folder of its log before it writes rows.
+        folder = urlsplit(workplace.target(table).split("`")[1]).path
+        (Path(folder) / "_delta_log").mkdir(parents=True)
+        (Path(folder) / "part-00000.snappy.parquet").write_bytes(b"cut")
+        options["properties"] = {"delta.columnMapping.mode": mode}
+
+    workplace.merge(**options)
+
+    workplace.check(table)
+    fields = {id_: name for name, id_ in table.identity.ids.items()}
+    assert workplace.state(table).fields == fields
+    target = workplace.target(table)
+    history = f"DESCRIBE HISTORY {target}" if mode else f"TABLE {target}.metadata_log_entries"
+    assert workplace.spark.sql(history).count() == 1
+    table.update(1, note="two")
+    workplace.follow(table, **options)
+
+
 @pytest.mark.fault("conflict", lakes="delta iceberg", stores="file")
 def test_of_two_merges_at_once_one_counts(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
@@ -62,35 +93,40 @@ def test_of_two_merges_at_once_one_counts(
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"id": INT, "note": TEXT}, ("id",))
     log = source.create(workplace.database, "log", {"text": TEXT})
+    lake: Any = type(workplace.lake)
+
+    def race(name: str) -> None:
+        call, both = getattr(lake, name), threading.Barrier(2)
+
+        def together(*arguments: Any) -> Commit | None:
+            if name == "create_as" or arguments[3].applied < Mark(2):
+                both.wait(timeout=60)
+            done: Commit | None = call(*arguments)
+            return done
+
+        for each in (table, log):
+            with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+                patch.setattr(lake, name, together)
+                only = {"tables": [".".join(each.name)]}
+                races = [pool.submit(workplace.try_merge, **only) for _ in range(2)]
+                reports = [race.result().tables[0] for race in races]
+            assert sorted(report.status for report in reports) in (
+                ["failed", "merged"],
+                ["current", "merged"],
+            )
+            assert all(report.retryable for report in reports if report.error)
+
     table.insert(id=1, note="one")
     log.insert(text="before")
     source.commit()
+    race("create_as")
     workplace.merge()
     log.insert(text="once")
     for id_ in range(2, 9):
         table.insert(id=id_, note="new")
     table.update(1, note="changed")
     source.commit()
-    lake = type(workplace.lake)
-    merge, both = lake.merge, threading.Barrier(2)
-
-    def together(*arguments: Any) -> Commit | None:
-        if arguments[3].applied < Mark(2):
-            both.wait(timeout=60)
-        return merge(*arguments)
-
-    for each in (table, log):
-        with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-            patch.setattr(lake, "merge", together)
-            only = {"tables": [".".join(each.name)]}
-            races = [pool.submit(workplace.try_merge, **only) for _ in range(2)]
-            reports = [race.result().tables[0] for race in races]
-        assert sorted(report.status for report in reports) in (
-            ["failed", "merged"],
-            ["current", "merged"],
-        )
-        assert all(report.retryable for report in reports if report.error)
-
+    race("merge")
     workplace.merge()
     workplace.check(table)
     assert len(workplace.found(log)) == 2

@@ -129,6 +129,7 @@ def test_what_followed_a_restored_version_is_merged_again(workplace: Workplace) 
 @pytest.mark.parametrize("workplace", ["delta"], indirect=True)
 def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace: Workplace) -> None:
     source, table = a_table(workplace)
+    workplace.create_empty()
     workplace.merge()
     restore(workplace, table, 0)
     assert workplace.state(table).applied == NOTHING

@@ -200,7 +200,9 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(workplace: Workplace) -
     take_snapshot(table)
     table.update(1, note="after")
     source.commit()
-    workplace.merge_killed("overwrite")
+    workplace.merge_killed("create_as")
+    assert workplace.lake.find_state(workplace.spark, workplace.target(table)) is None
+    workplace.create_empty()
     assert workplace.state(table).lake_state.name == "loading"
     assert workplace.found(table) == []
     workplace.merge_killed("overwrite", done=True)

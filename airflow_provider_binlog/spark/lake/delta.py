@@ -35,12 +35,13 @@ from airflow_provider_binlog.spark.lake.table_format import (
     Commit,
     TargetState,
     claim_again,
+    count_from_1,
     read_contents,
 )
 from airflow_provider_binlog.spark.names import target_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -152,13 +153,46 @@ class DeltaLake:
         properties: Mapping[str, str],
     ) -> None:
         """Make an empty table; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        session.sql(
+            merge_sql.create_table(target, provider="delta", columns=columns, properties=wanted)
+        )
+
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get; see `Lake`."""
+        mode = (COLUMN_MAPPING | self._properties)[MAPPING]
+        return dict(zip(columns, columns, strict=True)) if mode == "none" else count_from_1(columns)
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table with rows; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        # Delta takes what a killed merge wrote for a table, but finds none to replace.
+        command = "CREATE OR REPLACE TABLE" if self._is_begun(session, target) else "CREATE TABLE"
+        statement = merge_sql.create_table_as(
+            target, provider="delta", columns=columns, properties=wanted, command=command
+        )
+        with self._noted(session, applied, base=-1, fence=None):
+            session.sql(statement).collect()
+
+    def _prepare(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Iterable[str],
+        properties: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Make the namespace of a new table; return all of the table's properties."""
         if self._template is not None and (namespace := target.rpartition(".")[0]):
             self._namespaces.create(session, namespace)
         own = _CHANGELOG if CHANGE_TYPE in columns else {}
-        everything = COLUMN_MAPPING | self._properties | own | dict(properties)
-        session.sql(
-            merge_sql.create_table(target, provider="delta", columns=columns, properties=everything)
-        )
+        return COLUMN_MAPPING | self._properties | own | dict(properties)
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
@@ -184,7 +218,7 @@ class DeltaLake:
         applied: Applied,
     ) -> Commit | None:
         """Run a MERGE; see `Lake`."""
-        with self._noted(session, state, applied):
+        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
             # One row of counts; none if Delta found the transaction done.
             rows = session.sql(statement).collect()
         if not rows:
@@ -201,7 +235,7 @@ class DeltaLake:
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
         """Replace every row; see `Lake`."""
-        with self._noted(session, state, applied):
+        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
             session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         # Delta does not say whether it found the transaction done.
         snapshot = self._maybe_snapshot(session, target)
@@ -211,14 +245,19 @@ class DeltaLake:
         return Commit(version=int(snapshot.version()))
 
     @contextmanager
-    def _noted(self, session: SparkSession, state: TargetState, applied: Applied) -> Iterator[None]:
-        """Commit the mark with what the session commits meanwhile, and with nothing else."""
-        base = -1 if state.snapshot is None else state.snapshot
+    def _noted(
+        self, session: SparkSession, applied: Applied, *, base: int | None, fence: int | None
+    ) -> Iterator[None]:
+        """Commit the mark with what the session commits meanwhile, and with nothing else.
+
+        `base` and `fence` are `snapshot` and `fence` of the table's state before.
+        """
+        base = -1 if base is None else base
         note = Note(applied.source, applied.mark, base, applied.table, applied.snapshot)
         session.conf.set(_MATERIALIZE, "none")
         session.conf.set(_NOTE, note.encode(stop=applied.stop))
         session.conf.set(_APPLICATION, self._application)
-        session.conf.set(_VERSION, str(transaction_version(applied.mark, state.fence)))
+        session.conf.set(_VERSION, str(transaction_version(applied.mark, fence)))
         session.conf.set(_RESET, "true")
         try:
             yield
@@ -235,6 +274,15 @@ class DeltaLake:
                 return int(transaction.version())
         return None
 
+    def _is_begun(self, session: SparkSession, target: str) -> bool:
+        """Whether a folder has that of a log, and no commit: a merge was killed that created it."""
+        if self._template is not None:
+            return False
+        path = java_class(session, "org.apache.hadoop.fs.Path")(_folder(target), "_delta_log")
+        conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+        found = path.getFileSystem(conf).exists(path)
+        return bool(found) and self._maybe_snapshot(session, target) is None
+
     def _version(self, session: SparkSession, target: str) -> int:
         return int(self._maybe_snapshot(session, target).version())
 
@@ -248,8 +296,7 @@ class DeltaLake:
         java_session = session._jsparkSession
         log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
         if self._template is None:
-            path = target.removeprefix("delta.`").removesuffix("`").replace("``", "`")
-            snapshot = log.forTableWithSnapshot(java_session, path)._2()
+            snapshot = log.forTableWithSnapshot(java_session, _folder(target))._2()
         else:
             if not session.catalog.tableExists(target):
                 return None
@@ -257,6 +304,11 @@ class DeltaLake:
             identifier = parser.parseTableIdentifier(target)
             snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
         return snapshot if snapshot.version() >= 0 else None
+
+
+def _folder(target: str) -> str:
+    """Return the folder in the quoted name of a table without a catalog."""
+    return target.removeprefix("delta.`").removesuffix("`").replace("``", "`")
 
 
 class DeltaCommits:

@@ -38,6 +38,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     Applied,
     Commit,
     TargetState,
+    count_from_1,
     read_contents,
     read_copied,
 )
@@ -142,14 +143,42 @@ class IcebergLake:
         properties: Mapping[str, str],
     ) -> None:
         """Make an empty table; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        session.sql(
+            merge_sql.create_table(target, provider="iceberg", columns=columns, properties=wanted)
+        )
+
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get; see `Lake`."""
+        return count_from_1(columns)
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table with rows; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        statement = merge_sql.create_table_as(
+            target, provider="iceberg", columns=columns, properties=wanted
+        )
+        with commit_properties(session, _said_of(applied, ())):
+            session.sql(statement).collect()
+
+    def _prepare(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Iterable[str],
+        properties: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Make the namespace of a new table; return all of the table's properties."""
         _check_names(target, columns)
         self._namespaces.create(session, target.rpartition(".")[0])
-        everything = _NEW_TABLE | self._properties | dict(properties)
-        session.sql(
-            merge_sql.create_table(
-                target, provider="iceberg", columns=columns, properties=everything
-            )
-        )
+        return _NEW_TABLE | self._properties | dict(properties)
 
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution

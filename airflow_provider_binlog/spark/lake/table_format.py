@@ -12,7 +12,7 @@ from airflow_provider_binlog.spark.lake.property_values import read_fields, read
 from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -241,6 +241,22 @@ class Lake(Protocol):
     ) -> None:
         """Make an empty table."""
 
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get, by name; see `TargetState`."""
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table of the source rows in `merge_sql.CHANGES`, and commit `applied` with them.
+
+        A catalog that cannot do both at once may leave an empty table, without `applied`.
+        """
+
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
     ) -> dict[str, str]:
@@ -281,6 +297,11 @@ def rows_of_another(source: str) -> str:
     return f"its rows are those of source {source!r}: reload it"
 
 
+def count_from_1(columns: Iterable[str]) -> dict[str, str]:
+    """Return the ids of columns that a format counts."""
+    return {name: str(number) for number, name in enumerate(columns, 1)}
+
+
 def key_property(key: Sequence[str]) -> dict[str, str]:
     """Return the property that says what rows are merged by."""
     return {KEY: json.dumps(key, ensure_ascii=False)}
@@ -291,14 +312,15 @@ def table_property(table: TableId) -> dict[str, str]:
     return {TABLE_ID: table}
 
 
-def new_fields_property(fields: Mapping[int, str]) -> dict[str, str]:
-    """Return what `fields_property` is going to say of a target that is created with the columns.
+def new_fields_property(fields: Mapping[int, str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Return what `fields_property` is going to say of a target that is created.
 
-    Delta and Iceberg both count columns from 1; it is compared afterwards.
+    Args:
+        fields: Names of its columns by field id.
+        ids: The ids that the format is going to give them.
     """
-    return {
-        FIELDS: json.dumps({str(each): [str(n), str(NOTHING)] for n, each in enumerate(fields, 1)})
-    }
+    claims = {str(each): [ids[name], str(NOTHING)] for each, name in fields.items()}
+    return {FIELDS: json.dumps(claims)}
 
 
 def fields_property(

@@ -112,6 +112,18 @@ class Workplace:
                 patch.setattr(lake, name, dying(getattr(lake, name)))
             assert self.try_merge(**options).failed
 
+    def create_empty(self) -> None:
+        """Merge until it is killed in a catalog that creates a table without its rows."""
+
+        def create(lake: Lake, *arguments: Any) -> None:
+            *of, _ = arguments
+            lake.create(*of)
+            raise RuntimeError("killed")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(self.lake), "create_as", create)
+            assert self.try_merge().failed
+
     def failure(self, **options: Any) -> TableReport:
         """Merge one table, which fails."""
         (failed,) = [each for each in self.try_merge(**options).tables if each.status == "failed"]
