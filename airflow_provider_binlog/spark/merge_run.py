@@ -26,7 +26,7 @@ from airflow_provider_binlog.spark.lake_table import LakeTable, stale, stale_for
 from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.merge_context import MergeRun
 from airflow_provider_binlog.spark.merge_start import read_start
-from airflow_provider_binlog.spark.needed_log import read_needed_log
+from airflow_provider_binlog.spark.needed_log import StagedLog, read_needed_log
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress, save_progress
 from airflow_provider_binlog.spark.plan.running import note_start
@@ -139,8 +139,9 @@ def _merge_tables(
     Returns what was done to every table, and the note of the merge, if it changed any.
     """
     tables = survey_tables(run, newest, now)
-    find_needs(run, tables, newest, now)
-    log = read_needed_log(run.files, run.start, newest, tables)
+    staged = StagedLog(run.files, newest, run.start.before.through)
+    find_needs(run, tables, staged, now)
+    log = read_needed_log(staged, run.start, tables)
     for table in tables:
         _plan(table, log, run.options)
     session = run.sessions.get()

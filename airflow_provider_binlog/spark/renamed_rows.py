@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.needed_log import prepend
 from airflow_provider_binlog.spark.plan.progress import TableProgress
 from airflow_provider_binlog.spark.renamed_table import copy_rows, find_old_names, find_old_table
 
@@ -13,11 +12,12 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.lake_table import LakeTable
     from airflow_provider_binlog.spark.merge_context import MergeRun
+    from airflow_provider_binlog.spark.needed_log import StagedLog
     from airflow_provider_binlog.spark.plan.table_log import TableLog
 
 
 def take_rows_along(
-    run: MergeRun, table: LakeTable, newest: TableLog
+    run: MergeRun, table: LakeTable, staged: StagedLog
 ) -> dict[TableName, Exception]:
     """Give a table that was renamed the rows of the lake table of its old name.
 
@@ -26,13 +26,13 @@ def take_rows_along(
     known = run.start.before.tables.get(table.name, TableProgress())
     names: list[TableName] = []
     try:
-        log = newest
+        log = staged.newest
         failed = known.pending and known.state.is_merged and known.mark == NOTHING
         if failed and known.first is not None:
             again = range(known.first, run.start.before.through + 1)
             if not all(number in run.start.present for number in again):
                 return {}  # `check_manifests` refuses it.
-            log = prepend(run.files, newest, again.start, again.stop - 1)
+            log = staged.since(again.start)
         names = find_old_names(table.name, table.state, log) if log.manifests else []
         if names:
             table.first_needed = log.first

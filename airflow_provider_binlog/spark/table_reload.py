@@ -18,11 +18,10 @@ from airflow_provider_binlog.spark.mark import NOTHING
 from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
 from airflow_provider_binlog.spark.plan.table_plan import TablePlan
 from airflow_provider_binlog.spark.plan.window import find_first, is_comparable, is_reached
-from airflow_provider_binlog.spark.staged.manifests import read_manifests
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.lake_table import LakeTable
     from airflow_provider_binlog.spark.merge_options import MergeOptions
+    from airflow_provider_binlog.spark.needed_log import StagedLog
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.staging.snapshots import Snapshots
-    from airflow_provider_binlog.staging.source_files import ReadFiles
 
 
 _TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take one of its table"
@@ -42,8 +41,7 @@ _TO_ADOPT = "it is to be adopted, and a snapshot has to replace its rows: take o
 def find_reload(
     table: LakeTable,
     snapshots: Snapshots,
-    files: ReadFiles,
-    newest: TableLog,
+    staged: StagedLog,
     *,
     before: Progress,
     now: Progress,
@@ -54,8 +52,7 @@ def find_reload(
     Args:
         table: The table; its state is read.
         snapshots: Those of the source.
-        files: Where its manifests are.
-        newest: The manifests that are new.
+        staged: The manifests of the source.
         before: How far the lake had got before this merge.
         now: The same with those manifests.
         present: Numbers of the manifests that there are.
@@ -69,7 +66,7 @@ def find_reload(
     if id_ is None or id_ <= table.loaded or _is_settled(table, id_, before):
         return
     snapshot = snapshots.read(id_)
-    manifests = partial(_newest_first, files, newest, now.through, present)
+    manifests = partial(staged.newest_first, present)
     last = next(manifests(), None)
     if last is not None and not is_comparable(snapshot, last):
         own = (each for each in manifests() if each.identity == snapshot.identity)
@@ -224,14 +221,3 @@ def hold_waiting(table: LakeTable, newest: TableLog) -> None:
     waits = table.unloaded and table.state is None and table.report.error is None
     if waits and not is_complete:
         table.hold(LakeState("loading", table.unloaded))
-
-
-def _newest_first(
-    files: ReadFiles, newest: TableLog, through: int, present: Collection[int]
-) -> Iterator[Manifest]:
-    """Yield the manifests up to the last one, backwards, as far as they are there."""
-    yield from reversed(newest.manifests)
-    number = through - len(newest.manifests)
-    while number in present:
-        yield from read_manifests(files, [number])
-        number -= 1

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.merge_context import MergeRun
+    from airflow_provider_binlog.spark.needed_log import StagedLog
     from airflow_provider_binlog.spark.plan.progress import Progress
     from airflow_provider_binlog.spark.plan.table_log import TableLog
 
@@ -52,16 +53,18 @@ def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable
     return run.in_threads(sorted(filter(start.chosen, names)), survey)
 
 
-def find_needs(run: MergeRun, tables: Sequence[LakeTable], newest: TableLog, now: Progress) -> None:
+def find_needs(
+    run: MergeRun, tables: Sequence[LakeTable], staged: StagedLog, now: Progress
+) -> None:
     """Find out from where on each table needs the log, and whether it is merged at all."""
     needed: dict[TableName, Exception] = {}
-    newest_staged = max(run.start.present, default=0)
+    newest, newest_staged = staged.newest, max(run.start.present, default=0)
     for table in tables:
         if table.is_merged:
-            _find_reload(run, table, newest, now)
+            _find_reload(run, table, staged, now)
             hold_foreign(table)
         if table.is_followed:
-            needed |= take_rows_along(run, table, newest)
+            needed |= take_rows_along(run, table, staged)
         if table.is_followed:
             _check_numbers(run, table, newest_staged)
         if table.is_followed:
@@ -85,14 +88,13 @@ def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:
         table.fail(begun_again(applied, newest=newest))
 
 
-def _find_reload(run: MergeRun, table: LakeTable, newest: TableLog, now: Progress) -> None:
+def _find_reload(run: MergeRun, table: LakeTable, staged: StagedLog, now: Progress) -> None:
     start = run.start
     try:
         find_reload(
             table,
             start.snapshots,
-            run.files,
-            newest,
+            staged,
             before=start.before,
             now=now,
             present=start.present,

@@ -12,6 +12,7 @@ from airflow_provider_binlog.position import Position
 from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.lake_table import LakeTable
 from airflow_provider_binlog.spark.mark import Contents, Mark
+from airflow_provider_binlog.spark.needed_log import StagedLog
 from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.report import TableReport
@@ -59,8 +60,7 @@ def find(
     find_reload(
         target,
         Snapshots(files),
-        files,
-        TableLog(manifests[old:]),
+        StagedLog(files, TableLog(manifests[old:]), old),
         before=known,
         now=known.read(manifests[old:]),
         present={1, 2, 3, 4},
