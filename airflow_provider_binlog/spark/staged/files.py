@@ -75,17 +75,22 @@ class HadoopFileSystem:
     """Five calls of Hadoop's `FileSystem`, on whole URIs."""
 
     def __init__(self, session: SparkSession) -> None:
-        context = session.sparkContext
+        context: Any = session.sparkContext
         self._gateway: Any = context._gateway
         self._jvm: Any = context._jvm
         self._conf: Any = context._jsc.hadoopConfiguration()
+        # Each dot of a name is a call to the JVM, and each file of a long backlog takes some.
+        self._path: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._streams: Any = self._jvm.org.apache.commons.io.IOUtils
+        self._raw: dict[str, Any] = {}
 
     def read(self, uri: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
         try:
-            stream = self._open(uri)
+            path = self._path(uri)
+            stream = self._file_system(path, uri).open(path)
             try:
-                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+                return bytes(self._streams.toByteArray(stream))
             finally:
                 stream.close()
         except Py4JJavaError as error:
@@ -96,7 +101,7 @@ class HadoopFileSystem:
         """Return a file's size in bytes; None if it does not exist."""
         try:
             path = self._path(uri)
-            return int(path.getFileSystem(self._conf).getFileStatus(path).getLen())
+            return int(self._file_system(path, uri).getFileStatus(path).getLen())
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
             return None
@@ -117,7 +122,7 @@ class HadoopFileSystem:
             path = self._path(uri)
             found = path.getFileSystem(self._conf)
             # Those of a list of folders are of one class: Py4J passes on no S3AFileStatus[].
-            folders = self._gateway.new_array(self._jvm.org.apache.hadoop.fs.Path, 1)
+            folders = self._gateway.new_array(self._path, 1)
             folders[0] = path
             return self._names(found.makeQualified(path), found.listStatus(folders))
         except Py4JJavaError as error:
@@ -128,7 +133,7 @@ class HadoopFileSystem:
         """Store a file, in place of the one that is there."""
         try:
             path = self._path(uri)
-            stream = self._file_system(path).create(path, True)  # noqa: FBT003  Hadoop has no names.
+            stream = self._file_system(path, uri).create(path, True)  # noqa: FBT003  Hadoop has no names.
             try:
                 stream.write(data)
             finally:
@@ -144,23 +149,21 @@ class HadoopFileSystem:
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
 
-    def _path(self, uri: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(uri)
-
-    def _open(self, uri: str) -> Any:
-        path = self._path(uri)
-        return self._file_system(path).open(path)
-
-    def _file_system(self, path: Any) -> Any:
+    def _file_system(self, path: Any, uri: str) -> Any:
         """Return what reads and writes a file's content.
 
         Hadoop keeps checksums of local files in files beside them. After two merges at once they
         may be those of the other one's content, and the file could never be read again.
         """
-        found = path.getFileSystem(self._conf)
-        # The second is Hive's, around the first.
-        is_checked = found.getClass().getSimpleName() in ("LocalFileSystem", "ProxyLocalFileSystem")
-        return found.getRawFileSystem() if is_checked else found
+        # Scheme and authority.
+        store = "/".join(uri.split("/", 3)[:3])
+        if store not in self._raw:
+            found = path.getFileSystem(self._conf)
+            # The second is Hive's, around the first.
+            checked = ("LocalFileSystem", "ProxyLocalFileSystem")
+            is_checked = found.getClass().getSimpleName() in checked
+            self._raw[store] = found.getRawFileSystem() if is_checked else found
+        return self._raw[store]
 
 
 def read_sizes(files: SourceFiles, parts: Sequence[Part]) -> dict[str, int | None]:
