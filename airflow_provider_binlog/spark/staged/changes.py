@@ -6,6 +6,7 @@ table meets one of ours.
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -188,11 +189,9 @@ def _image(rows: StagedRows, sequence: Column) -> Column:
     """Return the row image's number among the `sets`."""
     if rows.images is None:
         return F.lit(0)
-    numbers = ", ".join(
-        f"array({', '.join(map(str, each))})" if each else "CAST(NULL AS array<int>)"
-        for each in rows.images.numbers
-    )
-    of_manifest = F.get(F.expr(f"array({numbers})"), (sequence - rows.images.first).cast("int"))
+    # As one literal: an expression for each manifest of a long backlog would take minutes to plan.
+    numbers = F.from_json(F.lit(json.dumps(rows.images.numbers)), "array<array<int>>")
+    of_manifest = F.get(numbers, (sequence - rows.images.first).cast("int"))
     unknown = F.raise_error(F.lit("a staged row has an image that its manifest does not list"))
     return F.coalesce(F.get(of_manifest, F.col(IMAGE)), unknown.cast("int"))
 
