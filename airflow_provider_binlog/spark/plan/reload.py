@@ -45,7 +45,7 @@ from airflow_provider_binlog.spark.plan.table_plan import TablePlan
 from airflow_provider_binlog.spark.plan.window import Order, find_order, is_reached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from airflow_provider_binlog.manifest import Statement
     from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
@@ -106,7 +106,8 @@ def plan_reload(
     snapshot, name = reload.snapshot, reload.snapshot.name
     every = [each for each in log.manifests if each.sequence >= reload.first]
     manifests = every[:1] if snapshot.adopts else every
-    replayed = TableLog([_without_before(each, snapshot) for each in manifests])
+    tables = log.tables(name)
+    replayed = TableLog([_without_before(each, snapshot, tables) for each in manifests])
     table = find_table(name, replayed, first=reload.first)
     refusal = _find_refusal(snapshot, replayed, table)
     if refusal is not None or table is None:
@@ -124,7 +125,7 @@ def plan_reload(
         return Refusal()
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
-    tables = Tables(
+    source = Tables(
         name,
         TableLog([rows, *replayed.manifests]),
         rows.sequence,
@@ -132,7 +133,7 @@ def plan_reload(
         chosen_key,
         reloads=True,
     )
-    found = plan_next(tables, lifecycle, keyed=keyed)
+    found = plan_next(source, lifecycle, keyed=keyed)
     segment, stop = found.segment, found.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
@@ -173,10 +174,13 @@ def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manife
     return bool(stop.cut.mark.statements) or stop.cut.mark.sequence >= reached
 
 
-def _without_before(manifest: Manifest, snapshot: SnapshotManifest) -> Manifest:
+def _without_before(
+    manifest: Manifest, snapshot: SnapshotManifest, of: Collection[TableId]
+) -> Manifest:
     """Return a manifest without the actions whose effect the snapshot shows, and rows before them.
 
-    The numbers of statements stay what they are.
+    Also without all other tables than those of these ids: who reloads many tables replays the same
+    manifests for each. The numbers of statements stay what they are.
     """
     statements, rows, dropped = [], dict[str, int](), set[str]()
     for each in manifest.statements:
@@ -194,7 +198,7 @@ def _without_before(manifest: Manifest, snapshot: SnapshotManifest) -> Manifest:
             parts=tuple(part for part in entry.parts if part.first_row >= rows.get(entry.id, 0)),
         )
         for entry in manifest.tables
-        if entry.id not in dropped
+        if entry.id in of and entry.id not in dropped
     )
     return replace(manifest, statements=tuple(statements), tables=tables)
 

@@ -111,6 +111,13 @@ class TableLog:
         """Return what a name stands for, in order, as far as the manifests from `since` on say."""
         return [each for each in self._holdings.get(name, ()) if each.sequence >= since]
 
+    def tables(self, name: TableName) -> set[TableId]:
+        """Return the tables that a name stands for, or stood for."""
+        holdings = self._holdings.get(name, ())
+        steps = (each.step for each in holdings)
+        found = {each.table for each in holdings if each.table is not None}
+        return found | {step.action.table for step in steps if step is not None}
+
     def entries(self, table: TableId, *, since: int) -> list[tuple[Manifest, TableChanges]]:
         """Return what the manifests from `since` on say of a table."""
         return [each for each in self._entries.get(table, ()) if each[0].sequence >= since]
