@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.blocks.arrays import of_numbers
+from airflow_provider_binlog.blocks.arrays import numbers_of, of_numbers
 from airflow_provider_binlog.changes import ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.rows.values import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -129,6 +130,11 @@ def _few_present(column: ColumnLayout, values: Values) -> Int64Array | None:
 
 def _among_nulls(array: Array, present: Int64Array, values: Values) -> Array:
     """Return an array where its values are `present`, and NULL everywhere else."""
+    kind = array.type
+    if pa.types.is_primitive(kind) and kind.bit_width > 1 and not array.null_count:
+        numbers = np.zeros(len(values), dtype=f"<u{kind.bit_width // 8}")
+        numbers[present] = numbers_of(array.view(str(numbers.dtype)))
+        return array_of(kind, numbers, values.null)
     index = np.zeros(len(values), dtype=np.int32)
     index[present] = np.arange(len(present))
     return array.take(of_numbers(index, values.null))
