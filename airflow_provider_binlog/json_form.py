@@ -9,6 +9,7 @@ What is read is checked: no field is missing, unknown or of another type.
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -21,8 +22,18 @@ if TYPE_CHECKING:
 LEFT_OUT = {"left_out": True}
 """Metadata of a field that is left out where it has its default."""
 
+SHARED = {"shared": True}
+"""Metadata of a field whose value many objects may share: it is then printed once."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 # Most values are of these.
-_PLAIN = frozenset({str, int, bool, NoneType})
+_PLAIN: dict[type, Callable[[Any], str]] = {
+    str: _ENCODER.encode,
+    int: int.__repr__,
+    bool: {True: "true", False: "false"}.__getitem__,
+    NoneType: lambda _: "null",
+}
 
 _Value = TypeVar("_Value")
 
@@ -32,30 +43,38 @@ def stored_as(name: str) -> dict[str, str]:
     return {"name": name}
 
 
-def to_json(value: Any) -> Any:
-    """Return plain values that `from_json` reads back."""
-    if type(value) in _PLAIN:
-        return value
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the values that the JSON form of a dataclass has, by their names there."""
+    printed = _record(type(value)).printed
+    return {each.name: getattr(value, each.attribute) for each in printed if each.is_in(value)}
+
+
+def to_text(value: Any, shared: dict[int, str]) -> str:
+    """Return the JSON that `from_json` reads back, as `json.dumps` prints it, all on one line.
+
+    Args:
+        value: Of dataclasses, or plain.
+        shared: What is printed of values that many objects share, by their identity.
+    """
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain(value)
     if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return [to_json(each) for each in value]
+        return to_text(value.value, shared)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join([to_text(each, shared) for each in value])}]"
     if hasattr(value, "to_json"):
-        return value.to_json()
-    if not is_dataclass(value):
-        return value
-    kind: Any = type(value)
-    record = _record(kind)
-    plain = {} if record.tag is None else {"type": record.tag}
-    for name, (attribute, _) in record.fields.items():
-        own = getattr(value, attribute)
-        if name in record.needed or own != getattr(kind, attribute):
-            plain[name] = own if type(own) in _PLAIN else to_json(own)
-    return plain
+        value = value.to_json()
+    if isinstance(value, dict):
+        own = [f"{_ENCODER.encode(name)}: {to_text(each, shared)}" for name, each in value.items()]
+        return f"{{{', '.join(own)}}}"
+    if is_dataclass(value):
+        return _record(type(value)).text(value, shared)
+    return _ENCODER.encode(value)
 
 
 def from_json(kind: type[_Value], value: Any) -> _Value:
-    """Return the value of a type that `to_json` wrote.
+    """Return the value of a type that `to_text` printed.
 
     Raises:
         MALFORMED: It is none; see `errors.MALFORMED`.
@@ -63,6 +82,21 @@ def from_json(kind: type[_Value], value: Any) -> _Value:
     of: Any = kind
     found: _Value = _reader(of)(value)
     return found
+
+
+_NEEDED = object()
+
+
+class _Printed(NamedTuple):
+    """How a field is printed: its name in JSON, its attribute, the default that is left out."""
+
+    name: str
+    attribute: str
+    default: Any
+    is_shared: bool
+
+    def is_in(self, value: Any) -> bool:
+        return self.default is _NEEDED or getattr(value, self.attribute) != self.default
 
 
 class _Record(NamedTuple):
@@ -73,12 +107,29 @@ class _Record(NamedTuple):
         tag: Its class variable `type`; None if it has none.
         fields: By their names in JSON: attribute, and what reads its value.
         needed: Names in JSON of those that are never left out.
+        printed: How each is printed.
     """
 
     kind: Any
     tag: str | None
     fields: dict[str, tuple[str, Callable[[Any], Any]]]
     needed: set[str]
+    printed: tuple[_Printed, ...]
+
+    def text(self, value: Any, shared: dict[int, str]) -> str:
+        texts = [] if self.tag is None else [f'"type": "{self.tag}"']
+        for name, attribute, default, is_shared in self.printed:
+            own = getattr(value, attribute)
+            if default is not _NEEDED and own == default:
+                continue
+            text = shared.get(id(own)) if is_shared else None
+            if text is None:
+                plain = _PLAIN.get(type(own))
+                text = to_text(own, shared) if plain is None else plain(own)
+                if is_shared:
+                    shared[id(own)] = text
+            texts.append(f'"{name}": {text}')
+        return f"{{{', '.join(texts)}}}"
 
     def is_of(self, value: Any) -> bool:
         given = value.keys()
@@ -94,13 +145,14 @@ class _Record(NamedTuple):
 
 @cache
 def _record(kind: Any) -> _Record:
-    hints, needed, own = get_type_hints(kind), set(), {}
+    hints, own, printed = get_type_hints(kind), {}, []
     for each in fields(kind):
         name = each.metadata.get("name", each.name)
         own[name] = each.name, _reader(hints[each.name])
-        if "left_out" not in each.metadata:
-            needed.add(name)
-    return _Record(kind, getattr(kind, "type", None), own, needed)
+        default = each.default if "left_out" in each.metadata else _NEEDED
+        printed.append(_Printed(name, each.name, default, "shared" in each.metadata))
+    needed = {each.name for each in printed if each.default is _NEEDED}
+    return _Record(kind, getattr(kind, "type", None), own, needed, tuple(printed))
 
 
 @cache

@@ -16,7 +16,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from airflow_provider_binlog.json_form import LEFT_OUT, stored_as
+from airflow_provider_binlog.json_form import LEFT_OUT, SHARED, stored_as
 
 TableName: TypeAlias = tuple[str, str]
 """Database and table, as the server has them."""
@@ -110,7 +110,7 @@ class Schema:
     """
 
     id: int
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...] = field(metadata=SHARED)
     key: tuple[int, ...]
 
     @property

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_binlog.errors import MALFORMED, FormatError, ManifestError, cause_of
-from airflow_provider_binlog.json_form import from_json, to_json
+from airflow_provider_binlog.json_form import fields_of, from_json, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class StoredFormat:
 
     def encode(self, value: object) -> bytes:
         """Return a dataclass as it is stored, with its digest."""
-        return encode({"format": self.name, "version": self.version, **to_json(value)})
+        return encode({"format": self.name, "version": self.version, **fields_of(value)})
 
     def decode(self, kind: type[_Value], data: bytes | str) -> _Value:
         """Return what `encode` was given.
@@ -81,22 +81,20 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
     Its fields have lines of their own, as has every element of an array that is a field.
     """
-    fields = (f" {_line(name)}: {_lines(each)},\n" for name, each in value.items())
+    shared: dict[int, str] = {}
+    fields = (
+        f" {to_text(name, shared)}: {_lines(each, shared)},\n" for name, each in value.items()
+    )
     body = "".join(["{\n", *fields])
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{body} "{DIGEST}": "{digest}"\n}}'.encode()
 
 
-def _lines(value: Any) -> str:
-    if not isinstance(value, list) or not value:
-        return _line(value)
-    elements = ",\n  ".join(map(_line, value))
+def _lines(value: Any, shared: dict[int, str]) -> str:
+    if not isinstance(value, tuple | list) or not value:
+        return to_text(value, shared)
+    elements = ",\n  ".join([to_text(each, shared) for each in value])
     return f"[\n  {elements}\n ]"
-
-
-def _line(value: Any) -> str:
-    """Return a value without line feeds; json has compiled code for this form alone."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def decode(data: bytes | str) -> dict[str, Any]:

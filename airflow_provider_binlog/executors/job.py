@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_binlog.executors.location import Location
-from airflow_provider_binlog.json_form import from_json, to_json
+from airflow_provider_binlog.json_form import fields_of, from_json
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.stored_json import decode, encode
 
@@ -110,7 +110,7 @@ class Job:
     def write(self, file: Path) -> None:
         """Write a file that only this account may read."""
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-            opened.write(encode(to_json(self)))
+            opened.write(encode(fields_of(self)))
 
     @classmethod
     def take(cls, file: Path) -> Job:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError, SparkJobError
-from airflow_provider_binlog.json_form import from_json, to_json
+from airflow_provider_binlog.json_form import fields_of, from_json
 from airflow_provider_binlog.stored_json import decode, encode
 
 _TEXT_SIZE_MAX = 1000
@@ -88,7 +88,7 @@ class Report:
 
     def encode(self) -> bytes:
         """Return the report as it is written to a file."""
-        return encode(to_json(self))
+        return encode(fields_of(self))
 
     @classmethod
     def decode(cls, data: bytes) -> Report:
