@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,7 +31,7 @@ import pyarrow.parquet as pq
 from airflow_provider_binlog.changes import CHANGE_TYPE, COMMIT_TS, FILE, GTID, IMAGE, ROW
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.schema import Schema
+    from airflow_provider_binlog.schema import Field, Schema
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _REPEATING = (CHANGE_TYPE, GTID, FILE, IMAGE)
@@ -64,7 +67,8 @@ def write_part(store: ObjectStore, key: str, table: pa.Table, schema: Schema) ->
         return store_part(store, key, encode_part(table, schema))
     with store.filling(key) as path:
         with pa.OSFile(str(path), "wb") as sink:
-            _encode(table, schema, sink)
+            form = _form_of(table, schema)
+            _encode(table, form, form.size(table), sink)
         # Arrow keeps what it frees: so much is not asked for again soon.
         pa.default_memory_pool().release_unused()
         with path.open("rb") as file:
@@ -84,27 +88,22 @@ def is_large(table: pa.Table) -> bool:
 
 def encode_part(table: pa.Table, schema: Schema) -> bytes:
     """Return `table` as the bytes of a Parquet file."""
+    form = _form_of(table, schema)
+    size = form.size(table)
+    if size <= _SMALL_BYTES:
+        # Each of the many writes to a file of Python's takes a microsecond.
+        buffer = pa.BufferOutputStream()
+        _encode(table, form, size, buffer)
+        return buffer.getvalue().to_pybytes()
     # Grows without a copy of itself, and is handed over without one.
     sink = io.BytesIO()
-    _encode(table, schema, sink)
+    _encode(table, form, size, sink)
     return sink.getvalue()
 
 
-def _encode(table: pa.Table, schema: Schema, sink: Any) -> None:
-    sets = {field.name for field in schema.fields if _has_few_values(field.mysql_type)}
-    repeating = [name for name in table.column_names if name in sets or name in _REPEATING]
-    rising = [
-        field.name
-        for field in table.schema
-        if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
-        and field.name not in repeating
-    ]
-    # Never less than the size, and found in a third of the time.
-    size = table.nbytes
-    large = _large_columns(table) if size >= _LARGE_VALUE_BYTES else frozenset()
+def _encode(table: pa.Table, form: _Form, size: int, sink: Any) -> None:
+    large = form.large_columns(table) if size >= _LARGE_VALUE_BYTES else frozenset()
     whole = _combined(table, large).replace_schema_metadata(None)
-    if size > _SMALL_BYTES:
-        size = _size(whole)
     small = size <= _SMALL_BYTES
     codec: Any = "snappy" if small else "zstd"
     level: Any = None if small else _ZSTD_LEVEL
@@ -116,20 +115,13 @@ def _encode(table: pa.Table, schema: Schema, sink: Any) -> None:
         sink,
         compression=codec,
         compression_level=level,
-        use_dictionary=repeating or False,  # type: ignore[arg-type]  # a list of names is fine
-        column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
-        write_statistics=[*schema.key_names, COMMIT_TS, ROW],
+        use_dictionary=form.repeating or False,  # type: ignore[arg-type]  # a list of names is fine
+        column_encoding=form.encodings or None,
+        write_statistics=form.statistics,
         row_group_size=_ROW_GROUP_ROWS,
         write_batch_size=_BATCH_ROWS if small else _batch_rows(size // len(whole)),
         store_schema=False,
     )
-
-
-def _large_columns(table: pa.Table) -> frozenset[str]:
-    """Return the columns whose values are large on average: one row is then a batch by itself."""
-    least = _LARGE_VALUE_BYTES * len(table)
-    columns = zip(table.column_names, table.columns, strict=True)
-    return frozenset(name for name, column in columns if _column_size(column) >= least)
 
 
 def _combined(table: pa.Table, large: frozenset[str]) -> pa.Table:
@@ -161,25 +153,101 @@ def _shrinks(column: pa.ChunkedArray[Any]) -> bool:
     return compressed <= _COMPRESSED_MAX * sampled
 
 
-def _size(table: pa.Table) -> int:
-    """Return the bytes of the values: the same for the same rows, unlike `Table.nbytes`.
+@dataclass(frozen=True)
+class _Columns:
+    """What decides how a table is encoded; many tables have the same objects, or equal ones."""
 
-    That counts the offsets of each chunk, and validity bits where there are some without a NULL.
+    arrow: pa.Schema
+    fields: tuple[Field, ...]
+    key: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        """Return a hash in less time than it takes to compare."""
+        return len(self.fields)
+
+
+class _Form(NamedTuple):
+    """How a table is encoded, by its columns alone.
+
+    Attributes:
+        repeating: Columns with a dictionary.
+        encodings: Of other columns.
+        statistics: Columns with statistics.
+        widths: Bits of a value, by the indexes of columns of fixed width.
+        texts: Indexes of those of variable width, each with the bytes of what it counts.
     """
-    return sum(map(_column_size, table.columns))
+
+    repeating: list[str]
+    encodings: dict[str, str]
+    statistics: list[str]
+    widths: list[int]
+    texts: list[tuple[int, int]]
+
+    def size(self, table: pa.Table) -> int:
+        """Return the bytes of the values: the same for the same rows, unlike `Table.nbytes`.
+
+        That counts the offsets of each chunk, and validity bits where there are some without a
+        NULL, and takes longer.
+        """
+        rows = table.num_rows
+        texts = [size * _count(table.column(index)) for index, size in self.texts]
+        return sum(texts) + sum([rows * width // 8 for width in self.widths])
+
+    def large_columns(self, table: pa.Table) -> frozenset[str]:
+        """Return those whose values are large on average: one row is then a batch by itself."""
+        least = _LARGE_VALUE_BYTES * len(table)
+        columns = [(index, size * _count(table.column(index))) for index, size in self.texts]
+        return frozenset(table.column_names[index] for index, size in columns if size >= least)
 
 
-def _column_size(column: pa.ChunkedArray[Any]) -> int:
-    if pa.types.is_list(column.type):
-        return 4 * _sum(pc.list_value_length(column))
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-        return _sum(pc.binary_length(column))
-    return len(column) * int(column.type.bit_width) // 8
+def _form_of(table: pa.Table, schema: Schema) -> _Form:
+    return _form(_Columns(table.schema, schema.fields, schema.key))
 
 
-def _sum(lengths: Any) -> int:
-    total: Any = pc.sum(lengths)
-    return int(total.as_py() or 0)
+@lru_cache(maxsize=16)
+def _form(columns: _Columns) -> _Form:
+    sets = {field.name for field in columns.fields if _has_few_values(field.mysql_type)}
+    repeating = [name for name in columns.arrow.names if name in sets or name in _REPEATING]
+    rising = [
+        field.name
+        for field in columns.arrow
+        if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
+        and field.name not in repeating
+    ]
+    names = {each.id: each.name for each in columns.fields}
+    types = [field.type for field in columns.arrow]
+    return _Form(
+        repeating,
+        dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+        [*(names[each] for each in columns.key), COMMIT_TS, ROW],
+        [int(each.bit_width) for each in types if not _is_text(each)],
+        [
+            (index, 4 if pa.types.is_list(each) else 1)
+            for index, each in enumerate(types)
+            if _is_text(each)
+        ],
+    )
+
+
+def _is_text(of: pa.DataType) -> bool:
+    return pa.types.is_string(of) or pa.types.is_binary(of) or pa.types.is_list(of)
+
+
+def _count(column: pa.ChunkedArray[Any]) -> int:
+    """Return how many bytes, or elements, the values of a column of variable width have."""
+    return sum(map(_count_of, column.chunks))
+
+
+def _count_of(values: pa.Array[Any]) -> int:
+    bounds = values.buffers()[1]
+    if not len(values) or bounds is None:
+        return 0
+    if values.null_count:  # what is in the place of a NULL does not count
+        is_list = pa.types.is_list(values.type)
+        total: Any = pc.sum(pc.list_value_length(values) if is_list else pc.binary_length(values))
+        return int(total.as_py() or 0)
+    at = np.frombuffer(memoryview(bounds), dtype=np.int32)
+    return int(at[values.offset + len(values)]) - int(at[values.offset])
 
 
 def _batch_rows(row_bytes: int) -> int:

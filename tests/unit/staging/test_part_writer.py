@@ -105,14 +105,18 @@ def test_chunks_do_not_change_the_bytes(cuts: list[int]) -> None:
     assert encode_part(pa.concat_tables(chunks), SCHEMA) == encode_part(whole, SCHEMA)
 
 
+def size_of(part: pa.Table) -> int:
+    return part_writer._form_of(part, SCHEMA).size(part)
+
+
 def test_chunks_and_slices_do_not_make_a_part_large() -> None:
     # Values of about as many bytes as are small; what else stands beside them is no part of it.
-    rows = next(n for n in range(10, 2000) if part_writer._size(table(n)) > 16_300)
+    rows = next(n for n in range(10, 2000) if size_of(table(n)) > 16_300)
     whole = table(rows - 1)
     apart = pa.concat_tables([whole.slice(each, 1) for each in range(whole.num_rows)])
     arrays = [pa.array([None, *each.to_pylist()], each.type).slice(1) for each in whole.columns]
 
-    assert apart.nbytes > part_writer._SMALL_BYTES > part_writer._size(whole)
+    assert apart.nbytes > part_writer._SMALL_BYTES > size_of(whole)
     assert encode_part(apart, SCHEMA) == encode_part(whole, SCHEMA)
     assert encode_part(pa.table(arrays, whole.column_names), SCHEMA) == encode_part(whole, SCHEMA)
 
