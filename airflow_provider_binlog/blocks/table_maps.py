@@ -21,6 +21,7 @@ from airflow_provider_binlog.blocks.spans import gather
 from airflow_provider_binlog.blocks.type_masks import IS_ROWS
 from airflow_provider_binlog.blocks.unaligned import unaligned_view
 from airflow_provider_binlog.errors import (
+    BinlogError,
     FormatError,
     TableMapMissingError,
     UnsupportedError,
@@ -164,8 +165,11 @@ class TableMapReader:
     def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
         known = self._known.get(body)
         if known is None:
-            with error_context(**block.where(event)):
+            try:
                 table_map = _parse(block.body(event), block.format)
+            except BinlogError as error:
+                error.context |= {**block.where(event), **error.context}
+                raise
             known = self._known[body] = len(self.table_maps)
             self.table_maps.append(table_map)
         return known

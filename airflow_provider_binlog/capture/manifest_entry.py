@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.manifest import Part, TableChanges
+from airflow_provider_binlog.manifest import TableChanges
 from airflow_provider_binlog.rows.images.partial import first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
+    from functools import partial
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.rows.decode import DecodedRows
     from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.schema_history.tables import Touched
@@ -30,13 +32,13 @@ class ManifestEntry:
     Attributes:
         schemas: Those that its parts have, by their ids.
         images: The number of each set of columns that row images have, by the fields' ids.
-        parts: Each with what is known of its file once that is written.
+        parts: Each as it will be made of what is known of its file once that is written.
         unrepresentable, invalid_text: How many values no lake type holds, by column.
     """
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     images: dict[tuple[int, ...], int] = field(default_factory=dict)
-    parts: list[tuple[Part, Future[WrittenPart]]] = field(default_factory=list)
+    parts: list[tuple[partial[Part], Future[WrittenPart]]] = field(default_factory=list)
     unrepresentable: Counter[str] = field(default_factory=Counter)
     invalid_text: Counter[str] = field(default_factory=Counter)
 
@@ -55,19 +57,17 @@ class ManifestEntry:
             image: int32; which of `images` each row has.
             images: Sets of indexes of columns.
         """
-        known, fields = self.images, schema.fields
-
-        def number(image: int) -> int:
-            ids = tuple(fields[column].id for column in images[image])
-            return known.setdefault(ids, len(known))
-
-        if len(images) == 1:
-            return np.full_like(image, number(0)) if len(image) else image
         first = first_rows(image, len(images))
         numbers = np.zeros(len(first), dtype=np.int32)
         for each in np.argsort(first)[: np.count_nonzero(first < len(image))].tolist():
-            numbers[each] = number(each)
+            numbers[each] = self.number(schema, images[each])
         return numbers[image]
+
+    def number(self, schema: Schema, image: tuple[int, ...]) -> int:
+        """Return the number of a set of columns, given by their indexes; a new one if it is new."""
+        fields = schema.fields
+        ids = tuple([fields[column].id for column in image])
+        return self.images.setdefault(ids, len(self.images))
 
     def finish(self, touched: Touched) -> TableChanges:
         """Return the entry of a table whose parts are all written.
@@ -106,12 +106,12 @@ def count_replaced(pieces: Sequence[DecodedRows]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _written(part: tuple[Part, Future[WrittenPart]]) -> Part:
+def _written(part: tuple[partial[Part], Future[WrittenPart]]) -> Part:
     """Return the part with what is known of its file.
 
     Raises:
         StagingError: It could not be written.
     """
-    made, written = part
+    make, written = part
     file = written.result()
-    return replace(made, bytes=file.bytes, sha256=file.sha256)
+    return make(bytes=file.bytes, sha256=file.sha256)

@@ -10,13 +10,15 @@ fills a part is one by itself: to join it with others would take its memory once
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airflow_provider_binlog.capture.manifest_entry import ManifestEntry, count_replaced
-from airflow_provider_binlog.capture.part_table import CHANGE_TYPES, StagedRows
+from airflow_provider_binlog.capture.part_table import StagedRows
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table, join
 from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
 from airflow_provider_binlog.errors import BinlogError
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.capture.log_range import ExtractRequest
+    from airflow_provider_binlog.capture.part_table import StagedPart
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.manifest import TableChanges
@@ -125,8 +128,8 @@ class PartMaker:
                 self._write(self._wait(int(columns.table[0]), segments))
             count = self._until_full(columns, segments)
             now = columns.choose(slice(count))
-            for table, (events, own) in by_table(block, now):
-                self._wait(table, segments).pending.append(events, own)
+            for table, piece in by_table(block, now):
+                self._wait(table, segments).pending.append(piece)
             self._pending_bytes += int(now.size.sum())
             self._read_through = int(now.row[-1])
             self._flush_full()
@@ -157,10 +160,11 @@ class PartMaker:
         tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
         total = np.bincount(group, weights=columns.size)
         # In the order of their first events: parts are written in it.
-        for each in np.argsort(first).tolist():
-            pending = self._wait(int(tables[each]), segments).pending.bytes
-            left = self._limits.part_bytes_max - pending
-            if total[each] >= left:
+        order = np.argsort(first)
+        sizes = zip(order.tolist(), tables[order].tolist(), total[order].tolist(), strict=True)
+        for each, index, size in sizes:
+            left = self._limits.part_bytes_max - self._wait(index, segments).pending.bytes
+            if size >= left:
                 own = np.flatnonzero(group == each)
                 full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
                 count = min(count, int(own[full]) + 1)
@@ -224,18 +228,10 @@ class PartMaker:
             each.pending.forget()
         if self._quarantines.missing:
             return True
-        staged = self._stage(layout, pieces, columns, firsts[:-1])
-        bounds = [np.searchsorted(rows.event, firsts).tolist() for rows in pieces]
-        begin = 0
-        for number, waiting in enumerate(group):
-            images = [
-                waiting.number_images(rows.image[at[number] : at[number + 1]], rows.images)
-                for rows, at in zip(pieces, bounds, strict=True)
-            ]
-            image = np.concatenate(images)
-            own = slice(begin, begin + len(image))
-            self._write_part(waiting, staged, own, image, number=number, small=True)
-            begin = own.stop
+        image = np.concatenate([_number_images(group, rows, firsts) for rows in pieces])
+        staged = self._stage(layout, pieces, columns, image, firsts[:-1])
+        for number, part in staged.parts():
+            self._write_part(group[number], part, small=True)
         return True
 
     def _write(self, waiting: _Waiting) -> None:
@@ -297,10 +293,12 @@ class PartMaker:
         layout: RowLayout,
         pieces: Sequence[DecodedRows],
         columns: RowsColumns,
+        image: npt.NDArray[np.int32],
         firsts: Sequence[int] = (0,),
     ) -> StagedRows:
+        files, prefixes = self._files, self._prefixes
         return StagedRows(
-            layout, pieces, columns, files=self._files, prefixes=self._prefixes, firsts=firsts
+            layout, pieces, columns, image, files=files, prefixes=prefixes, firsts=firsts
         )
 
     def _write_pieces(
@@ -309,26 +307,19 @@ class PartMaker:
         """Write decoded rows of a table as one part."""
         if not pieces:
             return
-        staged = self._stage(waiting.layout, pieces, columns)
         image = [waiting.number_images(rows.image, rows.images) for rows in pieces]
-        rows, replaced = slice(0, len(staged.row)), count_replaced(pieces)
-        self._write_part(waiting, staged, rows, np.concatenate(image), replaced=replaced)
+        staged = self._stage(waiting.layout, pieces, columns, np.concatenate(image))
+        for _, part in staged.parts():
+            self._write_part(waiting, part, replaced=count_replaced(pieces))
 
     def _write_part(
         self,
         waiting: _Waiting,
-        staged: StagedRows,
-        rows: slice,
-        image: npt.NDArray[np.int32],
+        staged: StagedPart,
         *,
-        number: int = 0,
         small: bool = False,
         replaced: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Write some rows, those of one table, as a part."""
-        if not len(image):
-            return
-        changes = np.bincount(staged.change[rows], minlength=len(CHANGE_TYPES)).tolist()
         path = part_path(
             waiting.layout.database,
             waiting.layout.table,
@@ -337,29 +328,38 @@ class PartMaker:
             self._quarantines.name_range(self._range_id, self._read_through),
         )
         key = part_key(self._request.source_name, path)
-        table = staged.table(rows, image, number)
-        written = self._queue.write(key, table, waiting.schema, small=small)
-        row, commit = staged.row[rows], staged.commit_ts[rows]
-        part = Part(
+        written = self._queue.write(key, staged.table, waiting.schema, small=small)
+        part = partial(
+            Part,
             path=path,
             schema=waiting.schema.id,
-            rows=len(row),
-            bytes=0,
-            sha256="",
-            first_row=int(row[0]),
-            last_row=int(row[-1]),
-            first_commit=int(commit.min()),
-            last_commit=int(commit.max()),
-            changes={
-                change.value: count
-                for change, count in zip(CHANGE_TYPES, changes, strict=True)
-                if count
-            },
+            rows=staged.table.num_rows,
+            first_row=staged.first_row,
+            last_row=staged.last_row,
+            first_commit=staged.first_commit,
+            last_commit=staged.last_commit,
+            changes=staged.changes,
             replaced=dict(replaced),
         )
         waiting.entry.parts.append((part, written))
         self.parts += 1
-        self.rows += part.rows
+        self.rows += staged.table.num_rows
+
+
+def _number_images(
+    group: Sequence[_Waiting], rows: DecodedRows, firsts: Sequence[int]
+) -> npt.NDArray[np.int32]:
+    """Return each row's number of its set of columns: tables number theirs each on its own."""
+    bounds = np.searchsorted(rows.event, firsts)
+    if len(rows.images) > 1:
+        spans = zip(group, pairwise(bounds.tolist()), strict=True)
+        numbers = [each.number_images(rows.image[a:b], rows.images) for each, (a, b) in spans]
+        return np.concatenate(numbers)
+    counts = np.diff(bounds)
+    [images] = rows.images
+    own = zip(group, counts.tolist(), strict=True)
+    number = [each.entry.number(each.schema, images) if count else 0 for each, count in own]
+    return np.repeat(np.array(number, dtype=np.int32), counts)
 
 
 def _row_bytes(layout: RowLayout) -> int:

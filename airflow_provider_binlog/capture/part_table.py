@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from airflow_provider_binlog.changes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -35,21 +35,29 @@ if TYPE_CHECKING:
 CHANGE_TYPES = tuple(ChangeType)
 """The change types in the order of `DecodedRows.change`."""
 
+_TYPE_NAMES = [each.value for each in CHANGE_TYPES]
+
+
+class StagedPart(NamedTuple):
+    """The rows of one table, at least one, and what the manifest says of them: see `Part`."""
+
+    table: pa.Table
+    first_row: int
+    last_row: int
+    first_commit: int
+    last_commit: int
+    changes: dict[str, int]
+
 
 class StagedRows:
-    """Rows as they are staged: those of one table, or of several tables of equal columns.
-
-    Attributes:
-        row: int64; `_row` of each.
-        commit_ts: int64; microseconds since 1970.
-        change: uint8; indexes of `CHANGE_TYPES`.
-    """
+    """Rows as they are staged: those of one table, or of several tables of equal columns."""
 
     def __init__(
         self,
         layout: RowLayout,
         pieces: Sequence[DecodedRows],
         events: RowsColumns,
+        image: npt.NDArray[np.int32],
         *,
         files: Sequence[str],
         prefixes: Sequence[str],
@@ -61,52 +69,66 @@ class StagedRows:
             layout: The columns of the table.
             pieces: Its decoded rows, in order: one piece at least.
             events: What is known of the events that their `event` counts.
+            image: Of each row: its table's number for the set of columns in it.
             files: The range's files, by `events.file`.
             prefixes: What GTIDs begin with, by `events.prefix`.
             firsts: The first event of each table.
         """
-        event, offset, self.change = (
+        event, offset, self._change = (
             np.concatenate([getattr(piece, name) for piece in pieces])
             for name in ("event", "offset", "change")
         )
-        self.row = events.row[event] + offset
-        self.commit_ts = events.commit_ts[event]
+        self._bounds = np.append(np.searchsorted(event, firsts), len(event))
+        self._row = events.row[event] + offset
+        self._commit_ts = events.commit_ts[event]
         columns: list[pa.ChunkedArray[Any]] = [
             pa.chunked_array([piece.columns[index] for piece in pieces])
             for index in range(len(layout.columns))
         ]
         change = {
-            CHANGE_TYPE: _named(self.change.astype(np.int8), CHANGE_TYPES),
-            COMMIT_TS: of_numbers(self.commit_ts).view(pa.timestamp("us", "UTC")),
+            CHANGE_TYPE: _named(self._change.astype(np.int8), CHANGE_TYPES),
+            COMMIT_TS: of_numbers(self._commit_ts).view(pa.timestamp("us", "UTC")),
             FILE: _named(events.file[event].astype(np.int32), files),
             POSITION: of_numbers(events.position[event]),
-            ROW: of_numbers(self.row),
-        }
-        self._others = pa.Table.from_arrays(
-            [*columns, *(change[name] for name in CHANGE_COLUMNS if name in change)],
-            names=[*layout.schema.names, *(name for name in CHANGE_COLUMNS if name in change)],
-        )
-        self._gtids = _Gtids(events, prefixes, firsts)
-        self._transaction = self._gtids.transaction[event]
-
-    def table(self, rows: slice, image: npt.NDArray[np.int32], number: int = 0) -> pa.Table:
-        """Return rows of one table.
-
-        Args:
-            rows: Which ones.
-            image: The table's number for the set of columns in each row.
-            number: That of the table, as `firsts` had them.
-        """
-        arrays = {
-            GTID: self._gtids.of(number, self._transaction[rows]),
+            ROW: of_numbers(self._row),
             IMAGE: of_numbers(image),
         }
-        table = self._others.slice(rows.start, rows.stop - rows.start)
-        before = table.num_columns + len(arrays) - len(CHANGE_COLUMNS)
-        for at, name in enumerate(CHANGE_COLUMNS, start=before):
-            if name in arrays:
-                table = table.add_column(at, name, arrays[name])
-        return table
+        self._gtids = _Gtids(events, prefixes, firsts)
+        self._transaction = self._gtids.transaction[event]
+        self._with_gtids = self._gtids.differ(np.diff(self._bounds))
+        self._gtids_at = len(columns) + CHANGE_COLUMNS.index(GTID)
+        if self._with_gtids:
+            change[GTID] = self._gtids.plain(self._transaction)
+        names = [name for name in CHANGE_COLUMNS if name in change]
+        self._rows = pa.Table.from_arrays(
+            [*columns, *(change[name] for name in names)],
+            names=[*layout.schema.names, *names],
+        )
+
+    def parts(self) -> Iterator[tuple[int, StagedPart]]:
+        """Yield the rows of each table that has some, with its number among `firsts`."""
+        tables = np.flatnonzero(np.diff(self._bounds))
+        if not len(tables):
+            return
+        begin, stop = self._bounds[tables], self._bounds[tables + 1]
+        kind = len(CHANGE_TYPES) * np.repeat(np.arange(len(tables)), stop - begin) + self._change
+        changes = np.bincount(kind, minlength=len(CHANGE_TYPES) * len(tables))
+        facts = zip(
+            self._row[begin].tolist(),
+            self._row[stop - 1].tolist(),
+            np.minimum.reduceat(self._commit_ts, begin).tolist(),
+            np.maximum.reduceat(self._commit_ts, begin).tolist(),
+            map(_by_type, changes.reshape(len(tables), -1).tolist()),
+            strict=True,
+        )
+        for number, at, end, own in zip(
+            tables.tolist(), begin.tolist(), stop.tolist(), facts, strict=True
+        ):
+            rows = self._rows.slice(at, end - at)
+            if not self._with_gtids:
+                gtids = self._gtids.of(number, self._transaction[at:end])
+                rows = rows.add_column(self._gtids_at, GTID, gtids)
+            yield number, StagedPart(rows, *own)
 
 
 class _Gtids:
@@ -122,7 +144,7 @@ class _Gtids:
         np.logical_or(prefix[1:] != prefix[:-1], number[1:] != number[:-1], out=begins[1:])
         begins[np.array(firsts)] = True
         self.transaction = np.cumsum(begins, dtype=np.int32) - np.int32(1)
-        self._bounds = [*self.transaction[np.array(firsts)].tolist(), int(self.transaction[-1]) + 1]
+        self._bounds = np.append(self.transaction[np.array(firsts)], self.transaction[-1] + 1)
         first = prefix[begins]
         self._nameless = first == NO_NAME
         # Those without a name have a text as well, though no row shows it: always the same, because
@@ -134,15 +156,26 @@ class _Gtids:
             named, ends.cast(pa.string()), of_texts([""])[0]
         )
 
+    def differ(self, rows: npt.NDArray[np.int64]) -> bool:
+        """Whether no table has two rows or more of each transaction, given how many rows it has."""
+        return bool((2 * np.diff(self._bounds) > rows).all())
+
+    def plain(self, transaction: npt.NDArray[np.int32]) -> Array:
+        """Return the GTID of each row, given the index of its text."""
+        return self._texts.take(of_numbers(transaction, self._nameless[transaction]))
+
     def of(self, table: int, transaction: npt.NDArray[np.int32]) -> Array:
         """Return the GTID of each row of a table, given the index of its text."""
-        begin, stop = self._bounds[table], self._bounds[table + 1]
-        texts = self._texts.slice(begin, stop - begin)
+        begin, stop = self._bounds[table : table + 2].tolist()
+        if 2 * (stop - begin) > len(transaction):
+            return self.plain(transaction)
         # Parquet takes no dictionary with a null in it.
-        index: Array = of_numbers(transaction - begin, self._nameless[transaction])
-        if len(texts) * 2 > len(index):
-            return texts.take(index)
-        return _dictionary(index, texts)
+        index: Array = of_numbers(transaction - np.int32(begin), self._nameless[transaction])
+        return _dictionary(index, self._texts.slice(begin, stop - begin))
+
+
+def _by_type(counts: Sequence[int]) -> dict[str, int]:
+    return {name: count for name, count in zip(_TYPE_NAMES, counts, strict=True) if count}
 
 
 def _named(index: npt.NDArray[np.signedinteger], names: Sequence[str]) -> Array:

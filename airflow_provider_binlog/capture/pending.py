@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.rows.memory import Int64Array
 
-    PendingPiece: TypeAlias = "tuple[RowsEvents, Int64Array]"
-
 # Events of one table are not copied if a block has at most so many times their bytes.
 _DENSE = 1.5
+
+# Columns of `RowsColumns`, stacked.
+_START, _SIZE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class RowsColumns:
     """What is known of rows events besides their bytes; one entry per event, in log order.
 
     Attributes:
-        event: int64; index into the block.
-        size: int64; bytes of each event, without its checksum.
+        start: int64; where each begins in the bytes that hold it.
+        size: int64; its bytes, without its checksum.
+        type: int64; its type code.
         table: int64; index of its table map.
         file: int64; index into the range's files.
         position: int64; offset in the file.
@@ -46,8 +48,9 @@ class RowsColumns:
         commit_ts: int64; microseconds since 1970.
     """
 
-    event: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
+    type: npt.NDArray[np.int64]
     table: npt.NDArray[np.int64]
     file: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
@@ -62,8 +65,9 @@ class RowsColumns:
         block, events, transactions = captured.block, captured.events, captured.transactions
         transaction = captured.transaction
         return cls(
-            event=events,
+            start=block.start[events],
             size=block.size[events] - block.format.checksum_size,
+            type=block.type[events].astype(np.int64),
             table=captured.table,
             file=np.full(len(events), captured.file_index, dtype=np.int64),
             position=block.offset[events],
@@ -75,18 +79,35 @@ class RowsColumns:
 
     def __len__(self) -> int:
         """How many events there are."""
-        return len(self.event)
+        return len(self.start)
 
     def choose(self, chosen: slice | npt.NDArray[np.int64]) -> RowsColumns:
         """Return the columns of some of the events."""
         return RowsColumns(*(column[chosen] for column in vars(self).values()))
 
+    @property
     def stacked(self) -> Int64Array:
-        """Return the columns as int64[columns, events]: `RowsColumns(*stacked)` has them again.
+        """The columns as int64[events, columns]: `RowsColumns(*stacked.T)` has them again.
 
         Many tables take a part of each block: of one array that costs a fraction of each column's.
         """
-        return np.stack(list(vars(self).values()))
+        return np.stack(list(vars(self).values()), axis=1)
+
+
+class PendingPiece(NamedTuple):
+    """Rows events of one table and one block.
+
+    Attributes:
+        data: uint8; holds them, and begins with the first of them.
+        span: How many bytes it is from there to the end of the last one.
+        size: Their bytes, without what stands between them.
+        events: `RowsColumns`, stacked; their `start` counts from the beginning of `data`.
+    """
+
+    data: npt.NDArray[np.uint8]
+    span: int
+    size: int
+    events: Int64Array
 
 
 class PendingEvents:
@@ -94,7 +115,7 @@ class PendingEvents:
 
     Attributes:
         bytes: Their size, without what stands between them.
-        pieces: They and their columns, stacked, as they came.
+        pieces: They, as they came.
     """
 
     def __init__(self) -> None:
@@ -105,10 +126,10 @@ class PendingEvents:
         self.bytes = 0
         self.pieces: list[PendingPiece] = []
 
-    def append(self, events: RowsEvents, columns: Int64Array) -> None:
+    def append(self, piece: PendingPiece) -> None:
         """Keep these events, and with them the memory that they are in."""
-        self.pieces.append((events, columns))
-        self.bytes += int(events.end.sum() - events.start.sum())
+        self.pieces.append(piece)
+        self.bytes += piece.size
 
     def take(self) -> tuple[RowsEvents, RowsColumns]:
         """Return the events, ready to be decoded, and forget them."""
@@ -122,56 +143,49 @@ def join(tables: Sequence[PendingEvents]) -> tuple[RowsEvents, RowsColumns, list
 
     The list has the index of each table's first event, and how many events there are.
     """
-    counts = [sum(len(events) for events, _ in each.pieces) for each in tables]
+    counts = [sum([len(piece.events) for piece in each.pieces]) for each in tables]
     events, columns = _join([piece for each in tables for piece in each.pieces])
     return events, columns, list(accumulate(counts, initial=0))
 
 
 def _join(pieces: Sequence[PendingPiece]) -> tuple[RowsEvents, RowsColumns]:
     """Return the events of all pieces, copied if there are several."""
-    if len(pieces) == 1:
-        [(events, columns)] = pieces
-        return events, RowsColumns(*columns)
-    begin = [int(events.start[0]) for events, _ in pieces]
-    stop = [int(events.end[-1]) for events, _ in pieces]
-    at = np.cumsum([0, *(last - first for first, last in zip(begin, stop, strict=True))])
-    moved = (at[:-1] - begin).tolist()
-    spans = [
-        events.data[first:last]
-        for (events, _), first, last in zip(pieces, begin, stop, strict=True)
-    ]
-    joined = RowsEvents(
-        data=np.concatenate([*spans, np.zeros(SLACK, dtype=np.uint8)]),
-        start=np.concatenate(
-            [each.start + by for (each, _), by in zip(pieces, moved, strict=True)]
-        ),
-        end=np.concatenate([each.end + by for (each, _), by in zip(pieces, moved, strict=True)]),
-        type=np.concatenate([events.type for events, _ in pieces]),
-    )
-    return joined, RowsColumns(*np.concatenate([columns for _, columns in pieces], axis=1))
+    data, stacked = pieces[0].data, pieces[0].events
+    if len(pieces) > 1:
+        spans = [piece.data[: piece.span] for piece in pieces]
+        data = np.concatenate([*spans, np.zeros(SLACK, dtype=np.uint8)])
+        stacked = np.concatenate([piece.events for piece in pieces])
+        begin = list(accumulate([piece.span for piece in pieces[:-1]], initial=0))
+        stacked[:, _START] += np.repeat(begin, [len(piece.events) for piece in pieces])
+    columns = RowsColumns(*np.ascontiguousarray(stacked.T))
+    end, types = columns.start + columns.size, columns.type.astype(np.uint8)
+    return RowsEvents(data, columns.start, end, types), columns
 
 
 def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, PendingPiece]]:
-    """Yield some events of a block table by table: the table, its events, their stacked columns.
+    """Yield some events of a block table by table.
 
     Events of one table that are most of the block stay where they are. Others are copied, those of
     all tables at once: what waits then keeps no other bytes alive.
     """
-    start, types = block.start[columns.event], block.type[columns.event]
-    end = start + columns.size
     order = np.argsort(columns.table, kind="stable")
-    bounds = np.flatnonzero(np.diff(columns.table[order])) + 1
-    if not len(bounds) and int(columns.size.sum()) * _DENSE > len(block.data):
-        yield int(columns.table[0]), (RowsEvents(block.data, start, end, types), columns.stacked())
+    table = columns.table[order]
+    first = np.flatnonzero(np.diff(table, prepend=-1))
+    size, end = int(columns.size.sum()), columns.start + columns.size
+    if len(first) == 1 and size * _DENSE > len(block.data):
+        begin, stacked = int(columns.start[0]), columns.stacked
+        stacked[:, _START] -= begin
+        piece = PendingPiece(block.data[begin:], int(end[-1]) - begin, size, stacked)
+        yield int(table[0]), piece
         return
-    data = bytes_of(gather(block.data, start, end, order))
-    now, types = columns.choose(order), types[order]
-    stacked, ends = now.stacked(), np.cumsum(now.size)
-    begins = ends - now.size
-    for first, last in pairwise([0, *bounds.tolist(), len(order)]):
-        part, base = slice(first, last), begins[first]
-        piece, own = data[base : ends[last - 1]], stacked[:, part]
-        if len(bounds):
-            piece, own = piece.copy(), own.copy()
-        events = RowsEvents(piece, begins[part] - base, ends[part] - base, types[part])
-        yield int(now.table[first]), (events, own)
+    data = bytes_of(gather(block.data, columns.start, end, order))
+    stacked = columns.stacked[order]
+    upto = np.cumsum(stacked[:, _SIZE])
+    start = upto - stacked[:, _SIZE]
+    begin = start[first]
+    stacked[:, _START] = start - np.repeat(begin, np.diff(first, append=len(order)))
+    events = pairwise([*first.tolist(), len(order)])
+    spans = pairwise([*begin.tolist(), len(data)])
+    for index, own, (at, stop) in zip(table[first].tolist(), events, spans, strict=True):
+        part = slice(*own)
+        yield index, PendingPiece(data[at:stop].copy(), stop - at, stop - at, stacked[part].copy())

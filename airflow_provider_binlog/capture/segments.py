@@ -19,7 +19,6 @@ from airflow_provider_binlog.errors import (
     BinlogError,
     ServerSetupError,
     UnsupportedError,
-    error_context,
 )
 from airflow_provider_binlog.manifest import Statement
 from airflow_provider_binlog.rows.layout import compile_layout
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema_history.schemas import TableRefusal
 
 _UNKNOWN, _LEFT_OUT = -1, -2
+_TAKEN = {name.casefold() for name in CHANGE_COLUMNS}
 
 
 class Segment(NamedTuple):
@@ -184,22 +184,14 @@ class SegmentReader:
         found: npt.NDArray[np.int64] = self._current[columns.table]
         if (found != _UNKNOWN).all():
             return found
-        table_maps = captured.table_maps
-        indexes, first = np.unique(columns.table, return_index=True)
-        by_name: dict[TableName, list[int]] = {}
-        for each in np.argsort(first).tolist():
-            index = int(indexes[each])
-            name = table_maps[index].database, table_maps[index].table
-            row, offset = int(columns.row[first[each]]), int(columns.position[first[each]])
-            since = TableRows(row, name, captured.block.file, offset)
-            self._compile(index, table_maps[index], refused, since)
-            by_name.setdefault(name, []).append(index)
-        for name, own in by_name.items():
-            for events in _runs(columns.table, own, apart=self._differ(own)):
-                index, event = int(columns.table[events[0]]), int(events[0])
-                row, offset = int(columns.row[event]), int(columns.position[event])
-                since = TableRows(row, name, captured.block.file, offset)
-                found[events] = self._segment(index, since)
+        file, table_maps = captured.block.file, captured.table_maps
+        by_name: dict[TableName, list[_Run]] = {}
+        for run in _by_table(columns, file, table_maps):
+            self._compile(run.table, table_maps[run.table], refused, run.since)
+            by_name.setdefault(run.since.name, []).append(run)
+        for runs in by_name.values():
+            for run in _in_order(columns, runs) if self._differ(runs) else runs:
+                found[run.events] = self._segment(run.table, run.since)
         return found
 
     def _segment(self, index: int, since: TableRows) -> int:
@@ -233,9 +225,11 @@ class SegmentReader:
         for table in {action.table for action in actions}:
             self._cuts[table] = self._cuts.get(table, 0) + 1
 
-    def _differ(self, indexes: Sequence[int]) -> bool:
+    def _differ(self, runs: Sequence[_Run]) -> bool:
         """Whether some of the TABLE_MAPs of a table read otherwise than others."""
-        found = [self._logged[index] for index in indexes]
+        if len(runs) == 1:
+            return False
+        found = [self._logged[run.table] for run in runs]
         return len({each[2:] if isinstance(each, _Logged) else each for each in found}) > 1
 
     def _compile(
@@ -251,12 +245,12 @@ class SegmentReader:
         if index in refused:
             self._logged[index] = refused[index].error
             return
-        where = {"table": ".".join(first.name), "file": first.file, "offset": first.offset}
         try:
-            with error_context(**where):
-                layout = compile_layout(table_map, policies=self._policies)
-                check_names(layout)
+            layout = compile_layout(table_map, policies=self._policies)
+            check_names(layout)
         except BinlogError as error:
+            where = {"table": ".".join(first.name), "file": first.file, "offset": first.offset}
+            error.context |= {**where, **error.context}
             if not concerns_one_table(error):
                 raise
             self._logged[index] = error
@@ -266,16 +260,34 @@ class SegmentReader:
             self._of_table.setdefault(first.name, []).append(index)
 
 
-def _runs(
-    table: npt.NDArray[np.int64], own: Sequence[int], *, apart: bool
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the events of some TABLE_MAPs: of each all at once, or, `apart`, run after run."""
-    if not apart:
-        for index in own:
-            yield np.flatnonzero(table == index)
-        return
-    events = np.flatnonzero(np.isin(table, own))
-    yield from np.split(events, np.flatnonzero(np.diff(table[events])) + 1)
+class _Run(NamedTuple):
+    """Rows events by one TABLE_MAP: its index, the first rows, and the events' indexes."""
+
+    table: int
+    since: TableRows
+    events: npt.NDArray[np.int64]
+
+
+def _by_table(columns: RowsColumns, file: str, table_maps: Sequence[TableMap]) -> Iterator[_Run]:
+    """Yield the events of each TABLE_MAP, in the order of their first ones."""
+    order = np.argsort(columns.table, kind="stable")
+    bounds = [0, *(np.flatnonzero(np.diff(columns.table[order])) + 1).tolist(), len(order)]
+    first = order[bounds[:-1]]
+    facts = [each[first].tolist() for each in (columns.table, columns.row, columns.position)]
+    for table, row, offset, (begin, stop) in sorted(
+        zip(*facts, pairwise(bounds), strict=True), key=lambda each: each[1]
+    ):
+        name = table_maps[table].database, table_maps[table].table
+        yield _Run(table, TableRows(row, name, file, offset), order[begin:stop])
+
+
+def _in_order(columns: RowsColumns, runs: Sequence[_Run]) -> Iterator[_Run]:
+    """Yield the events of some TABLE_MAPs of a table as they are in the log."""
+    [name, file] = runs[0].since[1:3]
+    events = np.sort(np.concatenate([run.events for run in runs]))
+    for own in np.split(events, np.flatnonzero(np.diff(columns.table[events])) + 1):
+        row, offset = int(columns.row[own[0]]), int(columns.position[own[0]])
+        yield _Run(int(columns.table[own[0]]), TableRows(row, name, file, offset), own)
 
 
 def check_names(layout: RowLayout) -> None:
@@ -285,20 +297,18 @@ def check_names(layout: RowLayout) -> None:
         ServerSetupError: The log does not name them.
         UnsupportedError: One of them is named like a column that every staged row carries.
     """
-    table = f"{layout.database}.{layout.table}"
     if not layout.named:
         raise ServerSetupError(
             "the log does not name the columns of a captured table: SET GLOBAL "
             "binlog_row_metadata=FULL, and let the changes logged before that be replaced by a "
             "new snapshot",
-            table=table,
+            table=f"{layout.database}.{layout.table}",
         )
-    taken = {name.casefold() for name in CHANGE_COLUMNS}
-    for name in layout.schema.names:
-        if name.casefold() in taken:
+    for column in layout.columns:
+        if column.name.casefold() in _TAKEN:
             raise UnsupportedError(
                 "a column has the name of one that every staged row carries: rename it, or leave "
                 "the table out",
-                table=table,
-                column=name,
+                table=f"{layout.database}.{layout.table}",
+                column=column.name,
             )

@@ -71,9 +71,13 @@ def confirm(
         key: Ids of those of the primary key, in key order.
         flavor: Of the server.
     """
+    before = state.schema
+    if before is None and state.logged is None and not state.last_field_id:
+        # Nothing was known of it: tables of the same columns share their fields.
+        schema = Schema(1, tuple(fields), key)
+        return replace(state, schema=schema, last_field_id=len(fields), logged=1), schema, ()
     matched = _Matched(state, fields)
     key = tuple(matched.fields[index - 1].id for index in key)
-    before = state.schema
     if before is not None and (before.fields, before.key) == (matched.fields, key):
         confirmed = state if state.is_confirmed else replace(state, logged=before.id)
         return confirmed, before, ()

@@ -84,6 +84,10 @@ class TableMapColumn:
     auto_increment: bool | None = None
     default: Default | None = None
 
+    def __hash__(self) -> int:
+        """Return a hash of what few columns have in common, in a fraction of the time of all."""
+        return hash((self.name, self.type_code, self.metadata))
+
     @property
     def bytes_max(self) -> int:
         """The most bytes that a CHAR, BINARY, VARCHAR or VARBINARY holds."""
@@ -149,6 +153,10 @@ class TableMap:
     primary_key: tuple[tuple[int, int], ...] | None
     refused: str = ""
     hidden: int = 0
+
+    def __hash__(self) -> int:
+        """Return a hash of the names: of one table there are few."""
+        return hash((self.database, self.table))
 
     @property
     def has_names(self) -> bool:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def columns(prefix: list[int], number: list[int]) -> RowsColumns:
     nothing: NDArray[np.int64] = np.zeros(len(prefix), dtype=np.int64)
     return RowsColumns(
-        event=nothing,
+        start=nothing,
         size=nothing,
+        type=nothing,
         table=nothing,
         file=nothing,
         position=nothing,
