@@ -62,7 +62,11 @@ def to_text(value: Any, shared: dict[int, str]) -> str:
     if isinstance(value, Enum):
         return to_text(value.value, shared)
     if isinstance(value, tuple | list):
-        return f"[{', '.join([to_text(each, shared) for each in value])}]"
+        own = [
+            to_text(each, shared) if (plain := _PLAIN.get(type(each))) is None else plain(each)
+            for each in value
+        ]
+        return f"[{', '.join(own)}]"
     if hasattr(value, "to_json"):
         value = value.to_json()
     if isinstance(value, dict):

@@ -160,10 +160,10 @@ class PartMaker:
         tables, first, group = np.unique(columns.table, return_index=True, return_inverse=True)
         total = np.bincount(group, weights=columns.size)
         # In the order of their first events: parts are written in it.
-        order = np.argsort(first)
+        order, part_bytes_max = np.argsort(first), self._limits.part_bytes_max
         sizes = zip(order.tolist(), tables[order].tolist(), total[order].tolist(), strict=True)
         for each, index, size in sizes:
-            left = self._limits.part_bytes_max - self._wait(index, segments).pending.bytes
+            left = part_bytes_max - self._wait(index, segments).pending.bytes
             if size >= left:
                 own = np.flatnonzero(group == each)
                 full = int(np.searchsorted(np.cumsum(columns.size[own]), left))
@@ -171,8 +171,9 @@ class PartMaker:
         return min(count, len(columns))
 
     def _flush_full(self) -> None:
+        part_bytes_max = self._limits.part_bytes_max
         for waiting in self._waiting.values():
-            if waiting.pending.bytes >= self._limits.part_bytes_max:
+            if waiting.pending.bytes >= part_bytes_max:
                 self._write(waiting)
         if self._pending_bytes < self._limits.pending_bytes_max:
             return

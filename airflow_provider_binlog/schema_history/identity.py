@@ -71,11 +71,13 @@ def confirm(
         key: Ids of those of the primary key, in key order.
         flavor: Of the server.
     """
-    before = state.schema
-    if before is None and state.logged is None and not state.last_field_id:
-        # Nothing was known of it: tables of the same columns share their fields.
-        schema = Schema(1, tuple(fields), key)
-        return replace(state, schema=schema, last_field_id=len(fields), logged=1), schema, ()
+    before, shown = state.schema, (tuple(fields), key)
+    is_new = before is None and state.logged is None and not state.last_field_id
+    if is_new or (before is not None and (before.fields, before.key) == shown):
+        # Most tables are so. Those of the same columns share the fields of their TABLE_MAPs.
+        schema = Schema(1 if before is None else before.id, *shown)
+        last = max(state.last_field_id, len(fields))
+        return replace(state, schema=schema, last_field_id=last, logged=schema.id), schema, ()
     matched = _Matched(state, fields)
     key = tuple(matched.fields[index - 1].id for index in key)
     if before is not None and (before.fields, before.key) == (matched.fields, key):
