@@ -27,7 +27,7 @@ SHARED = {"shared": True}
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-# Most values are of these.
+# Of the classes that most values are of.
 _PLAIN: dict[type, Callable[[Any], str]] = {
     str: _ENCODER.encode,
     int: int.__repr__,
@@ -57,24 +57,30 @@ def to_text(value: Any, shared: dict[int, str]) -> str:
         shared: What is printed of values that many objects share, by their identity.
     """
     plain = _PLAIN.get(type(value))
-    if plain is not None:
-        return plain(value)
-    if isinstance(value, Enum):
-        return to_text(value.value, shared)
-    if isinstance(value, tuple | list):
-        own = [
-            to_text(each, shared) if (plain := _PLAIN.get(type(each))) is None else plain(each)
-            for each in value
-        ]
-        return f"[{', '.join(own)}]"
-    if hasattr(value, "to_json"):
-        value = value.to_json()
-    if isinstance(value, dict):
-        own = [f"{_ENCODER.encode(name)}: {to_text(each, shared)}" for name, each in value.items()]
-        return f"{{{', '.join(own)}}}"
-    if is_dataclass(value):
-        return _record(type(value)).text(value, shared)
-    return _ENCODER.encode(value)
+    return _printer(type(value))(value, shared) if plain is None else plain(value)
+
+
+@cache
+def _printer(kind: Any) -> Callable[[Any, dict[int, str]], str]:
+    """Return what prints values of a class."""
+    if issubclass(kind, Enum):
+        return lambda value, shared: to_text(value.value, shared)
+    if issubclass(kind, tuple | list):
+        return _print_array
+    if hasattr(kind, "to_json"):
+        return lambda value, shared: to_text(value.to_json(), shared)
+    if issubclass(kind, dict):
+        return _print_object
+    return _record(kind).print if is_dataclass(kind) else lambda value, _: _ENCODER.encode(value)
+
+
+def _print_array(value: Any, shared: dict[int, str]) -> str:
+    return f"[{', '.join([to_text(each, shared) for each in value])}]"
+
+
+def _print_object(value: Any, shared: dict[int, str]) -> str:
+    own = [f"{_ENCODER.encode(name)}: {to_text(each, shared)}" for name, each in value.items()]
+    return f"{{{', '.join(own)}}}"
 
 
 def from_json(kind: type[_Value], value: Any) -> _Value:
@@ -120,7 +126,7 @@ class _Record(NamedTuple):
     needed: set[str]
     printed: tuple[_Printed, ...]
 
-    def text(self, value: Any, shared: dict[int, str]) -> str:
+    def print(self, value: Any, shared: dict[int, str]) -> str:
         texts = [] if self.tag is None else [f'"type": "{self.tag}"']
         for name, attribute, default, is_shared in self.printed:
             own = getattr(value, attribute)
