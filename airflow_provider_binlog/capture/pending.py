@@ -187,5 +187,7 @@ def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, Pen
     events = pairwise([*first.tolist(), len(order)])
     spans = pairwise([*begin.tolist(), len(data)])
     for index, own, (at, stop) in zip(table[first].tolist(), events, spans, strict=True):
-        part = slice(*own)
-        yield index, PendingPiece(data[at:stop].copy(), stop - at, stop - at, stacked[part].copy())
+        held, part = data[at:stop], stacked[slice(*own)]
+        if len(first) > 1:
+            held, part = held.copy(), part.copy()
+        yield index, PendingPiece(held, stop - at, stop - at, part)
