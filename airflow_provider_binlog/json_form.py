@@ -10,7 +10,7 @@ What is read is checked: no field is missing, unknown or of another type.
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -45,7 +45,8 @@ def stored_as(name: str) -> dict[str, str]:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """Return the values that the JSON form of a dataclass has, by their names there."""
-    printed = _record(type(value)).printed
+    kind: Any = type(value)
+    printed = _record(kind).printed
     return {each.name: getattr(value, each.attribute) for each in printed if each.is_in(value)}
 
 
@@ -56,8 +57,9 @@ def to_text(value: Any, shared: dict[int, str]) -> str:
         value: Of dataclasses, or plain.
         shared: What is printed of values that many objects share, by their identity.
     """
-    plain = _PLAIN.get(type(value))
-    return _printer(type(value))(value, shared) if plain is None else plain(value)
+    kind: Any = type(value)
+    plain = _PLAIN.get(kind)
+    return _printer(kind)(value, shared) if plain is None else plain(value)
 
 
 @cache
@@ -71,7 +73,9 @@ def _printer(kind: Any) -> Callable[[Any, dict[int, str]], str]:
         return lambda value, shared: to_text(value.to_json(), shared)
     if issubclass(kind, dict):
         return _print_object
-    return _record(kind).print if is_dataclass(kind) else lambda value, _: _ENCODER.encode(value)
+    if hasattr(kind, "__dataclass_fields__"):
+        return _record(kind).print
+    return lambda value, _: _ENCODER.encode(value)
 
 
 def _print_array(value: Any, shared: dict[int, str]) -> str:

@@ -173,9 +173,9 @@ def by_table(block: EventBlock, columns: RowsColumns) -> Iterator[tuple[int, Pen
     first = np.flatnonzero(np.diff(table, prepend=-1))
     size, end = int(columns.size.sum()), columns.start + columns.size
     if len(first) == 1 and size * _DENSE > len(block.data):
-        begin, stacked = int(columns.start[0]), columns.stacked
-        stacked[:, _START] -= begin
-        piece = PendingPiece(block.data[begin:], int(end[-1]) - begin, size, stacked)
+        at, stacked = int(columns.start[0]), columns.stacked
+        stacked[:, _START] -= at
+        piece = PendingPiece(block.data[at:], int(end[-1]) - at, size, stacked)
         yield int(table[0]), piece
         return
     data = bytes_of(gather(block.data, columns.start, end, order))

@@ -238,7 +238,7 @@ def _count(column: pa.ChunkedArray[Any]) -> int:
     return sum(map(_count_of, column.chunks))
 
 
-def _count_of(values: pa.Array[Any]) -> int:
+def _count_of(values: Any) -> int:
     bounds = values.buffers()[1]
     if not len(values) or bounds is None:
         return 0
