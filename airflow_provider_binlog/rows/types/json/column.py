@@ -17,7 +17,7 @@ import pyarrow as pa
 from airflow_provider_binlog.binlog.json.document import to_text
 from airflow_provider_binlog.blocks.arrays import of_numbers
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import Memory, batches
+from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory, batches
 from airflow_provider_binlog.rows.types.json.cells import render_alike
 from airflow_provider_binlog.rows.types.json.keys import Keys
 from airflow_provider_binlog.rows.types.json.structures import Structure
@@ -29,7 +29,7 @@ from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gath
 if TYPE_CHECKING:
     from airflow_provider_binlog.rows.memory import Int64Array
 
-BATCH_BYTES = 2_000_000
+BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""
 LARGE_BYTES = 64_000_000
 """A larger document is decoded value by value."""
@@ -37,6 +37,8 @@ FEW_DOCUMENTS = 16
 """So few documents are not looked at for one structure."""
 _ROUND_SHARE = 4
 """Documents of one structure are looked for as long as one in so many has that of the first."""
+_SPARSE = 2
+"""Documents among so many times their own bytes are copied first: each byte is read repeatedly."""
 FEW_BYTES = 4_000
 """So few bytes of documents are decoded value by value, which takes less than a batch's vectors."""
 
@@ -80,12 +82,26 @@ def _together(values: Values) -> Bytes:
         raise FormatError("a document of no bytes")
     if not len(present):
         return Bytes(np.zeros(len(values) + 1, dtype=np.int32), np.zeros(0, dtype=np.uint8))
-    text = checked_utf8(_render(values if len(present) == len(values) else values.choose(present)))
+    documents = values if len(present) == len(values) else values.choose(present)
+    span = int(documents.offset[-1] - documents.offset[0])
+    if span > _SPARSE * int(documents.lengths.sum()):
+        documents = _end_to_end(documents)
+    text = checked_utf8(_render(documents))
     if len(present) == len(values):
         return text
     sizes = np.zeros(len(values) + 1, dtype=np.int32)
     sizes[present + 1] = np.diff(text.offsets)
     return Bytes(np.cumsum(sizes, dtype=np.int32), text.data)
+
+
+def _end_to_end(documents: Values) -> Values:
+    """Return a copy of the documents in a memory of their own."""
+    # And of some bytes after them, which a memory needs.
+    offset, length = np.append(documents.offset, 0), np.append(documents.lengths, OVERREAD_BYTES)
+    copied = gather_bytes(Values(documents.memory, offset, length, None))
+    bounds = copied.offsets.astype(np.int64)
+    memory = Memory(copied.data, int(bounds[-2]))
+    return Values(memory, bounds[:-2], documents.lengths, None)
 
 
 def _render(documents: Values) -> Bytes:
