@@ -45,6 +45,8 @@ _CHEAP = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_FILTER = "spark.sql.optimizer.runtime.bloomFilter."
 _PARTITIONS = "spark.sql.shuffle.partitions"
 # A plan for a handful of rows runs sooner than it is compiled.
 _FEW = {
@@ -57,6 +59,12 @@ _MANY = {_ADAPTIVE: "true"}
 
 _PARTITION_BYTES = 32 << 20
 _PARTITIONS_MAX = 1000
+
+FILTER_KEYS_MAX = 8 << 20
+"""How many keys a Bloom filter may have: Spark allows it eight bits for each of so many."""
+
+# Two of a hundred keys that it does not have pass it.
+_BITS_PER_KEY = 8
 
 
 def job_settings() -> dict[str, str]:
@@ -107,12 +115,45 @@ def raise_partitions(session: SparkSession, size: int) -> None:
 @contextmanager
 def fixed_partitions(session: SparkSession) -> Iterator[None]:
     """Let the plans of the body say how their rows are partitioned: adaptive ones do not."""
-    adaptive = str(session.conf.get(_ADAPTIVE))
-    session.conf.set(_ADAPTIVE, "false")
+    with _overridden(session, {_ADAPTIVE: "false"}):
+        yield
+
+
+@contextmanager
+def filtered_target(session: SparkSession, keys: int) -> Iterator[None]:
+    """Let a MERGE of the body drop most rows of the target that none of the keys has, unshuffled.
+
+    Spark computes a Bloom filter of the source's keys first, if the source is what a comparison
+    selects of some rows, and no side is small enough to be broadcast.
+
+    Args:
+        session: The table's own.
+        keys: How many there are, at most `FILTER_KEYS_MAX`.
+    """
+    wanted = {
+        "enabled": "true",
+        "applicationSideScanSizeThreshold": "0",
+        "creationSideThreshold": str((1 << 63) - 1),
+        "expectedNumItems": str(keys),
+        "maxNumItems": str(FILTER_KEYS_MAX),
+        "numBits": str(_BITS_PER_KEY * keys),
+        "maxNumBits": str(_BITS_PER_KEY * FILTER_KEYS_MAX),
+    }
+    settings = {_FILTER + name: value for name, value in wanted.items()}
+    with _overridden(session, settings | {_BROADCAST: "-1"}):
+        yield
+
+
+@contextmanager
+def _overridden(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: str(session.conf.get(name)) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.set(_ADAPTIVE, adaptive)
+        for name, value in before.items():
+            session.conf.set(name, value)
 
 
 def count_partitions(size: int) -> int:

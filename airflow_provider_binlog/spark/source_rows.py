@@ -11,7 +11,11 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
     checkpoint_counted,
     count_literals,
 )
-from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn, has_intervals
+from airflow_provider_binlog.spark.collapse.key_intervals import (
+    KeyColumn,
+    condition,
+    has_intervals,
+)
 from airflow_provider_binlog.spark.collapse.last_changes import (
     find_last,
     keep_last,
@@ -72,6 +76,23 @@ def make_source_rows(
         rows, counted = _reduce(session, files, segment, range_of)
     _check_count(segment, counted)
     return rows, counted
+
+
+def select_rows(rows: DataFrame, segment: Segment, collapsed: Collapsed) -> DataFrame:
+    """Return source rows as what a comparison selects, which all of them meet.
+
+    Without one, Spark filters no target by their keys: see `filtered_target`.
+
+    Args:
+        rows: What `make_source_rows` returns.
+        segment: What is read.
+        collapsed: What the rows come to; they have intervals.
+    """
+    types, first = segment.target_columns, segment.target_key[0]
+    column = source_column(list(types).index(first))
+    # Spark would compute a comparison of literals before it looks for one.
+    kept = checkpoint(rows) if has_few_rows(segment) else rows
+    return kept.where(condition(column, types[first], collapsed.intervals))
 
 
 def _read(session: SparkSession, files: SourceFiles, segment: Segment) -> DataFrame:

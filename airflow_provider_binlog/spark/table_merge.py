@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,13 @@ from airflow_provider_binlog.spark.lake.table_format import (
     table_property,
 )
 from airflow_provider_binlog.spark.mark import NOTHING
-from airflow_provider_binlog.spark.source_rows import make_source_rows
+from airflow_provider_binlog.spark.session_settings import filtered_target
+from airflow_provider_binlog.spark.source_rows import make_source_rows, select_rows
 from airflow_provider_binlog.spark.table_sizes import gather, prepare_collapse, prepare_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -353,11 +356,8 @@ def _commit(
         done = lake.overwrite(session, work.target, state, query, work.applied)
         return None if done is None else replace(done, inserted=collapsed.upserts)
     key = segment.target_key
-    within = None
-    if collapsed.intervals:
-        column = f"t.{quote_identifier(key[0])}"
-        within = condition(column, segment.target_columns[key[0]], collapsed.intervals)
-    prepare_merge(session, segment, work.state, target=work.target, within=within)
+    type_, intervals = segment.target_columns[key[0]], collapsed.intervals
+    within = condition(f"t.{quote_identifier(key[0])}", type_, intervals) or None
     statement = merge_sql.merge(
         work.target,
         columns=names,
@@ -367,8 +367,21 @@ def _commit(
         groups=[list(map(names.index, group)) for group in segment.groups],
         filled=filled,
     )
+    keys = collapsed.upserts + collapsed.deletes
+    filtered: AbstractContextManager[None] = nullcontext()
+    if prepare_merge(
+        session,
+        segment,
+        work.state,
+        target=work.target,
+        within=within,
+        keys=keys if lake.filters else None,
+    ):
+        select_rows(rows, segment, collapsed).createOrReplaceTempView(merge_sql.CHANGES)
+        filtered = filtered_target(session, keys)
     try:
-        return lake.merge(session, work.target, state, statement, work.applied)
+        with filtered:
+            return lake.merge(session, work.target, state, statement, work.applied)
     except Exception:
         if segment.groups:
             refuse_orphans(session, rows, segment, work.target)

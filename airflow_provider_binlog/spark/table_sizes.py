@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.collapse.kept_rows import size_in_bytes
 from airflow_provider_binlog.spark.session_settings import (
+    FILTER_KEYS_MAX,
     count_partitions,
     raise_partitions,
     set_partitions,
@@ -27,6 +28,9 @@ _FEW_BYTES = 2 << 20
 # Plans for keys alone are compiled, too. Every executor holds 40 bytes for 64 changes.
 _MANY_ROWS, _MOST_ROWS = 500_000, 1 << 27
 _SMALL_TARGET_BYTES = 16 << 20
+# What makes a filter of the keys cheaper than a shuffle of the target: the least bytes of that, and
+# how many times as many as those of the changes.
+_FILTERED_BYTES, _FILTERED_FACTOR = 64 << 20, 2
 # As many files as one task reads one after the other.
 _FEW_PARTS = 8
 
@@ -72,8 +76,11 @@ def prepare_merge(
     *,
     target: str,
     within: str | None,
-) -> None:
-    """Prepare what the MERGE shuffles: the source, and what the target's files hold of its keys.
+    keys: int | None,
+) -> bool:
+    """Prepare what the MERGE shuffles; return whether the target is to be filtered by the keys.
+
+    It shuffles the source, and what the target's files hold of its keys, or what the filter leaves.
 
     Args:
         session: The table's own.
@@ -81,12 +88,23 @@ def prepare_merge(
         state: The target; None if there was none.
         target: Its quoted name.
         within: A condition that all of its rows meet which change; None if there is none.
+        keys: How many the source has; None if no target of the format is filtered.
     """
     size = 0 if state is None else state.bytes
     if within is not None and size > _SMALL_TARGET_BYTES:
-        rows = f"SELECT * FROM {target} AS t WHERE {within}"  # noqa: S608  Quoted.
-        size = min(size, size_in_bytes(session.sql(rows)))
-    raise_partitions(session, _EXPANSION * segment.bytes + size)
+        rows = session.table(target).alias("t")
+        # Iceberg's estimate is of rows in memory.
+        size = size * size_in_bytes(rows.where(within)) // max(size_in_bytes(rows), 1)
+    is_filtered = (
+        keys is not None
+        and within is not None
+        and size >= max(_FILTERED_BYTES, _FILTERED_FACTOR * segment.bytes)
+        # Spark would make a filter for each column of a key.
+        and len(segment.target_key) == 1
+        and keys <= FILTER_KEYS_MAX
+    )
+    raise_partitions(session, _EXPANSION * segment.bytes + (0 if is_filtered else size))
+    return is_filtered
 
 
 def gather(rows: DataFrame, segment: Segment) -> DataFrame:

@@ -426,14 +426,17 @@ def test_a_large_table_is_searched_at_the_keys_that_changed(
         source.commit()
         workplace.merge()
     assert workplace.state(table).files > 1
-    # As a table of more than 16 MiB.
-    monkeypatch.setattr(table_sizes, "_SMALL_TARGET_BYTES", 0)
-    statements = []
+    # As a table of more than 64 MiB.
+    for name in ("_SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
+        monkeypatch.setattr(table_sizes, name, 0)
+    statements, plans = [], []
     lake = type(workplace.lake)
     merge = lake.merge
 
     def watch(*arguments: Any) -> Commit | None:
-        statements.append(arguments[4])
+        _, session, _, _, statement, _ = arguments
+        statements.append(statement)
+        plans.append(str(session.sql(f"EXPLAIN {statement}").collect()))
         return merge(*arguments)
 
     monkeypatch.setattr(lake, "merge", watch)
@@ -444,4 +447,6 @@ def test_a_large_table_is_searched_at_the_keys_that_changed(
 
     keys = (f"t.`id` = CAST('{key}' AS int)" for key in (105, 203, 207_000))
     assert f"({' OR '.join(keys)})" in statements[0]
+    # Delta's targets are not filtered.
+    assert "might_contain" in plans[0] or workplace.format == "delta"
     workplace.check(table)

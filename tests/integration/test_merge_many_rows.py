@@ -42,6 +42,9 @@ def test_whole_and_partial_rows_and_a_changelog(
     partial = source.create(workplace.database, "partial", COLUMNS, ("history", "id"))
     log = source.create(workplace.database, "log", {"text": TEXT})
     owners = [Owner(partial, history, chance) for history in range(9)]
+    whole.insert(id=9, note="new")
+    source.commit()
+    workplace.merge(tables=["*.whole"])
     for id_ in range(9):
         whole.insert(id=id_, note="new")
         log.insert(text=str(id_))
@@ -50,8 +53,10 @@ def test_whole_and_partial_rows_and_a_changelog(
     workplace.follow(whole, partial)
     assert sorted(row["text"] for row in workplace.found(log)) == [*map(str, range(9))]
 
-    # From here on the last change is found by the keys alone, where rows are whole.
-    monkeypatch.setattr(table_sizes, "_MANY_ROWS", 0)
+    # From here on the last change is found by the keys alone, where rows are whole, and most rows
+    # of the target that no key has are left out.
+    for name in ("_MANY_ROWS", "_SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
+        monkeypatch.setattr(table_sizes, name, 0)
     source.row_image = RowImage.FULL
     other = source.create(workplace.database, "other", {"id": INT, "note": TEXT}, ("id",))
     for id_ in range(5):

@@ -110,6 +110,12 @@ class DeltaLake:
         # Names without a catalog are Delta's, whichever catalog others of the cluster use.
         return {"spark.sql.defaultCatalog": "spark_catalog"}
 
+    @property
+    def filters(self) -> bool:
+        """Whether large targets are filtered by the keys; see `Lake`."""
+        # Delta can broadcast few source rows instead.
+        return False
+
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
         return target_name("delta", self._root, self._template, database, table)

@@ -101,6 +101,12 @@ class IcebergLake:
         # Each session would keep its own stale copy of a table for half a minute.
         return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
 
+    @property
+    def filters(self) -> bool:
+        """Whether large targets are filtered by the keys; see `Lake`."""
+        # A MERGE shuffles the target however few the source rows are.
+        return True
+
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
         return target_name("iceberg", self._catalog, self._template, database, table)

@@ -226,6 +226,10 @@ class Lake(Protocol):
     def settings(self) -> Mapping[str, str]:
         """What a session needs to have set before it sees a table."""
 
+    @property
+    def filters(self) -> bool:
+        """Whether large targets of a MERGE are filtered by the source's keys first."""
+
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of the table that follows a table of the source."""
 
