@@ -8,10 +8,13 @@ checked after each commit.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError, TargetConflictError
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
 
 _ISOLATION = "write.merge.isolation-level"
 _COUNTED = "spark.merge-into.num-target-rows"
+# What REST catalogs answer that create no table with its rows: AWS Glue's, and that of S3 Tables.
+_UNSTAGED = re.compile(r"\bstage[-_ ]?create\b.*\bnot supported", re.IGNORECASE)
 
 # What every Iceberg table has already.
 _RESERVED = {
@@ -171,8 +176,24 @@ class IcebergLake:
         statement = merge_sql.create_table_as(
             target, provider="iceberg", columns=columns, properties=wanted
         )
-        with commit_properties(session, _said_of(applied, ())):
-            session.sql(statement).collect()
+        try:
+            with commit_properties(session, _said_of(applied, ())):
+                session.sql(statement).collect()
+        except (Py4JJavaError, PySparkException) as error:
+            if not _UNSTAGED.search(str(error)):
+                raise
+            self.create(session, target, columns, properties)
+            self._fill(session, target, columns, applied)
+
+    def _fill(
+        self, session: SparkSession, target: str, columns: Iterable[str], applied: Applied
+    ) -> None:
+        """Give a table that was just created its rows."""
+        state = self.find_state(session, target)
+        if state is None:
+            raise TargetConflictError("another writer dropped the target", target=target)
+        query = merge_sql.rows_to_keep({name: at for at, name in enumerate(columns)})
+        self.overwrite(session, target, state, query, applied)
 
     def _prepare(
         self,
