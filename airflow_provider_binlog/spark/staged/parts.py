@@ -145,7 +145,8 @@ def refuse_case_twins(table: str, columns: Iterable[str]) -> None:
     """
     seen: dict[str, str] = {}
     for name in columns:
-        twin = seen.setdefault(fold_name(name), name)
+        # The server distinguishes ẞ from ß, Spark does not.
+        twin = seen.setdefault(fold_name(name).lower(), name)
         if twin != name:
             raise MergeError(
                 "two columns differ only in case", table=table, column=name, other=twin
