@@ -212,8 +212,9 @@ def _decode_piece(
     bounds = np.append(0, np.cumsum(counts))
     for first, last in batches(counts, rows_max):
         begin, stop = int(bounds[first]), int(bounds[last])
-        is_large = piece.end[last - 1] - piece.start[first] > _LARGE_ROW_BYTES * (stop - begin)
-        count = 1 if is_large else max(1, stop - begin)
+        # Without what is between the events: that is not the same in other blocks.
+        size = int((piece.end[first:last] - piece.start[first:last]).sum())
+        count = 1 if size > _LARGE_ROW_BYTES * (stop - begin) else max(1, stop - begin)
         for at in range(begin, max(stop, begin + 1), count):
             rows = slice(at, min(at + count, stop))
             yield first, last, _decode_rows(layout, piece, found, rows, before_images)

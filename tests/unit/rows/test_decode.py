@@ -207,6 +207,15 @@ def test_pieces_of_rows_that_are_located_together_follow_one_another() -> None:
     assert pieces == [(0, 2, 180), (2, 4, 180), (4, 5, 90)]
 
 
+def test_what_is_between_events_makes_no_row_large() -> None:
+    layout, event = compile_layout(TABLE_MAP), wire.event(INSERT, 5, ROW)
+
+    with patch.object(decode_module, "_LARGE_ROW_BYTES", len(event)):
+        pieces = list(decode_pieces(layout, wire.rows_events(event, event)))
+
+    assert [(first, last, len(rows)) for first, last, rows in pieces] == [(0, 2, 2)]
+
+
 @settings(max_examples=40, deadline=None)
 @given(log=logs(), data=st.data())
 def test_batches_do_not_show(log: Log, data: st.DataObject) -> None:
