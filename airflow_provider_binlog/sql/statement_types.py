@@ -108,7 +108,7 @@ def writes_rds_table(sql: str, session: Session) -> bool:
 
     Its users may not write to these tables, and tables of this database have no triggers.
     """
-    readings = (list(islice(keywords(sql, each), 5)) for each in dialects(sql, session))
+    readings = (list(islice(keywords(sql, each), 6)) for each in dialects(sql, session))
     return all(_writes_rds_table(each, session.database) for each in readings)
 
 
@@ -117,7 +117,8 @@ def _writes_rds_table(words: list[str], database: str) -> bool:
     if named[1:2] == ["."]:
         database, named = named[0].lower(), named[2:]
     of_rds = any(each.startswith("RDS_") for each in named[:1])
-    return verb in _WRITES and database == RDS_DATABASE and of_rds
+    alone = named[1:2] != [","]  # DELETE FROM mysql.rds_sysinfo, shop.orders USING ...
+    return verb in _WRITES and database == RDS_DATABASE and of_rds and alone
 
 
 def keywords(sql: str, dialect: Dialect) -> Iterator[str]:

@@ -114,6 +114,7 @@ _HEARTBEAT = (
         (["*.*"], "INSERT INTO shop.rds_orders VALUES (1)", None, False),
         (["*.*"], "INSERT INTO mysql.orders VALUES (1)", None, False),
         (["*.*"], "UPDATE mysql.rds_heartbeat2, shop.orders SET value = 1", None, False),
+        (["*.*"], "DELETE FROM mysql.rds_a, shop.orders USING mysql.rds_a", None, False),
         (["*.*"], "DELETE FROM", None, False),
     ],
 )
