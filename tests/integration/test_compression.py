@@ -153,6 +153,14 @@ def test_a_session_may_compress_or_not_within_a_range(
         assert [row["id"] for row in rows] == list(range(40))
 
 
+@pytest.mark.parametrize(
+    "compressing",
+    [
+        "mysql97",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("mariadb1011", "mariadb118")),
+    ],
+    indirect=True,
+)
 def test_a_large_transaction_passes_in_bounded_memory(
     compressing: Server, create_database: Callable[[Server], Database], tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def the_same_table_of_another_source(workplace: Workplace) -> tuple[Table, Workp
     return older, second, table
 
 
+@in_either_format
 def test_the_table_of_another_source_is_adopted_and_read_until_its_rows_are_replaced(
     workplace: Workplace,
 ) -> None:
