@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     Connect = Callable[[], pymysql.Connection[Any]]
 
 _SCHEMA_ID = 1
-_ALTERED = "the table was altered while its snapshot was read"
+ALTERED = "the table was altered while its snapshot was read"
+LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})
+"""How a server refuses a query that names columns, or a key, which the table had before."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         high = read_high(read, gtids=plan.low.gtid is not None)
         table = _describe(read, plan)
         if not _is_planned(table, plan):
-            raise TableAlteredError(_ALTERED)
+            raise TableAlteredError(ALTERED)
         parts = ChunkParts(
             reader.files,
             plan.id,
@@ -142,9 +144,9 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         except (FormatError, SourceError) as error:
             # A server looks at the columns before it says that the table is another one now.
             code = error.context.get("code")
-            of_columns = isinstance(error, FormatError) or code == ER.BAD_FIELD_ERROR
+            of_columns = isinstance(error, FormatError) or code in LACKS_NAME
             if code == ER.TABLE_DEF_CHANGED or (of_columns and _is_altered(plan, reader)):
-                raise TableAlteredError(_ALTERED) from error
+                raise TableAlteredError(ALTERED) from error
             raise
     record = ChunkRecord(
         Chunk(number, read.low, high, parts.rows), read.is_exact, tuple(parts.parts)

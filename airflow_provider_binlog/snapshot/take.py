@@ -12,10 +12,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
-from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
+from airflow_provider_binlog.errors import (
+    ConflictError,
+    SourceError,
+    StagingError,
+    TableAlteredError,
+)
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
-from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
+from airflow_provider_binlog.snapshot.chunk import (
+    ALTERED,
+    LACKS_NAME,
+    ChunkReader,
+    describe_table,
+    read_chunk,
+)
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot.throttle import wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import (
@@ -114,10 +125,10 @@ def take_snapshot(
     files = SnapshotFiles(store, request.source_name)
     reader = ChunkReader(connect, files, request.limits, request.throttle, on_wait)
     for round_ in range(_ROUNDS_MAX):
-        plan = begin_snapshot(request, connect, store, renew=round_ > 0, on_wait=on_wait)
-        if (manifest := files.find_manifest(plan.id)) is not None:
-            return TakenSnapshot(manifest, snapshot_path(plan.id))
         try:
+            plan = begin_snapshot(request, connect, store, renew=round_ > 0, on_wait=on_wait)
+            if (manifest := files.find_manifest(plan.id)) is not None:
+                return TakenSnapshot(manifest, snapshot_path(plan.id))
             if read_plan is not None:
                 read_plan(plan)
             else:
@@ -157,6 +168,7 @@ def begin_snapshot(
 
     Raises:
         ServerSetupError: The log lacks the changes of the table's database.
+        TableAlteredError: The table lost its key while bounds were found.
         SourceError: The server refused.
         StagingError: The store failed.
         UnsupportedError: A column's type is not staged, or it is a view.
@@ -195,9 +207,17 @@ def _plan(
         latest = ManifestLog(files.store, request.source_name).latest()
         exact = _is_exact(request, table, connection, latest)
         wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
-        bounds = (
-            [] if exact else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
-        )
+        try:
+            bounds = (
+                []
+                if exact
+                else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
+            )
+        except SourceError as error:
+            # The key was read before, and nothing held the table since.
+            if error.context.get("code") in LACKS_NAME:
+                raise TableAlteredError(ALTERED) from error
+            raise
         low = _with_gtids(low, connection, latest, identity)
     return SnapshotPlan(
         id=files.new_id(request.name, now),

@@ -22,6 +22,7 @@ from airflow_provider_binlog.snapshot.chunk import describe_table
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.information_schema import hold_table
 from airflow_provider_binlog.transport.server.result_sets import query as result_of
+from airflow_provider_binlog.transport.server.table_sizes import row_bytes
 from tests.fixtures.mysql import Connection, Database, connect
 from tests.services.servers import Server
 from tests.support.snapshots import (
@@ -239,6 +240,25 @@ def test_a_column_that_gets_another_type_as_its_read_begins_begins_again(
 
     assert "text" not in read(taken)[0]
     assert {row["n"] for row in read(taken)} == {"x"}
+
+
+def test_a_table_that_loses_its_key_before_bounds_are_found_begins_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(database)
+    statements = iter(["ALTER TABLE numbers DROP PRIMARY KEY"])
+
+    def estimate(connection: Any, name: TableName) -> int:
+        for each in statements:
+            database.execute(each)
+        return row_bytes(connection, name)
+
+    monkeypatch.setattr("airflow_provider_binlog.snapshot.take.row_bytes", estimate)
+
+    taken = take(database, "numbers", chunk_bytes=CHUNK_BYTES)
+
+    assert len(read(taken)) == ROWS
+    assert taken.manifest.schema.key_names == ()
 
 
 def test_a_table_that_is_altered_again_and_again_is_refused(database: Database) -> None:
