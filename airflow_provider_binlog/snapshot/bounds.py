@@ -25,7 +25,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pymysql.constants import ER
+
 from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.errors import SourceError, TableAlteredError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.transport.server.information_schema import quote_table
 from airflow_provider_binlog.transport.server.result_sets import query
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
     from airflow_provider_binlog.sql.partial_schema import PartialSchema
     from airflow_provider_binlog.transport.server.table_order import ColumnOrder
+
+ALTERED = "the table was altered while its snapshot was read"
+LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})
+"""How a server refuses a query that names columns, or a key, which the table had before."""
 
 Bound = tuple[str, ...]
 """SQL literals, one per column of the key."""
@@ -128,6 +135,10 @@ def find_bounds(
         key: By which the table is read.
         chunk_rows: The rows of a chunk.
         wait: Called before each query, which reads the keys of a chunk.
+
+    Raises:
+        TableAlteredError: The table lost its key, which was read before, and nothing held it since.
+        SourceError: The server refused.
     """
     if not key.columns:
         return []
@@ -144,7 +155,12 @@ def find_bounds(
             f" ORDER BY {order} LIMIT 1 OFFSET {chunk_rows - 1}"
         )
         wait()
-        rows = query(connection, statement)
+        try:
+            rows = query(connection, statement)
+        except SourceError as error:
+            if error.context.get("code") in LACKS_NAME:
+                raise TableAlteredError(ALTERED) from error
+            raise
         if not rows:
             return bounds
         values = rows[0].values()

@@ -21,7 +21,13 @@ from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.results.layout import ResultLayout, compile_results
 from airflow_provider_binlog.schema import Schema
 from airflow_provider_binlog.schema_history.described import describe
-from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
+from airflow_provider_binlog.snapshot.bounds import (
+    ALTERED,
+    LACKS_NAME,
+    ChunkKey,
+    condition,
+    find_key,
+)
 from airflow_provider_binlog.snapshot.parts import ChunkParts
 from airflow_provider_binlog.snapshot.plan import ChunkRecord
 from airflow_provider_binlog.snapshot.throttle import RowPace, Throttle, wait_until_idle
@@ -45,9 +51,6 @@ if TYPE_CHECKING:
     Connect = Callable[[], pymysql.Connection[Any]]
 
 _SCHEMA_ID = 1
-ALTERED = "the table was altered while its snapshot was read"
-LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})
-"""How a server refuses a query that names columns, or a key, which the table had before."""
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
-from airflow_provider_binlog.errors import (
-    ConflictError,
-    SourceError,
-    StagingError,
-    TableAlteredError,
-)
+from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
-from airflow_provider_binlog.snapshot.chunk import (
-    ALTERED,
-    LACKS_NAME,
-    ChunkReader,
-    describe_table,
-    read_chunk,
-)
+from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
 from airflow_provider_binlog.snapshot.throttle import wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import (
@@ -207,17 +196,9 @@ def _plan(
         latest = ManifestLog(files.store, request.source_name).latest()
         exact = _is_exact(request, table, connection, latest)
         wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
-        try:
-            bounds = (
-                []
-                if exact
-                else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
-            )
-        except SourceError as error:
-            # The key was read before, and nothing held the table since.
-            if error.context.get("code") in LACKS_NAME:
-                raise TableAlteredError(ALTERED) from error
-            raise
+        bounds = (
+            [] if exact else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
+        )
         low = _with_gtids(low, connection, latest, identity)
     return SnapshotPlan(
         id=files.new_id(request.name, now),

@@ -97,8 +97,13 @@ def rows_to_keep(columns: Mapping[str, int]) -> str:
     Args:
         columns: Number, among the source columns, of each column of the table.
     """
-    names = (f"{source_column(at)} AS {quote_identifier(name)}" for name, at in columns.items())
-    return f"SELECT {', '.join(names)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
+    return _select_kept(
+        f"{source_column(at)} AS {quote_identifier(name)}" for name, at in columns.items()
+    )
+
+
+def _select_kept(values: Iterable[str]) -> str:
+    return f"SELECT {', '.join(values)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
 
 
 def select_all(target: str, columns: Iterable[str]) -> str:
@@ -128,11 +133,10 @@ def create_table_as(
 
     `command` is how it begins.
     """
-    values = (
+    rows = _select_kept(
         f"CAST({source_column(at)} AS {type_}) AS {quote_identifier(name)}"
         for at, (name, type_) in enumerate(columns.items())
     )
-    rows = f"SELECT {', '.join(values)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
     return f"{command} {target} USING {provider} TBLPROPERTIES ({_pairs(properties)}) AS {rows}"
 
 
