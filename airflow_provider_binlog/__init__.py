@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
-    from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf
+    from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf
     from airflow_provider_binlog.task_groups.binlog_to_lake import (
         binlog_to_lake,
         binlog_to_lake_dag,
@@ -73,8 +73,8 @@ _MODULES = {
     "Limits": "limits",
     "binlog_to_lake": "task_groups.binlog_to_lake",
     "binlog_to_lake_dag": "task_groups.binlog_to_lake",
-    "delta_conf": "spark.session_conf",
-    "iceberg_conf": "spark.session_conf",
+    "delta_conf": "spark.job.session_conf",
+    "iceberg_conf": "spark.job.session_conf",
     "merge_arguments": "operators.merge",
 }
 

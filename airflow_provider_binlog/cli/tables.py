@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
+    from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 
@@ -64,7 +64,7 @@ def _of_table(name: TableName, table: TableProgress, reload: str) -> Iterator[st
 
 
 def _read(store: ObjectStore, source: str) -> Iterator[Progress]:
-    from airflow_provider_binlog.spark.plan.progress import PROGRESS, load_progress
+    from airflow_provider_binlog.spark.merge.progress import PROGRESS, load_progress
     from airflow_provider_binlog.staging.paths import source_folder
     from airflow_provider_binlog.staging.source_files import StoredFiles
 

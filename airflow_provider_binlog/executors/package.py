@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_binlog.spark.package import pack
+from airflow_provider_binlog.spark.job.package import pack
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOMS = (

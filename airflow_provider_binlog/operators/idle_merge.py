@@ -6,8 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.merge_options import parse_arguments
-from airflow_provider_binlog.spark.merge_start import read_start
+from airflow_provider_binlog.spark.job.options import parse_arguments
+from airflow_provider_binlog.spark.merge.start import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from airflow_provider_binlog.operators.merge_report import (
 from airflow_provider_binlog.operators.staged import move_checkpoint
 from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.sources.choices import InitialLoad, LakeFormat, OnStale, check_choice
-from airflow_provider_binlog.spark.package import APPLICATION, build_py_files
+from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
 from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:

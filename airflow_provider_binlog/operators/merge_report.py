@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError, ObjectMissingError, UnknownMergeError
 from airflow_provider_binlog.names import encode_name
-from airflow_provider_binlog.spark.report import UNMATCHED
+from airflow_provider_binlog.spark.job.report import UNMATCHED
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot import SnapshotRequest
-    from airflow_provider_binlog.spark.plan.progress import Progress
+    from airflow_provider_binlog.spark.merge.progress import Progress
     from airflow_provider_binlog.staging.snapshots import Snapshots
 
 _READERS = 8
@@ -213,7 +213,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         """
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.capture import TableFilter
-        from airflow_provider_binlog.spark.table_choice import TableChoice
+        from airflow_provider_binlog.spark.merge.table_choice import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
         captured = TableFilter(
@@ -246,7 +246,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         self, source: BinlogSource, on_server: Collection[TableName], lake: str
     ) -> list[TableName]:
         """Return the tables whose rows a lake lacks, but for those to be read later."""
-        from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
+        from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
         from airflow_provider_binlog.staging.snapshots import Snapshots
 
         check_choice(LakeFormat, self.format, "format")
@@ -338,7 +338,7 @@ def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles
 
 def _is_waiting(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
     """Whether the newest snapshot of a table is still to be loaded."""
-    from airflow_provider_binlog.spark.plan.window import is_comparable, is_reached
+    from airflow_provider_binlog.spark.reload.window import is_comparable, is_reached
 
     newest = snapshots.newest_id(name)
     if newest is None:

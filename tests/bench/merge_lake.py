@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.merge_options import MergeOptions
-from airflow_provider_binlog.spark.merge_run import merge_all
-from airflow_provider_binlog.spark.session_conf import delta_conf, iceberg_conf, join_confs
-from airflow_provider_binlog.spark.session_settings import job_settings
+from airflow_provider_binlog.spark.job.options import MergeOptions
+from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session_settings import job_settings
+from airflow_provider_binlog.spark.merge.run import merge_all
 from tests.services.jars import spark_home, spark_jars
 from tests.services.java import java_home
 from tests.support.stores import open_store
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from airflow_provider_binlog.spark.lake.table_format import Lake
-    from airflow_provider_binlog.spark.report import Report
+    from airflow_provider_binlog.spark.job.report import Report
+    from airflow_provider_binlog.spark.target.protocol import Lake
 
 CATALOG = "lake"
 THREADS = 4
@@ -54,8 +54,8 @@ class BenchLake:
     @property
     def lake(self) -> Lake:
         """The tables, as the merge names them."""
-        from airflow_provider_binlog.spark.lake.delta import DeltaLake
-        from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
+        from airflow_provider_binlog.spark.target.delta.table import DeltaLake
+        from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 
         if self.format == "iceberg":
             return IcebergLake("bare", CATALOG, None, {})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airflow_provider_binlog.spark import merge_sql
+from airflow_provider_binlog.spark.target import sql as merge_sql
 from tests.bench.merge_data import BigTable, SmallTables
 from tests.bench.merge_lake import THREADS, BenchLake, Cost, start_spark
 

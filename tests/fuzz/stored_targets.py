@@ -14,11 +14,11 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position
 from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-from airflow_provider_binlog.spark.lake.lake_state import PROPERTY, read_state, state_property
-from airflow_provider_binlog.spark.lake.property_values import read_fields, read_key
-from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.plan.progress import load_progress, save_progress
-from airflow_provider_binlog.spark.plan.running import note_start, read_running
+from airflow_provider_binlog.spark.merge.progress import load_progress, save_progress
+from airflow_provider_binlog.spark.merge.running import note_start, read_running
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.property_values import read_fields, read_key
+from airflow_provider_binlog.spark.target.state import PROPERTY, read_state, state_property
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.targets import Target, Wrong, check_text, with_digest
 from tests.support import builder
@@ -27,7 +27,7 @@ from tests.support.requests import a_request
 from tests.unit.capture.staging import end_of, file_source
 from tests.unit.snapshot.test_plan import NAME, REQUEST, plan
 from tests.unit.spark.memory_files import Files
-from tests.unit.spark.plan.test_progress import PROGRESS, STALE
+from tests.unit.spark.merge.test_progress import PROGRESS, STALE
 from tests.unit.test_snapshot_manifest import SNAPSHOT
 
 _ID = SNAPSHOT.id

@@ -22,7 +22,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
-from airflow_provider_binlog.spark.lake.owner import IDENTITY as IDENTITY_PROPERTY
+from airflow_provider_binlog.spark.target.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import Database, execute, flush_log, prepare, purge, query

@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.spark import table_sizes
-from airflow_provider_binlog.spark.lake.table_format import Applied, TargetState
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.merge import table_sizes
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.protocol import Applied, TargetState
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake.table_format import Commit
+    from airflow_provider_binlog.spark.target.protocol import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

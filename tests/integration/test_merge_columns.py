@@ -9,14 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_binlog.spark import merge_sql
-from airflow_provider_binlog.spark.lake import column_copy, iceberg
-from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.column_copy import copy_column
-from airflow_provider_binlog.spark.lake.iceberg_table import load_table
-from airflow_provider_binlog.spark.lake.owner import owner_properties
-from airflow_provider_binlog.spark.lake.table_format import key_property
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.target import column_copy
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.column_changes import alter_statements
+from airflow_provider_binlog.spark.target.column_copy import copy_column
+from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
+from airflow_provider_binlog.spark.target.iceberg.table import load_table
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.owner import owner_properties
+from airflow_provider_binlog.spark.target.protocol import key_property
 from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
@@ -146,7 +147,11 @@ def test_an_evolution_that_was_killed_is_finished(
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            f"airflow_provider_binlog.spark.lake.{workplace.format}.alter_statements", alter
+            {
+                "delta": "airflow_provider_binlog.spark.target.delta.table.alter_statements",
+                "iceberg": "airflow_provider_binlog.spark.target.iceberg.catalog.alter_statements",
+            }[workplace.format],
+            alter,
         )
         assert workplace.try_merge().failed
     assert len(statements) == 6

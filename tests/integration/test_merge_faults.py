@@ -16,15 +16,15 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.spark import table_merge
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.merge import table_merge
+from airflow_provider_binlog.spark.target.mark import Mark
 from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake.table_format import Commit
+    from airflow_provider_binlog.spark.target.protocol import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

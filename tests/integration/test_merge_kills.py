@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.spark import merge_run
-from airflow_provider_binlog.spark.plan.progress import save_progress
+from airflow_provider_binlog.spark.merge import run as merge_run
+from airflow_provider_binlog.spark.merge.progress import save_progress
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, sorted_rows
 

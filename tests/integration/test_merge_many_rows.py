@@ -7,7 +7,7 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.spark import table_sizes
+from airflow_provider_binlog.spark.merge import table_sizes
 from tests.integration.test_merge_images import COLUMNS, Owner
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.staged_changes import INT, TEXT

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.lake.lake_state import (
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.state import (
     CHANGES_ONLY,
     LIVE,
     LakeState,
     read_state,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake.table_format import Commit
+    from airflow_provider_binlog.spark.target.protocol import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

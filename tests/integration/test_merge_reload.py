@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.lake.lake_state import PROPERTY
-from airflow_provider_binlog.spark.lake.table_format import SNAPSHOT, TABLE_ID, UNSEEN
-from airflow_provider_binlog.spark.mark import Mark
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.protocol import SNAPSHOT, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import PROPERTY
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker, take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format, sorted_rows
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.spark.lake.table_format import Commit
+    from airflow_provider_binlog.spark.target.protocol import Commit
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"

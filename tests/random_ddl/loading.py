@@ -21,7 +21,7 @@ from airflow_provider_binlog.errors import (
     UnsupportedError,
 )
 from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
-from airflow_provider_binlog.spark.plan.progress import load_progress, progress_folder
+from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
 from airflow_provider_binlog.staging.source_files import StoredFiles

@@ -8,7 +8,8 @@ import sys
 from typing import Any
 from unittest.mock import patch
 
-from airflow_provider_binlog.spark import merge_job, merge_run
+from airflow_provider_binlog.spark.job import application as merge_job
+from airflow_provider_binlog.spark.merge import run as merge_run
 
 
 def _die(*arguments: Any) -> None:

@@ -23,9 +23,9 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     count_columns,
     counted,
 )
-from airflow_provider_binlog.spark.merge_sql import DELETED, source_column
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.changes import INDEX, PART
+from airflow_provider_binlog.spark.target.sql import DELETED, source_column
 from airflow_provider_binlog.staging.paths import part_sequence
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.table_log import Point, Step
+    from airflow_provider_binlog.spark.target.mark import Mark
 
 _TEXT_MAX = 200
 

@@ -9,7 +9,6 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import SetKey
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.plan.evolution import (
     COPY,
@@ -40,14 +39,15 @@ from airflow_provider_binlog.spark.staged.parts import (
     read_rows,
 )
 from airflow_provider_binlog.spark.staged.types import common_type
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_binlog.schema import Schema, TableName
-    from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import TableLog
+    from airflow_provider_binlog.spark.target.protocol import TargetState
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.schema import DropTable, RenameTable, TruncateTable
-from airflow_provider_binlog.spark.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.table_log import Holding, Step, TableLog
+    from airflow_provider_binlog.spark.target.protocol import TargetState
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from airflow_provider_binlog.schema import (
     Schema,
     TruncateTable,
 )
-from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.evolution import Wanted
 from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from airflow_provider_binlog.spark.staged.parts import StagedPart
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

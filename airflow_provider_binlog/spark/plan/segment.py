@@ -11,10 +11,10 @@ from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS, SEQUEN
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
-    from airflow_provider_binlog.spark.mark import Mark
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.table_log import Step
     from airflow_provider_binlog.spark.staged.parts import StagedRows
+    from airflow_provider_binlog.spark.target.mark import Mark
 
 
 @dataclass(frozen=True)

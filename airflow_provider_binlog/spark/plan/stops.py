@@ -17,26 +17,26 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
-from airflow_provider_binlog.spark.lake.delta_features import (
-    name_features,
-    needed_features,
-    needs_feature,
-)
-from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.target.delta.features import (
+    name_features,
+    needed_features,
+    needs_feature,
+)
+from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from airflow_provider_binlog.schema import Action, Field, Schema
-    from airflow_provider_binlog.spark.lake.table_format import TargetState
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
+    from airflow_provider_binlog.spark.target.protocol import TargetState
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
-from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.captured import extend_globs, find_uncaptured
+from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, IMAGE, POSITION, ROW, ChangeType
 from airflow_provider_binlog.names import quote_identifier
-from airflow_provider_binlog.spark.merge_sql import column_list, held, source_column
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.files import damaged
 from airflow_provider_binlog.spark.staged.parts import (
@@ -25,6 +24,7 @@ from airflow_provider_binlog.spark.staged.parts import (
     STAGED_AS,
     StagedRows,
 )
+from airflow_provider_binlog.spark.target.sql import column_list, held, source_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,14 +9,14 @@ import pytest
 
 from airflow_provider_binlog.cli.tables import run
 from airflow_provider_binlog.errors import StagingError
-from airflow_provider_binlog.spark.lake.lake_state import LakeState
-from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.plan.progress import (
+from airflow_provider_binlog.spark.merge.progress import (
     Progress,
     TableProgress,
     progress_folder,
     save_progress,
 )
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.support.stores import open_store
 

@@ -12,18 +12,18 @@ from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.operators.idle_merge import find_idle_report
 from airflow_provider_binlog.operators.merge import merge_arguments
 from airflow_provider_binlog.snapshot_manifest import snapshot_path, table_digest
-from airflow_provider_binlog.spark.lake.lake_state import LakeState
-from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.merge_options import parse_arguments
-from airflow_provider_binlog.spark.merge_start import read_start
-from airflow_provider_binlog.spark.plan.progress import (
+from airflow_provider_binlog.spark.job.options import parse_arguments
+from airflow_provider_binlog.spark.merge.progress import (
     Progress,
     TableProgress,
     load_progress,
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.plan.running import note_start
+from airflow_provider_binlog.spark.merge.running import note_start
+from airflow_provider_binlog.spark.merge.start import read_start
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.support.stores import open_store

@@ -28,7 +28,7 @@ from airflow_provider_binlog.operators.merge import (
 )
 from airflow_provider_binlog.operators.merge_report import report_key
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.spark.merge_options import parse_arguments
+from airflow_provider_binlog.spark.job.options import parse_arguments
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from airflow_provider_binlog.operators.snapshot_plan import (
 )
 from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
-from airflow_provider_binlog.spark.lake.lake_state import LakeState
-from airflow_provider_binlog.spark.mark import Mark
-from airflow_provider_binlog.spark.plan.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
 from airflow_provider_binlog.staging.source_files import StoredFiles

@@ -14,10 +14,10 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
     table_digest,
 )
-from airflow_provider_binlog.spark.lake.column_changes import alter_statements
-from airflow_provider_binlog.spark.lake.lake_state import LIVE, state_property
-from airflow_provider_binlog.spark.lake.owner import owner_properties
-from airflow_provider_binlog.spark.lake.table_format import (
+from airflow_provider_binlog.spark.target.column_changes import alter_statements
+from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.owner import owner_properties
+from airflow_provider_binlog.spark.target.protocol import (
     ENDED,
     SNAPSHOT,
     Commit,
@@ -27,7 +27,7 @@ from airflow_provider_binlog.spark.lake.table_format import (
     key_property,
     table_property,
 )
-from airflow_provider_binlog.spark.mark import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.state import LIVE, state_property
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.memory_files import Files
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Part
     from airflow_provider_binlog.schema import Action, Schema
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-    from airflow_provider_binlog.spark.lake_table import LakeTable
+    from airflow_provider_binlog.spark.merge.lake_table import LakeTable
+    from airflow_provider_binlog.spark.merge.renamed_table import OldTable
+    from airflow_provider_binlog.spark.merge.table_merge import TableWork
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.renamed_table import OldTable
     from airflow_provider_binlog.spark.staged.parts import StagedRows
-    from airflow_provider_binlog.spark.table_merge import TableWork
     from tests.unit.spark.random_owners import Owner
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.lake.delta import DeltaLake
-from airflow_provider_binlog.spark.lake.iceberg import IcebergLake
-from airflow_provider_binlog.spark.merge_options import MergeOptions
-from airflow_provider_binlog.spark.merge_run import merge_all
+from airflow_provider_binlog.spark.job.options import MergeOptions
+from airflow_provider_binlog.spark.merge.run import merge_all
+from airflow_provider_binlog.spark.target.delta.table import DeltaLake
+from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.changes import BeforeImages
-    from airflow_provider_binlog.spark.lake.table_format import Lake, TargetState
-    from airflow_provider_binlog.spark.report import Report, TableReport
+    from airflow_provider_binlog.spark.job.report import Report, TableReport
+    from airflow_provider_binlog.spark.target.protocol import Lake, TargetState
 
 in_either_format = pytest.mark.parametrize(
     "workplace", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True

@@ -16,8 +16,8 @@ from airflow_provider_binlog.spark.collapse.partial_rows import (
     complete_moved,
     count_lacking,
 )
-from airflow_provider_binlog.spark.merge_sql import LACKS, held
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
+from airflow_provider_binlog.spark.target.sql import LACKS, held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     count_actions,
     partition_by_key,
 )
-from airflow_provider_binlog.spark.session_settings import fixed_partitions
+from airflow_provider_binlog.spark.job.session_settings import fixed_partitions
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
 
 if TYPE_CHECKING:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.lake.table_format import (
+from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.spark.target.protocol import (
     ENDED,
     FIELDS,
     KEY,
     TABLE_ID,
     TargetState,
 )
-from airflow_provider_binlog.spark.mark import Contents, Mark
-from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.spark.plans import NAME, ORDERS, manifest, schema, table
 
 if TYPE_CHECKING:

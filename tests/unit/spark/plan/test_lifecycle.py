@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
-from airflow_provider_binlog.spark.mark import Mark
 from airflow_provider_binlog.spark.plan.lifecycle import (
     Followed,
     Lifecycle,
@@ -16,6 +15,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
     find_replacement,
 )
 from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.target.mark import Mark
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:

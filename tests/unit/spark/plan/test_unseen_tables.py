@@ -10,17 +10,17 @@ import pytest
 
 from airflow_provider_binlog.manifest import Part, Statement, TableChanges
 from airflow_provider_binlog.schema import TableState
-from airflow_provider_binlog.spark.lake.table_format import (
+from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
+from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.spark.target.protocol import (
     FIELDS,
     KEY,
     TABLE_ID,
     UNSEEN,
     TargetState,
 )
-from airflow_provider_binlog.spark.mark import Contents, Mark
-from airflow_provider_binlog.spark.plan.reload import Reload, plan_reload
-from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.plan.table_plan import TablePlan, plan_table
 from tests.unit.schema_history.log import Log, T
 from tests.unit.spark.plan.snapshots import snapshot
 from tests.unit.spark.plans import manifest, schema

@@ -1,0 +1,1 @@
+"""The job that spark-submit runs: arguments, session, report."""

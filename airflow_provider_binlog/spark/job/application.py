@@ -1,0 +1,115 @@
+r"""The application that spark-submit runs: merge staged changes into Delta or Iceberg tables.
+
+    spark-submit --py-files airflow_provider_binlog.zip application.py \
+        --staging s3a://lake/staging --source shop --through 42 --format delta --lake s3a://lake/tables
+
+Exit codes: 0 done; 1 failed; 2 the arguments cannot be used; 75 failed, but may pass by itself.
+"""
+
+# ruff: noqa: T201  The report is printed to stdout, failures to stderr.
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if sys.version_info < (3, 11):  # noqa: UP036  It is the driver's, which the cluster has.
+    sys.exit(
+        f"the merge takes Python 3.11 or newer, and the driver's is {sys.version.split()[0]}: name "
+        "another one by spark.pyspark.python in the conf of the merge"
+    )
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from airflow_provider_binlog.errors import BinlogError, ConfigurationError
+from airflow_provider_binlog.spark.job.failures import explain
+from airflow_provider_binlog.spark.job.options import parse_arguments
+from airflow_provider_binlog.spark.job.report import UNMATCHED, Report, TableReport
+from airflow_provider_binlog.spark.job.session_settings import job_settings
+from airflow_provider_binlog.spark.merge.run import merge_all
+from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNUSABLE_EXIT = 2
+"""The exit code of arguments that cannot be used, as of `argparse`."""
+
+RETRYABLE_EXIT = 75
+"""The exit code of a failure that may pass: `EX_TEMPFAIL` of sysexits.h."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the merge; return the exit code.
+
+    Prints a line for each table as it is done. The last line on stdout is the report.
+    """
+    try:
+        options, report_uri = parse_arguments(arguments)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr, flush=True)
+        return UNUSABLE_EXIT
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark would print every error with its Java stack; ours is in the report.
+        logging.getLogger(name).disabled = True
+    started = time.monotonic()
+    spark = _start_spark(f"binlog merge: {options.source}")
+    try:
+        report = merge_all(spark, options, finished=_print_table)
+    except Exception as error:  # noqa: BLE001  One clear line instead of two stacks.
+        known = explain(error, source=options.source, lake=options.lake)
+        report = Report(
+            options.source,
+            options.through or 0,
+            [],
+            time.monotonic() - started,
+            str(known),
+            known.retryable,
+        )
+    # Under spark-submit both streams come out as stdout: the report stays the last line.
+    for each in report.held:
+        line = f"{each.table}: {each.status}: {each.reason}"
+        print(f"not merged: {line}", file=sys.stderr, flush=True)
+    if report.unmatched:
+        globs = ", ".join(report.unmatched)
+        print(f"{UNMATCHED} (globs={globs})", file=sys.stderr, flush=True)
+    for line in _failures(report):
+        print(f"merge failed: {line}", file=sys.stderr, flush=True)
+    if report_uri is not None:
+        try:
+            HadoopFileSystem(spark).write(report_uri, report.to_json().encode())
+        except BinlogError as error:
+            print(f"merge report not written: {error}", file=sys.stderr, flush=True)
+            return RETRYABLE_EXIT if error.retryable else 1
+    print(report.to_json(), flush=True)
+    if not report.failed:
+        return 0
+    return RETRYABLE_EXIT if report.may_pass else 1
+
+
+def _start_spark(name: str) -> SparkSession:
+    """Return the session of the job, with its own settings where the user gave none."""
+    SparkContext._ensure_initialized()  # noqa: SLF001  Only then the submitted settings are known.
+    given = SparkConf()
+    builder = SparkSession.builder.appName(name)
+    for setting, value in job_settings().items():
+        if not given.contains(setting):
+            builder = builder.config(setting, value)
+    return builder.getOrCreate()
+
+
+def _print_table(report: TableReport) -> None:
+    """Print a line for a table as it is done."""
+    print(report.line(), flush=True)
+
+
+def _failures(report: Report) -> list[str]:
+    tables = [f"{each.table}: {each.error}" for each in report.tables if each.error is not None]
+    return tables if report.error is None else [report.error, *tables]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

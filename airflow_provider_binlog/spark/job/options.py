@@ -1,0 +1,159 @@
+"""The options of a merge, from its arguments; free of PySpark, because Airflow reads them too."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.names import split_table_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_provider_binlog.schema import TableName
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """What to merge, and where to.
+
+    Attributes:
+        staging: URI of the staging root.
+        source: Name of the source.
+        format: `delta` or `iceberg`.
+        lake: Delta: folder of the tables. Iceberg: name of the catalog.
+        through: Number of the last manifest to merge; None for the newest.
+        table_name: Template of a table's name in the catalog.
+        tables: Globs of `database.table` to merge, and `!globs` that take some back; none for all.
+        exclude: Globs of tables among them to leave out.
+        keys: Key columns of tables without a primary key.
+        properties: Table properties of new tables.
+        threads: How many tables are merged at once.
+        verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
+        adopt: Whether snapshots are loaded into lake tables, too, that someone else made.
+        upgrade: Whether existing Delta tables get features that a change of their columns needs.
+        initial_load: What to do about a table that was never loaded, and has rows from before the
+            staged log: `snapshot` waits for one, `changes_only` begins with the changes, `fail`
+            fails.
+    """
+
+    staging: str
+    source: str
+    format: str
+    lake: str
+    through: int | None = None
+    table_name: str | None = None
+    tables: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 4
+    verify_parts: bool = False
+    adopt: bool = False
+    upgrade: bool = True
+    initial_load: str = "snapshot"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise what would end the process, which may be a task of Airflow."""
+        raise ConfigurationError(f"the merge job cannot use its arguments: {message}")
+
+
+def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
+    table, _, columns = text.rpartition("=")
+    database, name = split_table_name(table)
+    if not database or not name or not all(columns.split(",")):
+        raise argparse.ArgumentTypeError(f"not database.table=column,...: {text}")
+    return (database, name), tuple(columns.split(","))
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"not name=value: {text}")
+    return name, value
+
+
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "--staging": {"required": True, "help": "URI of the staging root"},
+    "--source": {"required": True, "help": "name of the source"},
+    "--through": {
+        "type": int,
+        "help": "number of the last manifest to merge; default: the newest",
+    },
+    "--format": {"required": True, "choices": ("delta", "iceberg")},
+    "--lake": {
+        "required": True,
+        "help": "delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
+    },
+    "--table-name": {
+        "help": "a table's name in the catalog, from {database} and {table}; "
+        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
+    },
+    "--tables": {
+        "nargs": "+",
+        "default": [],
+        "help": "globs of database.table, and !globs that take some back; default: all",
+    },
+    "--exclude": {
+        "nargs": "+",
+        "default": [],
+        "help": "globs of tables among them to leave out",
+    },
+    "--keys": {
+        "action": "append",
+        "default": [],
+        "type": _key,
+        "metavar": "DATABASE.TABLE=COLUMN,...",
+        "help": "key columns of a table without a primary key; without them its changes are "
+        "appended",
+    },
+    "--table-property": {
+        "dest": "properties",
+        "action": "append",
+        "default": [],
+        "type": _property,
+        "metavar": "NAME=VALUE",
+        "help": "a property of new tables",
+    },
+    "--threads": {"type": int, "default": 4, "help": "tables merged at once"},
+    "--verify-parts": {"action": "store_true", "help": "compare the SHA-256 of every part"},
+    "--adopt": {
+        "action": "store_true",
+        "help": "load snapshots into tables that someone else made, too, and replace their rows",
+    },
+    "--no-upgrade": {
+        "dest": "upgrade",
+        "action": "store_false",
+        "help": "delta: give no existing table a feature that its readers have to know: one whose "
+        "columns change so that it needs one is stale",
+    },
+    "--initial-load": {
+        "choices": ("snapshot", "changes_only", "fail"),
+        "default": "snapshot",
+        "help": "a table that was never loaded, and has rows from before the staged log, waits for "
+        "a snapshot, begins with the changes, or fails; default: snapshot",
+    },
+    "--report": {"help": "URI of a file that the report is written to"},
+}
+_COLLECTED = {"tables": tuple, "exclude": tuple, "keys": dict, "properties": dict}
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:
+    """Return the options, and the report's URI.
+
+    Raises:
+        ConfigurationError: The arguments cannot be used as given.
+    """
+    parser = _Parser(
+        "application.py", description="Merge staged changes into Delta or Iceberg tables."
+    )
+    for name, options in _ARGUMENTS.items():
+        parser.add_argument(name, **options)
+    found = vars(parser.parse_args(arguments))
+    report = found.pop("report")
+    found |= {name: collect(found[name]) for name, collect in _COLLECTED.items()}
+    return MergeOptions(**found), report

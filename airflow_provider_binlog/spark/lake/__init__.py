@@ -1,1 +1,0 @@
-"""The table formats, Delta and Iceberg, with one Protocol."""

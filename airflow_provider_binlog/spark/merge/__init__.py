@@ -1,0 +1,1 @@
+"""One merge: which tables, from which manifests, and their commits."""

@@ -1,0 +1,292 @@
+"""A merge of everything that is new, from manifests to lake tables: the story on one page.
+
+1. Read the manifests after what was read already, and check that they follow each other.
+2. Read how much of the log every table contains that they name, that lags, or that has a snapshot.
+3. Leave alone what is `loading` or `stale`, and plan what the others need.
+4. Merge the tables, several at a time; a failure of one does not keep the others.
+5. Note how far the lake has got, table by table.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ReloadNeededError
+from airflow_provider_binlog.spark.job.report import Report, TableReport
+from airflow_provider_binlog.spark.job.sessions import Sessions
+from airflow_provider_binlog.spark.merge.context import MergeRun
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale, stale_for
+from airflow_provider_binlog.spark.merge.needed_log import StagedLog, read_needed_log
+from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress, save_progress
+from airflow_provider_binlog.spark.merge.running import note_start
+from airflow_provider_binlog.spark.merge.start import read_start
+from airflow_provider_binlog.spark.merge.survey import find_needs, survey_tables
+from airflow_provider_binlog.spark.merge.table_merge import TableWork, merge_table
+from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
+from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.reload.table_reload import plan_table_reload
+from airflow_provider_binlog.spark.staged.changes import check_digests
+from airflow_provider_binlog.spark.staged.files import HadoopFiles, check_sizes, read_sizes
+from airflow_provider_binlog.spark.staged.manifests import read_manifests
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.delta.table import DeltaLake
+from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
+from airflow_provider_binlog.spark.target.jvm import check_catalog, check_jars
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.protocol import Applied, Lake
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, state_property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.job.options import MergeOptions
+    from airflow_provider_binlog.spark.merge.running import RunningMerge
+    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import LakeState
+
+
+def merge_all(
+    spark: SparkSession,
+    options: MergeOptions,
+    *,
+    finished: Callable[[TableReport], object] = lambda _: None,
+) -> Report:
+    """Merge what is new into every table.
+
+    Args:
+        spark: The job's session.
+        options: What to merge, and where to.
+        finished: Called with the report of each table as it is done, by the thread that did it.
+
+    Raises:
+        ConfigurationError: Spark lacks the classes of the format, or the catalog; no table was
+            touched.
+        BinlogError: Manifests are not as they should be; no table was touched.
+    """
+    started = time.monotonic()
+    files = HadoopFiles(spark, options.staging, options.source)
+    start = read_start(files, options)
+    if start.is_idle:
+        return start.idle_report(time.monotonic() - started)
+
+    before, through, folder = start.before, start.through, start.folder
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    check_jars(spark, options.format)
+    if options.format == "iceberg":
+        check_catalog(spark, options.lake)
+    lake = _lake(options)
+    run = MergeRun(Sessions(spark, lake.settings), files, lake, options, start, finished, began)
+    manifests = read_manifests(files, range(before.through + 1, through + 1))
+    check_contiguous(manifests)
+    if manifests:
+        before.check_follows(manifests[0])
+    now = before.read(manifests)
+    newest = TableLog(manifests)
+    merged, note = _merge_tables(run, newest, now)
+    names = {table.name for table in merged}
+    progress = _advance(run, newest, now, merged)
+    save_progress(files, folder, progress, loaded=start.loaded, merged=names)
+    if note is not None:
+        files.delete(note.path)
+    _delete_ended(run, merged)
+    seconds = time.monotonic() - started
+    reports = [table.report for table in merged] + start.report_unnamed(progress.tables)
+    staged = start.staged | progress.tables.keys()
+    return Report(
+        options.source,
+        through,
+        reports,
+        seconds,
+        unmatched=start.chosen.unmatched(staged, progress.excluded),
+        stop=progress.stop,
+        versions=progress.versions,
+    )
+
+
+def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
+    """Delete the notes of merges that cannot commit any more, now that their tables were read."""
+    read = {table.name for table in tables if table.is_read}
+    for each in run.start.running:
+        if each.has_ended and each.tables <= read:
+            run.files.delete(each.path)
+
+
+def _lake(options: MergeOptions) -> Lake:
+    if options.format == "iceberg":
+        return IcebergLake(options.source, options.lake, options.table_name, options.properties)
+    return DeltaLake(
+        options.source,
+        options.lake,
+        options.table_name,
+        options.properties,
+        upgrade=options.upgrade,
+    )
+
+
+def _merge_tables(
+    run: MergeRun, newest: TableLog, now: Progress
+) -> tuple[list[LakeTable], RunningMerge | None]:
+    """Merge everything up to the last manifest.
+
+    Returns what was done to every table, and the note of the merge, if it changed any.
+    """
+    tables = survey_tables(run, newest, now)
+    staged = StagedLog(run.files, newest, run.start.before.through)
+    find_needs(run, tables, staged, now)
+    log = read_needed_log(staged, run.start, tables)
+    for table in tables:
+        _plan(table, log, run.options)
+    session = run.sessions.get()
+    for table in tables:
+        _note_held(run, session, table)
+    work = _work(run, log, tables)
+    if not work:
+        return tables, None
+    sizes = read_sizes(run.files, [part for _, each in work for part in each.plan.parts])
+    note = note_start(run.files, run.start.folder, (table.name for table, _ in work))
+
+    def merge(item: tuple[LakeTable, TableWork]) -> None:
+        table, own = item
+        begun = time.monotonic()
+        try:
+            note.check()
+            _merge(run, table, own, sizes)
+        except ReloadNeededError as error:
+            _hold_stale(run, table, stale_for(error))
+        except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+            table.fail(error)
+        table.report.seconds = round(time.monotonic() - begun, 3)
+        run.finished(table.report)
+
+    # The longest first: the others fit beside it.
+    work.sort(key=lambda item: item[0].bytes, reverse=True)
+    run.in_threads(work, merge)
+    return tables, note
+
+
+def _work(
+    run: MergeRun, log: TableLog, tables: Iterable[LakeTable]
+) -> list[tuple[LakeTable, TableWork]]:
+    """Return what is to be committed to which tables."""
+    found = []
+    for table in tables:
+        plan = table.plan
+        if table.is_merged and plan is not None and plan.segment is not None:
+            last = log.manifests[-1]
+            created = None if plan.table is None else log.created(plan.table)
+            is_complete = created is not None or log.find_restart(table.name) is not None
+            state = CHANGES_ONLY if table.state is None else table.state.lake_state
+            if table.reload is None and not is_complete and state == CHANGES_ONLY:
+                table.report.reason = CHANGES_ONLY.reason
+            work = TableWork(
+                plan,
+                table.target,
+                table.state,
+                last.identity,
+                Applied(run.options.source, Mark(log.last), str(last.stop)),
+                partial(_plan_again, table.name, log, run.options),
+                is_complete=is_complete,
+                snapshot=None if table.reload is None else table.reload.snapshot.id,
+            )
+            found.append((table, work))
+    return found
+
+
+def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
+    if not table.is_merged or not log.manifests or table.first_needed > log.last:
+        return
+    if table.reload is not None:
+        plan_table_reload(table, log, options)
+        return
+    try:
+        plan = plan_table(
+            table.name, log, first=table.first_needed, state=table.state, keys=options.keys
+        )
+    except ReloadNeededError as error:
+        table.hold(stale_for(error))
+        return
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
+        return
+    table.take(plan)
+
+
+def _plan_again(
+    name: TableName, log: TableLog, options: MergeOptions, state: TargetState
+) -> TablePlan | None:
+    first = state.applied.sequence + 1
+    return plan_table(name, log, first=first, state=state, keys=options.keys)
+
+
+def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
+    """Say in the lake table's properties why it is left alone, and since when."""
+    known = run.start.before.tables.get(table.name)
+    table.date(None if known is None else known.state, run.began)
+    state, held = table.state, table.held
+    if held is None or state is None or state.unknown is not None or table.is_foreign:
+        return
+    wanted = state_property(held)
+    if state.properties.get(PROPERTY) == wanted[PROPERTY]:
+        return
+    try:
+        session.sql(merge_sql.set_properties(table.target, wanted))
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)
+
+
+def _hold_stale(run: MergeRun, table: LakeTable, state: LakeState) -> None:
+    """Leave a table at what was committed of it, until a reload."""
+    try:
+        session = run.sessions.get()
+        table.state = run.lake.find_state(session, table.target)
+        table.report.applied_after = table.applied
+        table.hold(state)
+        _note_held(run, session, table)
+    except Exception as failed:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(failed)
+
+
+def _merge(
+    run: MergeRun, table: LakeTable, work: TableWork, sizes: Mapping[str, int | None]
+) -> None:
+    check_sizes(run.files, work.plan.parts, sizes)
+    if run.options.verify_parts:
+        check_digests(run.sessions.get(), run.files, work.plan.parts)
+    merged = merge_table(run.sessions, run.lake, run.files, work)
+    # The format found it done: by whom, and how much else, the next merge reads.
+    table.is_settled = merged.commit is not None
+    if merged.commit is None:
+        return
+    table.report.status = "merged"
+    if table.reload is not None:
+        table.report.snapshot = table.done_with = table.reload.snapshot.id
+    table.report.applied_after = merged.applied
+    table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
+    table.report.missing_rows = merged.commit.missing
+    if merged.stop is not None:
+        _hold_stale(run, table, stale(merged.stop))
+
+
+def _advance(
+    run: MergeRun, newest: TableLog, now: Progress, tables: Iterable[LakeTable]
+) -> Progress:
+    """Return how far the lake has got, with what was done to every table."""
+    known = dict(run.start.before.tables)
+    for name in newest.names():
+        # Tables of another merge; those of this one follow.
+        each = known.get(name, TableProgress())
+        first = each.first or newest.holdings(name, since=0)[0].sequence
+        known[name] = replace(each, first=first, pending=True)
+    for table in tables:
+        known[table.name] = table.progress(known.get(table.name, TableProgress()))
+    done = {table.done_with for table in tables if table.done_with is not None}
+    there = {*run.start.snapshots.ids()}
+    return replace(now, tables=known, snapshots=frozenset((now.snapshots | done) & there))

@@ -1,0 +1,177 @@
+"""What a merge finds when it starts, and whether that is nothing to do: no Spark is needed for it.
+
+A merge is idle if all of this holds for the tables that it is for:
+
+- A merge into this lake has read the newest manifest, or the last one that this one is for.
+- By the progress file no table waits for a merge; those that are `loading` or `stale` wait for a
+  reload, and are reported.
+- There is no note of a merge that runs, or was killed: such a one may still commit.
+- There is no snapshot that no merge into this lake has loaded yet.
+
+If the progress file was deleted, a merge is never idle. What somebody changes in the lake by hand
+(a table dropped, restored or rolled back) is noticed by the next merge of a manifest that names the
+table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.snapshot_manifest import digest_in, table_digest
+from airflow_provider_binlog.spark.job.report import Report, TableReport
+from airflow_provider_binlog.spark.merge.progress import Progress, load_progress, progress_folder
+from airflow_provider_binlog.spark.merge.running import read_running
+from airflow_provider_binlog.spark.merge.table_choice import TableChoice
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
+from airflow_provider_binlog.staging.snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.job.options import MergeOptions
+    from airflow_provider_binlog.spark.merge.running import RunningMerge
+    from airflow_provider_binlog.staging.source_files import ReadFiles
+
+
+@dataclass(frozen=True)
+class MergeStart:
+    """What a merge finds when it starts.
+
+    Attributes:
+        folder: Where the progress lies.
+        loaded: The progress that is stored; None if there is none.
+        before: How far the lake had got.
+        through: The last manifest to merge.
+        chosen: Which tables the merge is for.
+        running: The merges that run or were killed.
+        present: The manifests that there are.
+        snapshots: The snapshots that there are.
+        staged: The tables of which earlier manifests, or new snapshots, are staged.
+        unloaded: The chosen ones that have a snapshot which was not dealt with yet.
+        unnamed: Why a snapshot is unreadable, by its id, where no merge has seen its table.
+    """
+
+    options: MergeOptions
+    folder: str
+    loaded: Progress | None
+    before: Progress
+    through: int
+    chosen: TableChoice
+    running: Sequence[RunningMerge]
+    present: Collection[int]
+    snapshots: Snapshots
+    staged: frozenset[TableName]
+    unloaded: frozenset[TableName]
+    unnamed: Mapping[str, ManifestError]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do; see the module."""
+        waits = self.noted or self.unloaded or self.unnamed
+        return self.before.is_merged(self.through, self.chosen) and not waits
+
+    @property
+    def noted(self) -> set[TableName]:
+        """The tables of the merges that run or were killed."""
+        return {name for each in self.running for name in each.tables}
+
+    def idle_report(self, seconds: float) -> Report:
+        """Return the report of a merge that has nothing to do."""
+        held = self.before.pending(self.chosen)
+        return Report(
+            self.options.source,
+            self.through,
+            [self._report_held(each) for each in held],
+            seconds,
+            unmatched=self.chosen.unmatched(self.staged, self.before.excluded),
+            stop=self.before.stop,
+            versions=self.before.versions,
+        )
+
+    def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
+        """Report snapshots that are unreadable, but for those of tables that were seen since."""
+        digests = {table_digest(name) for name in seen}
+        return [
+            TableReport(f"snapshot {id_}", "", status="failed", error=str(error))
+            for id_, error in self.unnamed.items()
+            if digest_in(id_) not in digests
+        ]
+
+    def _report_held(self, name: TableName) -> TableReport:
+        """Report a table that waits for a reload, as far as the progress knows."""
+        known, options = self.before.tables[name], self.options
+        return TableReport(
+            ".".join(name),
+            target_name(options.format, options.lake, options.table_name, *name),
+            status=known.state.name,
+            reason=known.state.reason,
+            position=known.state.position,
+            since=known.state.since,
+            applied_before=known.mark,
+            applied_after=known.mark,
+        )
+
+
+def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
+    """Return what a merge finds in the staged files.
+
+    Raises:
+        ManifestError: The progress file is not one of ours, or is newer than all manifests.
+    """
+    folder = progress_folder(
+        format=options.format, lake=options.lake, table_name=options.table_name
+    )
+    loaded = load_progress(files, folder)
+    present = list_manifests(files)
+    if loaded is not None and present and present[-1] < loaded.through:
+        raise begun_again(loaded.through, newest=present[-1])
+    lake = " ".join(filter(None, (options.format, options.lake, options.table_name)))
+    before = loaded or Progress(since=present[0] if present else 1, lake=lake)
+    wanted = options.through if options.through is not None else max(present, default=0)
+    through = max(before.through, wanted)
+    chosen = TableChoice(options.tables, options.exclude)
+    running = read_running(files, folder)
+    snapshots = Snapshots(files)
+    unloaded, unnamed = _find_unloaded(snapshots, before)
+    return MergeStart(
+        options,
+        folder,
+        loaded,
+        before,
+        through,
+        chosen,
+        running,
+        set(present),
+        snapshots,
+        frozenset(unloaded | before.tables.keys()),
+        frozenset(filter(chosen, unloaded)),
+        unnamed,
+    )
+
+
+def _find_unloaded(
+    snapshots: Snapshots, before: Progress
+) -> tuple[set[TableName], dict[str, ManifestError]]:
+    """Return the tables with a snapshot that was not dealt with yet, and what is unreadable.
+
+    An unreadable one is that of the table whose digest its id has, and fails that table alone.
+    """
+    known = {table_digest(name): name for name in before.tables}
+    unloaded: set[TableName] = set()
+    unnamed: dict[str, ManifestError] = {}
+    for id_ in snapshots.ids():
+        if id_ in before.snapshots:
+            continue
+        try:
+            unloaded.add(snapshots.read(id_).name)
+        except ManifestError as error:
+            name = known.get(str(digest_in(id_)))
+            if name is None:
+                unnamed[id_] = error
+            else:
+                unloaded.add(name)
+    return unloaded, unnamed

@@ -1,0 +1,103 @@
+"""What the lake tables of a merge contain, and from where on each needs the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.spark.job.report import TableReport
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, check_coverage
+from airflow_provider_binlog.spark.merge.renamed_rows import take_rows_along
+from airflow_provider_binlog.spark.reload.table_reload import (
+    find_reload,
+    hold_foreign,
+    hold_waiting,
+    is_adopted,
+)
+from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
+from airflow_provider_binlog.spark.target.owner import check_owner, disown, is_foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.merge.context import MergeRun
+    from airflow_provider_binlog.spark.merge.needed_log import StagedLog
+    from airflow_provider_binlog.spark.merge.progress import Progress
+    from airflow_provider_binlog.spark.plan.table_log import TableLog
+
+
+def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable]:
+    """Read how much of the log every table contains that may need something."""
+    start = run.start
+    names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
+    session = run.sessions.get()
+
+    def survey(name: TableName) -> LakeTable:
+        target = run.lake.target(*name)
+        table = LakeTable(name, target, TableReport(".".join(name), target))
+        try:
+            state = run.lake.find_state(session, target)
+            adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
+            source = run.options.source
+            if state is not None and adopts and is_foreign(state, source=source, name=name):
+                table.is_foreign, state = True, disown(state)
+            elif state is not None:
+                # Before its applied mark is believed.
+                check_owner(target, state, source=source, servers=now.servers, name=name)
+            table.state, table.is_read = state, True
+        except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+            table.fail(error)
+        table.report.applied_before = table.report.applied_after = table.applied
+        return table
+
+    return run.in_threads(sorted(filter(start.chosen, names)), survey)
+
+
+def find_needs(
+    run: MergeRun, tables: Sequence[LakeTable], staged: StagedLog, now: Progress
+) -> None:
+    """Find out from where on each table needs the log, and whether it is merged at all."""
+    needed: dict[TableName, Exception] = {}
+    newest, newest_staged = staged.newest, max(run.start.present, default=0)
+    for table in tables:
+        if table.is_merged:
+            _find_reload(run, table, staged, now)
+            hold_foreign(table)
+        if table.is_followed:
+            needed |= take_rows_along(run, table, staged)
+        if table.is_followed:
+            _check_numbers(run, table, newest_staged)
+        if table.is_followed:
+            initial_load = run.options.initial_load
+            check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
+        hold_waiting(table, newest)
+    for table in tables:
+        if table.is_followed and table.name in needed:
+            # The next merge copies its rows: they have to be those from before the rename.
+            table.fail(needed[table.name])
+
+
+def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:
+    """Fail a table that has got a manifest which is not staged yet: its manifests were others."""
+    applied = table.applied.sequence
+    if not newest_staged or applied <= newest_staged:
+        return
+    # Another merge may have read a newer one since.
+    newest = max(list_manifests(run.files), default=0)
+    if applied > newest:
+        table.fail(begun_again(applied, newest=newest))
+
+
+def _find_reload(run: MergeRun, table: LakeTable, staged: StagedLog, now: Progress) -> None:
+    start = run.start
+    try:
+        find_reload(
+            table,
+            start.snapshots,
+            staged,
+            before=start.before,
+            now=now,
+            present=start.present,
+        )
+    except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
+        table.fail(error)

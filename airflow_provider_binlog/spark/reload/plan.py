@@ -1,0 +1,327 @@
+"""A reload of one table: the rows of a snapshot, and the staged changes after it over them.
+
+    manifests    ... | 41 | 42 | 43 | 44
+    snapshot              low ... high
+    collapse           rows of the snapshot, 42, 43, 44
+
+The changes are replayed from the start of a manifest that the snapshot contains all of before, to
+the end of one that has all that it may have seen. This gives the rows of the table, whenever each
+row was read:
+
+- A key that a change names has what the last such change says: with whole images that is the whole
+  row, or none. Changes from before the read only repeat what was read.
+- A key that no change names was not changed since before it was read: it is what was read.
+
+With images that lack columns the same holds for each column of a row, as long as rows keep their
+keys: a change of a row that was not read is followed by its delete. A row whose key changed while
+it was read may be in no chunk, and is refused.
+
+A table without a key has no such rows: every change counts once. It is loaded from a snapshot of
+one moment. Over such a snapshot changes are replayed from exactly there, so that it serves whatever
+images lack and whichever keys changed.
+
+A lake table whose rows someone else loaded is adopted in the same way: its rows stand for those of
+the snapshot, and the changes of the first manifest are merged into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_binlog.changes import BeforeImages, ChangeType
+from airflow_provider_binlog.manifest import Manifest, TableChanges
+from airflow_provider_binlog.names import fold_name
+from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
+from airflow_provider_binlog.spark.plan.fold import Tables
+from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
+from airflow_provider_binlog.spark.plan.planner import TablePlan
+from airflow_provider_binlog.spark.plan.segment import StartWithin
+from airflow_provider_binlog.spark.plan.segment_plan import plan_next
+from airflow_provider_binlog.spark.plan.table_identity import find_field_ids, find_table
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.reload.window import Order, find_order, is_reached
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.protocol import KEY, UNSEEN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from airflow_provider_binlog.manifest import Statement
+    from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
+    from airflow_provider_binlog.spark.plan.cuts import Stop
+    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.target.protocol import TargetState
+
+_SCHEMA = 0
+"""Id of the snapshot's schema: no schema of the log has it."""
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Reload:
+    """A reload that is due.
+
+    Attributes:
+        snapshot: What is loaded.
+        first: Number of the first manifest that is replayed over it.
+    """
+
+    snapshot: SnapshotManifest
+    first: int
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a snapshot is not loaded.
+
+    Attributes:
+        reason: In words; empty if what came after it made it unnecessary.
+    """
+
+    reason: str = ""
+
+
+def plan_reload(
+    reload: Reload,
+    log: TableLog,
+    state: TargetState | None,
+    *,
+    chosen_key: tuple[str, ...] | None,
+) -> TablePlan | Refusal:
+    """Plan the reload of a table: its first segment replaces the rows of the lake table.
+
+    Args:
+        reload: The snapshot, and from where on changes are replayed over it.
+        log: The manifests, from there on at least.
+        state: The lake table; None if there is none.
+        chosen_key: Key columns, if the user chose them.
+
+    Raises:
+        MergeError: A column cannot be merged.
+        ConfigurationError: The chosen key columns cannot serve.
+    """
+    snapshot, name = reload.snapshot, reload.snapshot.name
+    every = [each for each in log.manifests if each.sequence >= reload.first]
+    manifests = every[:1] if snapshot.adopts else every
+    tables = log.tables(name)
+    replayed = TableLog([_without_before(each, snapshot, tables) for each in manifests])
+    table = find_table(name, replayed, first=reload.first)
+    refusal = _find_refusal(snapshot, replayed, table)
+    if refusal is not None or table is None:
+        return refusal or Refusal()
+    keyed = bool(chosen_key or snapshot.schema.key)
+    start = _find_start(reload, manifests[0])
+    reason = _find_lost_rows(snapshot, state)
+    reason = reason or _find_missing_key(state, keyed=keyed, exact=start is not None)
+    if start is None:
+        reason = reason or _find_moves(snapshot, replayed, table)
+    if reason:
+        return Refusal(reason)
+    last = replayed.holdings(name, since=reload.first)
+    if last and last[-1].table != table:
+        return Refusal()
+    rows = _as_manifest(reload, table, replayed, manifests[0])
+    lifecycle = Lifecycle(table, rows.sequence, replaces=True)
+    source = Tables(
+        name,
+        TableLog([rows, *replayed.manifests]),
+        rows.sequence,
+        state,
+        chosen_key,
+        reloads=True,
+    )
+    found = plan_next(source, lifecycle, keyed=keyed)
+    segment, stop = found.segment, found.stop
+    if stop is not None and not _is_after(stop, snapshot, manifests):
+        return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
+    if segment is not None and snapshot.adopts and segment.evolution.changes_columns:
+        return Refusal("its columns are not those of the table: change them, and adopt it then")
+    if segment is not None:
+        segment = _of_snapshot(segment, snapshot, start)
+    more = found.more or len(every) > len(manifests)
+    return TablePlan(name, table, segment=segment, staged=found.staged, more=more, stop=stop)
+
+
+def _of_snapshot(
+    segment: Segment, snapshot: SnapshotManifest, start: StartWithin | None
+) -> Segment:
+    """Return the first segment of a reload: it replaces the rows, unless they are adopted."""
+    if snapshot.adopts:
+        return replace(segment, starts_empty=False, start=start)
+    return replace(segment, reloads=True, start=start)
+
+
+def _find_start(reload: Reload, first: Manifest) -> StartWithin | None:
+    """Return where changes are replayed from, if the snapshot has the rows of one position."""
+    snapshot = reload.snapshot
+    if not snapshot.is_exact or first.identity != snapshot.identity:
+        return None
+    return StartWithin(reload.first, *snapshot.low.coordinates)
+
+
+def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manifest]) -> bool:
+    """Whether a stop is after all that the snapshot may have seen.
+
+    Before, its rows are those of no single moment. A statement that stops is after it: one between
+    `low` and `high` is refused.
+    """
+    if snapshot.adopts:
+        return False
+    reached = next(each.sequence for each in manifests if is_reached(snapshot, each))
+    return bool(stop.cut.mark.statements) or stop.cut.mark.sequence >= reached
+
+
+def _without_before(
+    manifest: Manifest, snapshot: SnapshotManifest, of: Collection[TableId]
+) -> Manifest:
+    """Return a manifest without the actions whose effect the snapshot shows, and rows before them.
+
+    Also without all other tables than those of these ids: who reloads many tables replays the same
+    manifests for each. The numbers of statements stay what they are.
+    """
+    statements, rows, dropped = [], dict[str, int](), set[str]()
+    for each in manifest.statements:
+        if find_order(snapshot, manifest, each) is not Order.BEFORE:
+            statements.append(each)
+            continue
+        # What is quarantined stays so to the end of the manifest.
+        kept = tuple(action for action in each.actions if isinstance(action, QuarantineTable))
+        statements.append(replace(each, actions=kept))
+        rows.update({action.table: each.row for action in each.actions})
+        dropped |= {action.table for action in each.actions if isinstance(action, DropTable)}
+    tables = tuple(
+        replace(
+            entry,
+            parts=tuple(part for part in entry.parts if part.first_row >= rows.get(entry.id, 0)),
+        )
+        for entry in manifest.tables
+        if entry.id in of and entry.id not in dropped
+    )
+    return replace(manifest, statements=tuple(statements), tables=tables)
+
+
+def _find_refusal(
+    snapshot: SnapshotManifest, log: TableLog, table: TableId | None
+) -> Refusal | None:
+    """Return the refusal of a snapshot in whose window an action concerns its table."""
+    for manifest in log.manifests:
+        for statement in manifest.statements:
+            order = find_order(snapshot, manifest, statement)
+            found = [each for each in statement.actions if _concerns(each, snapshot.name, table)]
+            if (order is Order.AFTER and not snapshot.adopts) or not found:
+                continue
+            at = f"{statement.file}:{statement.offset}"
+            for action in found:
+                if isinstance(action, QuarantineTable):
+                    return Refusal(
+                        f"its table was quarantined at {at} ({action.reason}), and its changes "
+                        f"are not staged from there to {manifest.stop}: take the snapshot again"
+                    )
+            if snapshot.adopts:
+                return Refusal(
+                    f"its table was changed by a DDL statement at {at}, soon after the position "
+                    f"that it is adopted at ({_text(statement)}): reload it from a snapshot"
+                )
+            return Refusal(
+                f"its table was changed by a DDL statement at {at}, while it was read "
+                f"({_text(statement)}): take the snapshot again"
+            )
+    return None
+
+
+def _concerns(action: Action, name: TableName, table: TableId | None) -> bool:
+    if action.table == table:
+        return True
+    if isinstance(action, CreateTable | DropTable):
+        return action.name == name
+    return isinstance(action, RenameTable) and name in (action.old, action.new)
+
+
+def _text(statement: Statement) -> str:
+    return " ".join(statement.text.split()[:_SHOWN])
+
+
+def _find_lost_rows(snapshot: SnapshotManifest, state: TargetState | None) -> str:
+    """Return why rows of the lake table would be lost; empty if none would."""
+    if snapshot.where is None or state is None or state.is_empty:
+        return ""
+    return (
+        "it has only the rows that satisfy its condition, and would replace all rows of the lake "
+        f"table: take the snapshot again without where={snapshot.where!r}, or drop the lake table"
+    )
+
+
+def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) -> str:
+    """Return why a snapshot of a table without a key cannot be loaded; empty if it can."""
+    if keyed:
+        return ""
+    if not exact:
+        return (
+            "its table has no key, and it was not read at one position: take the snapshot again "
+            "with lock='brief', or choose a key with keys={...}"
+        )
+    if state is not None and state.properties.get(KEY, "[]") != "[]":
+        return (
+            "its table has no key, and the lake table has one: choose a key with keys={...}, or "
+            "drop the lake table"
+        )
+    return ""
+
+
+def _find_moves(snapshot: SnapshotManifest, log: TableLog, table: TableId) -> str:
+    """Return why rows may be in no chunk: images lack columns, and keys changed meanwhile."""
+    for manifest in log.manifests:
+        for entry in manifest.tables:
+            if entry.id != table or not entry.lacks_columns:
+                continue
+            moved = entry.changes.get(ChangeType.UPDATE_PREIMAGE.value, 0)
+            if moved:
+                every = manifest.before_images is BeforeImages.ALL
+                what = "keys may have changed" if every else f"{moved} rows got another key"
+                return (
+                    f"{what} between {manifest.start} and {manifest.stop}, while it was read, and "
+                    "row images lack columns: take the snapshot again with lock='brief', which "
+                    "reads all rows at one position"
+                )
+        if is_reached(snapshot, manifest):
+            break
+    return ""
+
+
+def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) -> Manifest:
+    """Return the snapshot as a manifest before all those that are replayed."""
+    snapshot = reload.snapshot
+    ids = {} if table == UNSEEN else find_field_ids(log, table, since=Mark(reload.first - 1))
+    schema = _with_ids(snapshot.schema, ids)
+    entry = TableChanges(
+        id=table,
+        database=snapshot.database,
+        table=snapshot.table,
+        dropped=False,
+        created=None,
+        schemas=(schema,),
+        current=schema.id,
+        last_field_id=0,
+        logged=schema.id,
+        images=(tuple(each.id for each in schema.fields),),
+        parts=tuple(replace(each, schema=schema.id) for each in snapshot.parts),
+    )
+    return replace(
+        like,
+        sequence=reload.first - 1,
+        start=snapshot.low,
+        stop=snapshot.low,
+        before_images=BeforeImages.ALL,
+        tables=(entry,),
+        statements=(),
+    )
+
+
+def _with_ids(schema: Schema, ids: dict[str, int]) -> Schema:
+    """Return a snapshot's schema with the field ids of the log; others are below 0."""
+    own = {each.id: ids.get(fold_name(each.name), -each.id) for each in schema.fields}
+    fields = tuple(replace(each, id=own[each.id]) for each in schema.fields)
+    return replace(schema, id=_SCHEMA, fields=fields, key=tuple(own[each] for each in schema.key))

@@ -1,0 +1,1 @@
+"""Lake tables: what a merge reads of them, and commits to them."""

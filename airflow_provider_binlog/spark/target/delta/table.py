@@ -1,0 +1,384 @@
+"""Delta tables: the applied mark is a transaction id, which Delta commits and checks."""
+
+# ruff: noqa: SLF001  The way to the JVM is `_jvm`.
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql.types import StructType
+
+from airflow_provider_binlog.changes import CHANGE_TYPE
+from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.column_changes import alter_statements
+from airflow_provider_binlog.spark.target.delta.features import (
+    COLUMN_MAPPING,
+    MAPPING,
+    needed_features,
+    supported_features,
+)
+from airflow_provider_binlog.spark.target.delta.mark import (
+    Note,
+    find_contents,
+    transaction_version,
+)
+from airflow_provider_binlog.spark.target.jvm import java_class, set_active
+from airflow_provider_binlog.spark.target.namespaces import Namespaces
+from airflow_provider_binlog.spark.target.protocol import (
+    Applied,
+    Commit,
+    TargetState,
+    claim_again,
+    count_from_1,
+    read_contents,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+
+_APPLICATION = "spark.databricks.delta.write.txnAppId"
+_VERSION = "spark.databricks.delta.write.txnVersion"
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+# Otherwise every later write of the session would be skipped as one that was done.
+_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+# The source rows are the same whenever they are read.
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+
+# A changelog has a column that Delta's own change data feed calls so, too.
+_CHANGELOG = {"delta.enableChangeDataFeed": "false"}
+_MANAGED = ("catalogManaged", "catalogOwned", "coordinatedCommits")
+_COLUMN_ID = "delta.columnMapping.id"
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """What a version of a table comes to.
+
+    Attributes:
+        files: How many data files it has.
+        bytes: Their size.
+        transactions: Java's sequence of the last version of each transaction id.
+    """
+
+    files: int
+    bytes: int
+    transactions: Any
+
+
+class DeltaLake:
+    """Delta tables below a folder, or in a catalog.
+
+    Args:
+        source: Name of the source; part of the transaction id.
+        root: Folder of the tables, `<root>/<database>/<table>`, where no `template` is given.
+        template: Name in a catalog, from `{database}` and `{table}`.
+        properties: Table properties of new tables.
+        upgrade: Whether existing tables get features that a change of their columns needs.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        root: str,
+        template: str | None,
+        properties: Mapping[str, str],
+        *,
+        upgrade: bool = True,
+    ) -> None:
+        self._source = source
+        self._upgrade = upgrade
+        self._application = f"binlog:{source}"
+        self._root = root
+        self._template = template
+        self._properties = dict(properties)
+        self._namespaces = Namespaces()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a session needs; see `Lake`."""
+        # Names without a catalog are Delta's, whichever catalog others of the cluster use.
+        return {"spark.sql.defaultCatalog": "spark_catalog"}
+
+    @property
+    def filters(self) -> bool:
+        """Whether large targets are filtered by the keys; see `Lake`."""
+        # Delta can broadcast few source rows instead.
+        return False
+
+    def target(self, database: str, table: str) -> str:
+        """Return the quoted name of a table; see `Lake`."""
+        return target_name("delta", self._root, self._template, database, table)
+
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
+        """Return the state of a table; see `Lake`."""
+        snapshot = self._maybe_snapshot(session, target)
+        if snapshot is None:
+            return None
+        protocol = json.loads(snapshot.protocol().json())["protocol"]
+        check_commits(protocol, target)
+        metadata = json.loads(snapshot.metadata().json())["metaData"]
+        schema = StructType.fromJson(json.loads(metadata["schemaString"]))
+        totals = _find_totals(session, snapshot)
+        fence = self._find_fence(totals)
+        version = int(snapshot.version())
+        commits = DeltaCommits(session, snapshot)
+        found = find_contents(commits, version, source=self._source, transaction=fence)
+        contents, unknown = read_contents(found)
+        return TargetState(
+            columns={field.name: field.dataType.simpleString() for field in schema},
+            column_ids={
+                field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
+            },
+            properties=metadata.get("configuration", {}) | supported_features(protocol),
+            contents=contents,
+            files=totals.files,
+            bytes=totals.bytes,
+            is_empty=totals.files == 0,
+            snapshot=version,
+            unknown=unknown,
+            fence=fence,
+            upgrade=self._upgrade,
+        )
+
+    def create(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> None:
+        """Make an empty table; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        session.sql(
+            merge_sql.create_table(target, provider="delta", columns=columns, properties=wanted)
+        )
+
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get; see `Lake`."""
+        mode = (COLUMN_MAPPING | self._properties)[MAPPING]
+        return dict(zip(columns, columns, strict=True)) if mode == "none" else count_from_1(columns)
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table with rows; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        # Delta takes what a killed merge wrote for a table, but finds none to replace.
+        command = "CREATE OR REPLACE TABLE" if self._is_begun(session, target) else "CREATE TABLE"
+        statement = merge_sql.create_table_as(
+            target, provider="delta", columns=columns, properties=wanted, command=command
+        )
+        with self._noted(session, applied, base=-1, fence=None):
+            session.sql(statement).collect()
+
+    def _prepare(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Iterable[str],
+        properties: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Make the namespace of a new table; return all of the table's properties."""
+        if self._template is not None and (namespace := target.rpartition(".")[0]):
+            self._namespaces.create(session, namespace)
+        own = _CHANGELOG if CHANGE_TYPE in columns else {}
+        return COLUMN_MAPPING | self._properties | own | dict(properties)
+
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> dict[str, str]:
+        """Change the columns; see `Lake`."""
+        missing = needed_features(evolution, columns=state.columns, properties=state.properties)
+        if missing:
+            session.sql(merge_sql.set_properties(target, missing))
+        found = self.find_state(session, target) if MAPPING in missing else None
+        if found is not None and (claims := claim_again(found.properties, found.column_ids)):
+            # Its columns had names alone, and have ids now.
+            session.sql(merge_sql.set_properties(target, claims))
+        for statement in alter_statements(target, state.columns, evolution):
+            session.sql(statement)
+        return evolution.filled
+
+    def merge(
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
+    ) -> Commit | None:
+        """Run a MERGE; see `Lake`."""
+        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
+            # One row of counts; none if Delta found the transaction done.
+            rows = session.sql(statement).collect()
+        if not rows:
+            return None
+        counts = rows[0]
+        return Commit(
+            inserted=counts["num_inserted_rows"],
+            updated=counts["num_updated_rows"],
+            deleted=counts["num_deleted_rows"],
+            version=self._version(session, target),
+        )
+
+    def overwrite(
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+    ) -> Commit | None:
+        """Replace every row; see `Lake`."""
+        with self._noted(session, applied, base=state.snapshot, fence=state.fence):
+            session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
+        # Delta does not say whether it found the transaction done.
+        snapshot = self._maybe_snapshot(session, target)
+        fence = self._find_fence(_find_totals(session, snapshot))
+        if fence != transaction_version(applied.mark, state.fence):
+            return None
+        return Commit(version=int(snapshot.version()))
+
+    @contextmanager
+    def _noted(
+        self, session: SparkSession, applied: Applied, *, base: int | None, fence: int | None
+    ) -> Iterator[None]:
+        """Commit the mark with what the session commits meanwhile, and with nothing else.
+
+        `base` and `fence` are `snapshot` and `fence` of the table's state before.
+        """
+        base = -1 if base is None else base
+        note = Note(applied.source, applied.mark, base, applied.table, applied.snapshot)
+        session.conf.set(_MATERIALIZE, "none")
+        session.conf.set(_NOTE, note.encode(stop=applied.stop))
+        session.conf.set(_APPLICATION, self._application)
+        session.conf.set(_VERSION, str(transaction_version(applied.mark, fence)))
+        session.conf.set(_RESET, "true")
+        try:
+            yield
+        finally:
+            for name in (_NOTE, _APPLICATION, _VERSION):
+                session.conf.unset(name)
+
+    def _find_fence(self, totals: _Totals) -> int | None:
+        """Return the last version of the source's transaction id; None if there is none."""
+        known = totals.transactions.iterator()
+        while known.hasNext():
+            transaction = known.next()
+            if transaction.appId() == self._application:
+                return int(transaction.version())
+        return None
+
+    def _is_begun(self, session: SparkSession, target: str) -> bool:
+        """Whether a folder has that of a log, and no commit: a merge was killed that created it."""
+        if self._template is not None:
+            return False
+        path = java_class(session, "org.apache.hadoop.fs.Path")(_folder(target), "_delta_log")
+        conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+        found = path.getFileSystem(conf).exists(path)
+        return bool(found) and self._maybe_snapshot(session, target) is None
+
+    def _version(self, session: SparkSession, target: str) -> int:
+        return int(self._maybe_snapshot(session, target).version())
+
+    def _maybe_snapshot(self, session: SparkSession, target: str) -> Any:
+        """Return Delta's own view of the table as it is now; None if there is none.
+
+        No SQL returns the last version of a transaction id.
+        """
+        # What no checksum says is computed from a checkpoint in the thread's session.
+        set_active(session)
+        java_session = session._jsparkSession
+        log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
+        if self._template is None:
+            snapshot = log.forTableWithSnapshot(java_session, _folder(target))._2()
+        else:
+            if not session.catalog.tableExists(target):
+                return None
+            parser = java_session.sessionState().sqlParser()
+            identifier = parser.parseTableIdentifier(target)
+            snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
+        return snapshot if snapshot.version() >= 0 else None
+
+
+def _folder(target: str) -> str:
+    """Return the folder in the quoted name of a table without a catalog."""
+    return target.removeprefix("delta.`").removesuffix("`").replace("``", "`")
+
+
+class DeltaCommits:
+    """What the commits of a table say of themselves; a `CommitLog`."""
+
+    def __init__(self, session: SparkSession, snapshot: Any) -> None:
+        self._class = partial(java_class, session)
+        self._snapshot = snapshot
+        self._conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+
+    def read(self, version: int) -> dict[str, Any] | None:
+        """Return what a commit says of itself; see `CommitLog`."""
+        path = self._class("org.apache.hadoop.fs.Path")(
+            self._snapshot.deltaLog().logPath(), f"{version:020d}.json"
+        )
+        try:
+            stream = path.getFileSystem(self._conf).open(path)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "FileNotFoundException":
+                return None
+            raise
+        reader = self._class("java.io.BufferedReader")(
+            self._class("java.io.InputStreamReader")(stream, "UTF-8")
+        )
+        try:
+            # Delta writes it first, others do not: the rest may be long.
+            action = json.loads(reader.readLine() or "{}")
+            if "commitInfo" not in action:
+                rest = self._class("org.apache.commons.io.IOUtils").toString(reader).splitlines()
+                found = (json.loads(line) for line in rest if '"commitInfo"' in line)
+                action = next((each for each in found if "commitInfo" in each), {})
+        finally:
+            reader.close()
+        return dict(action.get("commitInfo", {}))
+
+
+def check_commits(protocol: Mapping[str, Any], target: str) -> None:
+    """Refuse a table whose newest commits are not in its log, but known to a catalog.
+
+    Source: the Delta transaction log protocol, "Catalog-managed tables".
+
+    Raises:
+        MergeError: It is one.
+    """
+    found = [each for each in protocol.get("writerFeatures") or () if each.startswith(_MANAGED)]
+    if found:
+        raise MergeError(
+            "the commits of this Delta table are managed by its catalog: its log may lack the "
+            "newest, which say what it contains. Drop the feature, or merge into another table",
+            target=target,
+            features=", ".join(sorted(found)),
+        )
+
+
+def _find_totals(session: SparkSession, snapshot: Any) -> _Totals:
+    """Return what a version comes to, without a Spark job if Delta noted that as it committed."""
+    checksum = snapshot.checksumOpt()
+    if not checksum.isDefined():
+        # After a commit of this job Delta has not read what it wrote beside the commit.
+        none: Any = java_class(session, "scala.Option").empty()
+        checksum = snapshot.deltaLog().readChecksum(snapshot.version(), none)
+    if checksum.isDefined() and checksum.get().setTransactions().isDefined():
+        noted = checksum.get()
+        size, transactions = noted.tableSizeBytes(), noted.setTransactions().get()
+        return _Totals(int(noted.numFiles()), int(size), transactions)
+    files, size = snapshot.numOfFiles(), snapshot.sizeInBytes()
+    return _Totals(int(files), int(size), snapshot.setTransactions())

@@ -1,0 +1,349 @@
+"""Iceberg tables: the applied mark is a property of the snapshot that holds the data.
+
+Iceberg does not look at it. That two merges of one range do not both count is up to its conflict
+detection, which needs serializable isolation and a MERGE that may update (an insert-only one is
+committed as an append, without any check); and that a merge did not build on another's state is
+checked after each commit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
+
+from airflow_provider_binlog.errors import MergeError, TargetConflictError
+from airflow_provider_binlog.spark.names import target_name
+from airflow_provider_binlog.spark.staged.types import widens
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.column_changes import alter_statements
+from airflow_provider_binlog.spark.target.column_copy import copied_property, copy_column
+from airflow_provider_binlog.spark.target.iceberg.mark import (
+    APPLIED,
+    CONTAINS_TABLE,
+    LOADED,
+    WRITER,
+    Link,
+    find_contents,
+)
+from airflow_provider_binlog.spark.target.iceberg.table import (
+    IcebergTable,
+    commit_properties,
+    find_table,
+    load_table,
+)
+from airflow_provider_binlog.spark.target.initial_defaults import add_columns, has_initial_defaults
+from airflow_provider_binlog.spark.target.namespaces import Namespaces
+from airflow_provider_binlog.spark.target.protocol import (
+    Applied,
+    Commit,
+    TargetState,
+    count_from_1,
+    read_contents,
+    read_copied,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+
+_ISOLATION = "write.merge.isolation-level"
+_COUNTED = "spark.merge-into.num-target-rows"
+# What REST catalogs answer that create no table with its rows: AWS Glue's, and that of S3 Tables.
+_UNSTAGED = re.compile(r"\bstage[-_ ]?create\b.*\bnot supported", re.IGNORECASE)
+
+# What every Iceberg table has already.
+_RESERVED = {
+    "_deleted",
+    "_file",
+    "_last_updated_sequence_number",
+    "_partition",
+    "_pos",
+    "_row_id",
+    "_spec_id",
+}
+
+_NEW_TABLE = {
+    "format-version": "2",
+    # A small change rewrites no large file: it writes what is new, and which rows are deleted.
+    "write.delete.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    _ISOLATION: "serializable",
+}
+
+
+class IcebergLake:
+    """Iceberg tables of one catalog.
+
+    Args:
+        source: Name of the source.
+        catalog: The catalog's name in Spark's settings.
+        template: Name of a table in it, from `{database}` and `{table}`.
+        properties: Table properties of new tables.
+    """
+
+    def __init__(
+        self, source: str, catalog: str, template: str | None, properties: Mapping[str, str]
+    ) -> None:
+        self._source = source
+        self._catalog = catalog
+        self._template = template
+        self._properties = dict(properties)
+        self._namespaces = Namespaces()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a session needs; see `Lake`."""
+        # Each session would keep its own stale copy of a table for half a minute.
+        return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
+
+    @property
+    def filters(self) -> bool:
+        """Whether large targets are filtered by the keys; see `Lake`."""
+        # A MERGE shuffles the target however few the source rows are.
+        return True
+
+    def target(self, database: str, table: str) -> str:
+        """Return the quoted name of a table; see `Lake`."""
+        return target_name("iceberg", self._catalog, self._template, database, table)
+
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
+        """Return the state of a table; see `Lake`."""
+        table = find_table(session, target)
+        if table is None:
+            return None
+        properties = table.properties
+        if properties.get(_ISOLATION, "serializable") != "serializable":
+            raise MergeError(
+                "two merges at once would both be committed: set the property to 'serializable'",
+                target=target,
+                property=_ISOLATION,
+                found=properties[_ISOLATION],
+            )
+        snapshot = table.current
+        current = None if snapshot is None else snapshot.id
+        summary = {} if snapshot is None else snapshot.summary
+        found = find_contents(current, partial(_find_link, table), properties, source=self._source)
+        contents, unknown = read_contents(found)
+        return TargetState(
+            columns=table.columns,
+            column_ids=table.column_ids,
+            properties=properties,
+            contents=contents,
+            files=int(summary.get("total-data-files", 0)),
+            bytes=int(summary.get("total-files-size", 0)),
+            is_empty=snapshot is None or summary.get("total-data-files") == "0",
+            snapshot=current,
+            unknown=unknown,
+        )
+
+    def create(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> None:
+        """Make an empty table; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        session.sql(
+            merge_sql.create_table(target, provider="iceberg", columns=columns, properties=wanted)
+        )
+
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get; see `Lake`."""
+        return count_from_1(columns)
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table with rows; see `Lake`."""
+        wanted = self._prepare(session, target, columns, properties)
+        statement = merge_sql.create_table_as(
+            target, provider="iceberg", columns=columns, properties=wanted
+        )
+        try:
+            with commit_properties(session, _said_of(applied, ())):
+                session.sql(statement).collect()
+        except (Py4JJavaError, PySparkException) as error:
+            if not _UNSTAGED.search(str(error)):
+                raise
+            self.create(session, target, columns, properties)
+            self._fill(session, target, columns, applied)
+
+    def _fill(
+        self, session: SparkSession, target: str, columns: Iterable[str], applied: Applied
+    ) -> None:
+        """Give a table that was just created its rows."""
+        state = self.find_state(session, target)
+        if state is None:
+            raise TargetConflictError("another writer dropped the target", target=target)
+        query = merge_sql.rows_to_keep({name: at for at, name in enumerate(columns)})
+        self.overwrite(session, target, state, query, applied)
+
+    def _prepare(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Iterable[str],
+        properties: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Make the namespace of a new table; return all of the table's properties."""
+        _check_names(target, columns)
+        self._namespaces.create(session, target.rpartition(".")[0])
+        return _NEW_TABLE | self._properties | dict(properties)
+
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> dict[str, str]:
+        """Change the columns; see `Lake`."""
+        _check_names(target, [*evolution.added, *evolution.renamed.values()])
+        before = {name: state.columns[old] for name, old in evolution.columns.items()}
+        wider = evolution.widened
+        in_place = {name: type_ for name, type_ in wider.items() if widens(before[name], type_)}
+        replaced = [evolution.columns[name] for name in wider if name not in in_place]
+        _check_dependants(session, target, state, [*evolution.dropped, *replaced])
+        filled, added = dict(evolution.filled), dict(evolution.added)
+        with_default = {name: added[name] for name in filled if name in added}
+        if with_default and has_initial_defaults(load_table(session, target)):
+            filled = {name: sql for name, sql in filled.items() if name not in with_default}
+            added = {name: type_ for name, type_ in added.items() if name not in with_default}
+        else:
+            with_default = {}
+        statements = replace(evolution, widened=in_place, added=added)
+        for statement in alter_statements(target, state.columns, statements):
+            session.sql(statement)
+        copied = state.copied
+        for name in (name for name in wider if name not in in_place):
+            copied = copy_column(session, target, name, wider[name], copied=copied)
+        if with_default:
+            add_columns(session, load_table(session, target), with_default, evolution.filled)
+        return filled
+
+    def merge(
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
+    ) -> Commit | None:
+        """Run a MERGE; see `Lake`."""
+        with commit_properties(session, _said_of(applied, state.copied)):
+            session.sql(statement).collect()
+        return _check_commit(session, target, state)
+
+    def overwrite(
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+    ) -> Commit | None:
+        """Replace every row; see `Lake`."""
+        writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
+        if state.snapshot is not None:
+            writer = writer.option("validate-from-snapshot-id", str(state.snapshot))
+        with commit_properties(session, _said_of(applied, state.column_ids.values())):
+            writer.overwrite(F.expr("true"))
+        return _check_commit(session, target, state)
+
+
+def _said_of(applied: Applied, copied: Iterable[str]) -> dict[str, str]:
+    """Return the properties of a commit of rows."""
+    return {
+        WRITER: applied.source,
+        "binlog.stop": applied.stop,
+        APPLIED: str(applied.mark),
+        CONTAINS_TABLE: applied.table or "",
+        LOADED: applied.snapshot,
+    } | copied_property(copied)
+
+
+def _check_commit(session: SparkSession, target: str, state: TargetState) -> Commit:
+    """Return what a commit did, if it was built on `state`.
+
+    Raises:
+        TargetConflictError: Another merge came in between. The table's mark is that of the last
+            snapshot that has one, also if that is the smaller one: a retry merges what is missing.
+    """
+    since = load_table(session, target).snapshots(until=state.snapshot)
+    marked = [each for each in since if APPLIED in each.summary]
+    if len(marked) != 1:
+        raise TargetConflictError("another merge committed to the target meanwhile", target=target)
+    (snapshot,) = marked
+    inserted, updated, deleted = (
+        _count(snapshot.summary, each) for each in ("inserted", "updated", "deleted")
+    )
+    return Commit(
+        inserted=inserted,
+        updated=updated,
+        deleted=deleted,
+        version=snapshot.id,
+    )
+
+
+def _find_link(table: IcebergTable, snapshot_id: int) -> Link | None:
+    snapshot = table.find_snapshot(snapshot_id)
+    if snapshot is None:
+        return None
+    summary = snapshot.summary
+    return Link(
+        snapshot.parent,
+        summary.get(APPLIED),
+        summary.get(CONTAINS_TABLE, ""),
+        summary.get(LOADED, ""),
+        summary.get(WRITER, ""),
+        read_copied(summary),
+    )
+
+
+def _check_names(target: str, columns: Iterable[str]) -> None:
+    taken = sorted(name for name in columns if name.lower() in _RESERVED)
+    if taken:
+        raise MergeError(
+            "Iceberg keeps this name for itself: rename the column at the source, or use Delta",
+            target=target,
+            column=",".join(taken),
+        )
+
+
+def _check_dependants(
+    session: SparkSession, target: str, state: TargetState, lost: Sequence[str]
+) -> None:
+    """Refuse to drop columns without which Iceberg writes no row any more.
+
+    It finds no partition without one that the table is partitioned by, or was, and no order.
+
+    Raises:
+        MergeError: The table depends on one of them.
+    """
+    if not lost:
+        return
+    table = load_table(session, target)
+    for ids, how, repair in (
+        (table.partitioned_by, "is, or was, partitioned", "drop the lake table, and load"),
+        (table.ordered_by, "is sorted or identified", "change that, or drop the table and load"),
+    ):
+        if found := [name for name in lost if state.column_ids[name] in ids]:
+            raise MergeError(
+                f"the lake table {how} by a column that was dropped, or got another type: {repair} "
+                "it from a snapshot",
+                target=target,
+                column=",".join(found),
+            )
+
+
+def _count(summary: Mapping[str, str], action: str) -> int | None:
+    value = summary.get(f"{_COUNTED}-{action}")
+    return None if value is None else int(value)

@@ -1,0 +1,198 @@
+"""Progress: it saves reading, and never hides a table that lags behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.manifest import End, Manifest
+from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
+from airflow_provider_binlog.spark.merge.progress import (
+    Progress,
+    TableProgress,
+    load_progress,
+    progress_folder,
+    save_progress,
+)
+from airflow_provider_binlog.spark.plan.captured import Globs
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.state import LakeState
+from tests.unit.spark.history import IDENTITY
+from tests.unit.spark.memory_files import Files
+from tests.unit.spark.plans import NAME, manifest
+from tests.unit.spark.staged_changes import LOG
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import TableName
+
+
+BEFORE = replace(IDENTITY, server="before")
+AFTER = replace(IDENTITY, server="after")
+STALE = LakeState("stale", "converted", "log.000001:4", Mark(2, 1))
+PROGRESS = Progress(
+    end=End(7, IDENTITY, Position(LOG, 8000, "u:1-8")),
+    servers=(IDENTITY, BEFORE),
+    globs=(Globs(1, ("*.*",), ("*.tmp",)), Globs(5, ("shop.*",), ())),
+    tables={
+        ("shop", "ü"): TableProgress(Mark(5), version=12),
+        ("shop", "waits"): TableProgress(Mark(2), 5),
+        ("shop", "failed"): TableProgress(Mark(3, 2), 4, pending=True),
+        ("shop", "stale"): TableProgress(Mark(2, 1), 3, pending=True, state=STALE),
+    },
+)
+
+
+def test_what_was_saved_is_loaded() -> None:
+    files = Files()
+    save_progress(files, "x", PROGRESS, loaded=None, merged=())
+
+    assert load_progress(files, "x") == PROGRESS
+    assert load_progress(files, "y") is None
+
+
+def test_a_file_that_was_cut_is_as_good_as_none() -> None:
+    files = Files()
+    save_progress(files, "x", PROGRESS, loaded=None, merged=())
+    whole = files.read("x/progress.json") or b""
+
+    for size in range(len(whole)):
+        files.write("x/progress.json", whole[:size])
+        assert load_progress(files, "x") is None
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{}", b'{"format": "x", "version": 1}', b"\xff"])
+def test_another_file_is_refused(data: bytes) -> None:
+    files = Files()
+    files.write("x/progress.json", data)
+
+    with pytest.raises(ManifestError, match="memory:/x"):
+        load_progress(files, "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "applied", "first"),
+    [
+        ("ü", Mark(5), 8),
+        ("ü", Mark(6), 8),
+        ("ü", Mark(9), 10),
+        ("ü", NOTHING, 1),
+        ("ü", Mark(4), 5),
+        ("ü", Mark(4, 7), 5),
+        ("waits", Mark(2), 5),
+        ("failed", Mark(3, 2), 4),
+        ("failed", Mark(6), 7),
+        ("new", NOTHING, 8),
+        ("new", Mark(9), 10),
+    ],
+)
+def test_the_first_manifest_that_is_needed(name: str, applied: Mark, first: int) -> None:
+    assert PROGRESS.first_needed(("shop", name), applied) == first
+
+
+def test_of_a_table_that_is_not_known_what_was_never_read_is_needed() -> None:
+    since_5 = replace(PROGRESS, since=5)
+
+    assert since_5.first_needed(("shop", "new"), Mark(2)) == 3
+    assert since_5.first_needed(("shop", "new"), Mark(4)) == 8
+    assert since_5.first_needed(("shop", "new"), NOTHING) == 8
+
+
+def test_tables_that_lag_behind_are_read_again_whatever_is_new() -> None:
+    def every(_: TableName) -> bool:
+        return True
+
+    def stale(name: TableName) -> bool:
+        return name == ("shop", "stale")
+
+    assert PROGRESS.pending(every) == [("shop", "failed"), ("shop", "stale")]
+    assert not PROGRESS.is_merged(7, every)
+    assert PROGRESS.is_merged(7, stale)
+    assert not PROGRESS.is_merged(8, stale)
+
+
+def test_a_gap_of_the_capture_is_found() -> None:
+    assert PROGRESS.find_uncaptured(("shop", "t"), since=1) is None
+    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=5) is None
+    assert PROGRESS.find_uncaptured(("a", "tmp"), since=7) == 7
+    assert PROGRESS.find_uncaptured(("a", "tmp"), since=8) is None
+    assert PROGRESS.find_uncaptured(("a", "t"), since=2) == 5
+    assert PROGRESS.find_uncaptured(("a.tmp", "tmp"), since=2) == 5
+    assert PROGRESS.find_uncaptured(("shop", "tmp"), since=2) == 2
+
+
+def test_globs_are_kept_as_they_change() -> None:
+    other = replace(manifest(9), include=("shop.*",), captured_since=9)
+    same = replace(manifest(8), captured_since=3)
+
+    read = Progress(since=8).read([same, other, replace(other, sequence=10)])
+
+    assert read.globs == (Globs(3, ("*.*",), ()), Globs(9, ("shop.*",), ()))
+    assert read.read([]) == read
+
+
+def test_of_merges_side_by_side_the_safe_claims_are_kept() -> None:
+    loaded = Progress(tables={NAME: TableProgress(Mark(3))})
+    other = ("shop", "other")
+    ahead = replace(PROGRESS, tables={NAME: TableProgress(Mark(7)), other: TableProgress(Mark(7))})
+    waiting = TableProgress(Mark(3), 4, pending=True)
+    end = End(5, IDENTITY, Position(LOG, 6000))
+    lagging = Progress(end=end, tables={NAME: waiting, other: waiting})
+    files = Files()
+    save_progress(files, "x", ahead, loaded=None, merged=())
+
+    save_progress(files, "x", lagging, loaded=loaded, merged=[NAME])
+    found = load_progress(files, "x")
+
+    assert found is not None
+    assert found.through == 7
+    assert found.tables[NAME] == TableProgress(Mark(7), 4, pending=True)
+    assert found.first_needed(NAME, Mark(3)) == 4
+    assert found.tables[other] == TableProgress(Mark(7))
+
+
+def test_each_target_has_its_own() -> None:
+    assert progress_folder(lake="a", format="delta") != progress_folder(lake="b", format="delta")
+    assert progress_folder(lake="a", format="delta") == progress_folder(format="delta", lake="a")
+
+
+def started_by(server: SourceIdentity, start: Position) -> Manifest:
+    return replace(manifest(8), identity=server, start=start)
+
+
+def test_a_manifest_must_follow_what_was_merged() -> None:
+    Progress().check_follows(manifest(1))
+    PROGRESS.check_follows(manifest(8))
+    PROGRESS.check_follows(started_by(AFTER, Position("other.000003", 4, "u:1-8")))
+
+
+@pytest.mark.parametrize(
+    ("following", "says"),
+    [
+        (manifest(9), "a gap"),
+        (started_by(IDENTITY, Position(LOG, 7999, "u:1-8")), "does not start where"),
+        (started_by(IDENTITY, Position(LOG, 8000, "u:1-9")), "other GTIDs"),
+        (started_by(AFTER, Position(LOG, 8000, "u:1-7")), "different servers"),
+        (started_by(AFTER, Position(LOG, 8000)), "different servers"),
+        (
+            started_by(replace(AFTER, flavor=Flavor.MARIADB), Position(LOG, 8000, "u:1-8")),
+            "different servers",
+        ),
+    ],
+)
+def test_one_that_does_not_is_refused(following: Manifest, says: str) -> None:
+    with pytest.raises(ManifestError, match=says):
+        PROGRESS.check_follows(following)
+
+
+def test_the_servers_that_lead_to_the_newest_manifest() -> None:
+    def through(*servers: SourceIdentity) -> tuple[SourceIdentity, ...]:
+        manifests = [replace(manifest(8 + n), identity=each) for n, each in enumerate(servers)]
+        return PROGRESS.read(manifests).servers
+
+    assert through(IDENTITY, IDENTITY) == (IDENTITY, BEFORE)
+    assert through(IDENTITY, AFTER) == (AFTER, IDENTITY, BEFORE)
+    assert through(BEFORE) == (BEFORE, IDENTITY)
+    assert Progress().read([manifest(1)]).servers == (IDENTITY,)

@@ -1,0 +1,145 @@
+"""Which snapshot a table is reloaded from, and what keeps one waiting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.snapshot_manifest import snapshot_path
+from airflow_provider_binlog.spark.job.report import TableReport
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable
+from airflow_provider_binlog.spark.merge.needed_log import StagedLog
+from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.reload.table_reload import find_reload, hold_waiting
+from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.staging.snapshots import Snapshots
+from tests.unit.spark.history import IDENTITY
+from tests.unit.spark.memory_files import Files
+from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
+from tests.unit.spark.plan.table_plans import ID_N, lake
+from tests.unit.spark.plans import NAME, manifest, table
+from tests.unit.spark.staged_changes import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.manifest import Manifest
+
+OLDER = ID.replace("20261122", "20261121")
+
+
+def a_table(loaded: str | None = None) -> LakeTable:
+    """Return a table; `loaded` is the snapshot that its lake table has, if there is one."""
+    target = LakeTable(NAME, "t", TableReport("shop.orders", "t"), is_read=True)
+    if loaded is not None:
+        target.state = replace(lake(ID_N), contents=Contents(Mark(3), None, loaded))
+    return target
+
+
+def find(
+    target: LakeTable,
+    *stored: Any,
+    old: int = 2,
+    before: Progress | None = None,
+    manifests: Sequence[Manifest] = (),
+    **other: Any,
+) -> LakeTable:
+    """Look for a reload: of four manifests the first two are old, unless `old` says otherwise."""
+    manifests = manifests or [manifest(number, **other) for number in (1, 2, 3, 4)]
+    files = Files()
+    for each in manifests:
+        files.write(f"manifests/{each.sequence:016d}.json", each.encode())
+    for each in stored:
+        files.write(snapshot_path(each.id), each.encode())
+    known = (before or Progress()).read(manifests[:old])
+    find_reload(
+        target,
+        Snapshots(files),
+        StagedLog(files, TableLog(manifests[old:]), old),
+        before=known,
+        now=known.read(manifests[old:]),
+        present={1, 2, 3, 4},
+    )
+    return target
+
+
+@pytest.mark.parametrize("old", [0, 2, 4])
+def test_the_newest_snapshot_counts_whichever_manifests_are_new(old: int) -> None:
+    found = find(a_table(OLDER), snapshot(), snapshot(id=OLDER), old=old)
+
+    assert found.reload is not None
+    assert (found.reload.snapshot.id, found.reload.first, found.first_needed) == (ID, 2, 2)
+
+
+def test_a_snapshot_that_was_loaded_is_done_with() -> None:
+    found = find(a_table(ID), snapshot())
+
+    assert (found.reload, found.done_with, found.unloaded) == (None, ID, "")
+    assert find(a_table(), snapshot(database="shop", table="orders")).reload is not None
+    assert find(a_table()).done_with is None
+
+
+def test_a_snapshot_that_is_settled_counts_again_for_a_lake_table_that_was_put_back() -> None:
+    tables = {NAME: TableProgress(Mark(4))}
+    known = Progress(snapshots=frozenset({ID}), tables=tables)
+
+    assert find(a_table(OLDER), snapshot(), before=known).reload is not None
+    live = replace(known, tables={NAME: TableProgress(Mark(3))})
+    assert find(a_table(OLDER), snapshot(), before=live).reload is None
+    assert find(a_table(), snapshot(), before=live).reload is not None
+
+
+def test_the_log_has_to_reach_the_snapshot() -> None:
+    found = find(a_table(), snapshot(high=Position(LOG, 5001)))
+
+    assert found.reload is None
+    assert found.unloaded == (
+        f"snapshot {ID} is not loaded yet: the staged log has not reached binlog.000001:5001 yet"
+    )
+    hold_waiting(found, TableLog([]))
+    assert (found.report.status, found.report.reason) == ("loading", found.unloaded)
+    complete = find(a_table(), snapshot(high=Position(LOG, 5001)))
+    hold_waiting(complete, TableLog([manifest(4, table([(4010, 4020)], created=4))]))
+    assert complete.held is None
+
+
+def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
+    """On MariaDB, where a snapshot of the same server has no GTIDs; manifests have them."""
+    promoted = replace(IDENTITY, server="promoted")
+    servers = {1: IDENTITY, 2: IDENTITY, 3: IDENTITY, 4: promoted}
+
+    def found(high: int) -> LakeTable:
+        log = [replace(manifest(number), identity=servers[number]) for number in (1, 2, 3, 4)]
+        return find(a_table(), snapshot(high=Position(LOG, high)), manifests=log)
+
+    never = found(4500)
+    assert (never.reload, "take the snapshot again" in never.unloaded) == (None, True)
+    reached = found(2500)
+    assert reached.reload is not None
+    assert reached.reload.first == 2
+
+
+def test_what_is_missing_after_low_is_named() -> None:
+    early = find(a_table(), snapshot(low=Position(LOG, 900)))
+    assert "logged from binlog.000001:900 on is not staged" in early.unloaded
+    gtids = find(a_table(), snapshot(low=Position(LOG, 2100, "")))
+    assert "have no GTIDs yet" in gtids.unloaded
+    uncaptured = find(a_table(), snapshot(), exclude=("shop.*",))
+    assert "manifest 2 was captured without its table" in uncaptured.unloaded
+    live = find(a_table(""), snapshot(low=Position(LOG, 900)))
+    assert live.report.status == "failed"
+
+
+def test_a_snapshot_under_another_name_is_refused() -> None:
+    files = Files()
+    files.write(snapshot_path(OLDER), snapshot(high=HIGH).encode())
+
+    with pytest.raises(ManifestError, match="another's name"):
+        Snapshots(files).read(OLDER)
+    with pytest.raises(ManifestError, match="was deleted"):
+        Snapshots(files).read(ID)

@@ -1,0 +1,98 @@
+"""Delta tables: what is set on them, and on which."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
+from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.target.delta.features import (
+    COLUMN_MAPPING,
+    MAPPING,
+    name_features,
+    needed_features,
+    needs_feature,
+    supported_features,
+)
+from airflow_provider_binlog.spark.target.delta.table import DeltaLake
+from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
+from airflow_provider_binlog.spark.target.protocol import TargetState
+
+LAKE = DeltaLake("shop", "s3a://lake", None, {"delta.enableChangeDataFeed": "true"})
+
+
+class Statements(list[str]):
+    """What a session ran."""
+
+    @property
+    def session(self) -> Any:
+        return SimpleNamespace(sql=self.append)
+
+
+def test_a_table_with_column_mapping_of_either_mode_keeps_it() -> None:
+    ran, mapped = Statements(), {"delta.columnMapping.mode": "id"}
+    state = TargetState({"id": "int", "n": "int"}, {}, mapped, Contents(NOTHING), 0, 0, True, 0)
+
+    LAKE.evolve(ran.session, "t", state, Evolution(dropped=("n",)))
+
+    assert ran == ["ALTER TABLE t DROP COLUMNS (`n`)"]
+
+
+def test_only_a_changelog_has_no_change_data_feed() -> None:
+    ran = Statements()
+    LAKE.create(ran.session, "t", {"id": "int"}, {})
+    LAKE.create(ran.session, "log", {"id": "int", "_change_type": "string"}, {})
+
+    table, log = ran
+
+    assert "'delta.enableChangeDataFeed' = 'true'" in table
+    assert "'delta.enableChangeDataFeed' = 'false'" in log
+
+
+@pytest.mark.parametrize(
+    ("evolution", "needed"),
+    [
+        (Evolution(dropped=("n",)), "column mapping"),
+        (Evolution(renamed={"n": "m"}), "column mapping"),
+        (Evolution(added={"a note": "string"}), "column mapping"),
+        (Evolution(added={"note": "string"}), ""),
+        (Evolution(widened={"n": "bigint"}), "type widening"),
+        (Evolution(added={"at": "timestamp_ntz"}), "timestamps without a time zone"),
+        (
+            Evolution(dropped=("n",), widened={"id": "bigint"}),
+            "column mapping and type widening",
+        ),
+    ],
+)
+def test_features_that_a_table_lacks_are_named(evolution: Evolution, needed: str) -> None:
+    columns = {"id": "int", "n": "int"}
+
+    found = needed_features(evolution, columns=columns, properties={})
+
+    assert name_features(found) == needed
+    has = {"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}
+    columns["since"] = "timestamp_ntz"
+    assert needed_features(evolution, columns=columns, properties=has) == {}
+
+
+def test_a_feature_that_someone_added_is_not_needed() -> None:
+    evolution, columns = Evolution(added={"at": "timestamp_ntz"}), {"id": "int"}
+    added = supported_features({"writerFeatures": ["appendOnly", "timestampNtz"]})
+    others = supported_features({"writerFeatures": ["appendOnly"]})
+
+    assert needed_features(evolution, columns=columns, properties=added) == {}
+    assert needed_features(evolution, columns=columns, properties=others)
+    assert supported_features({"minReaderVersion": 1, "minWriterVersion": 2}) == {}
+
+
+def test_actions_need_features() -> None:
+    mapped = (DropField("t", 1, "n"), RenameField("t", 1, "n", "m"), AddField("t", 2, "a b"))
+
+    assert all(needs_feature(each, COLUMN_MAPPING) for each in mapped)
+    assert not needs_feature(AddField("t", 2, "b"), COLUMN_MAPPING)
+    assert not needs_feature(AlterField("t", 1, "n", "int", "bigint"), (MAPPING,))
+    assert needs_feature(AlterField("t", 1, "n", "int", "bigint"), ("delta.enableTypeWidening",))
+    assert needs_feature(AddField("t", 2, "b"), ("delta.feature.timestampNtz",))
