@@ -67,7 +67,7 @@ class Checkpoint:
         """Return the checkpoint that covers `manifest` and all before it."""
         return cls(manifest.identity, manifest.stop, manifest.sequence, saved_at, saved_by)
 
-    def says_the_same(self, other: Checkpoint | None) -> bool:
+    def same_position(self, other: Checkpoint | None) -> bool:
         """Whether `other` has the same coordinates and sequence, whichever run saved it."""
         return (
             other is not None
@@ -132,57 +132,29 @@ class Checkpoint:
         return f"{self.position}, manifest {self.sequence}"
 
 
-class StagedCheckpoints:
-    """Checkpoints that cover everything that is staged: a failing merge holds the saved one back.
+def covering_staged(saved: Checkpoint | None, log: ManifestLog) -> Checkpoint | None:
+    """Return the checkpoint that covers the newest manifest; None if none is saved.
 
-    Args:
-        store: The saved ones.
-        log: The manifests of the source.
+    It is past the saved one while a merge fails. Nothing is saved.
     """
-
-    def __init__(self, store: CheckpointStore, log: ManifestLog) -> None:
-        self._store, self._log = store, log
-
-    def get(self, key: str) -> str | None:
-        """Return the checkpoint that covers the newest manifest; None if none is saved."""
-        saved = load(self._store, key)
-        if saved is None:
-            return None
-        newest = self._log.latest()
-        if newest is None or newest.sequence <= saved.sequence:
-            return saved.encode()
-        return Checkpoint.covering(
-            newest, saved_at=saved.saved_at, saved_by=saved.saved_by
-        ).encode()
-
-    def set(self, key: str, value: str) -> None:
-        """Save a checkpoint."""
-        self._store.set(key, value)
+    newest = None if saved is None else log.latest()
+    if saved is None or newest is None or newest.sequence <= saved.sequence:
+        return saved
+    return Checkpoint.covering(newest, saved_at=saved.saved_at, saved_by=saved.saved_by)
 
 
-class BegunCheckpoints:
-    """Checkpoints of sources of which something is staged.
+def unless_only_a_start(saved: Checkpoint | None, start: object) -> Checkpoint | None:
+    """Return the checkpoint; None if nothing is staged before it, and `start` can be read again.
 
-    One that only says where the first run starts is none: the start is read again, since it may
-    have been corrected meanwhile. But `now` was fixed by it: later it is another position.
+    The author may have corrected the start of the first run meanwhile. But `now` was fixed by the
+    checkpoint: later it is another position.
 
     Args:
-        store: The saved ones.
+        saved: The checkpoint.
         start: Where the author lets the first run start.
     """
-
-    def __init__(self, store: CheckpointStore, start: object) -> None:
-        self._store, self._start = store, start
-
-    def get(self, key: str) -> str | None:
-        """Return the checkpoint; None if none is saved, or if nothing is staged up to it."""
-        saved = load(self._store, key)
-        begun = saved is None or saved.sequence > 0 or self._start in (None, "now")
-        return self._store.get(key) if begun else None
-
-    def set(self, key: str, value: str) -> None:
-        """Save a checkpoint."""
-        self._store.set(key, value)
+    is_fixed = saved is None or saved.sequence > 0 or start in (None, "now")
+    return saved if is_fixed else None
 
 
 def load(store: CheckpointStore, key: str) -> Checkpoint | None:
@@ -227,9 +199,9 @@ def advance(
             return what was saved.
     """
     saved = load(store, key)
-    if saved is not None and new.says_the_same(saved):
+    if saved is not None and new.same_position(saved):
         return saved
-    if not (saved is None if expected is None else expected.says_the_same(saved)):
+    if not (saved is None if expected is None else expected.same_position(saved)):
         if saved is not None and _covers(saved, new):
             return saved
         raise CheckpointMovedError(

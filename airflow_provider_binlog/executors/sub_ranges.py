@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -58,20 +57,6 @@ def stage_planned(
     )
 
 
-@dataclass(frozen=True)
-class _PlannedStart:
-    """A checkpoint at the start of a sub-range; a `CheckpointStore`."""
-
-    checkpoint: Checkpoint
-
-    def get(self, key: str) -> str:  # noqa: ARG002
-        """Return the checkpoint."""
-        return self.checkpoint.encode()
-
-    def set(self, key: str, value: str) -> None:
-        """Do nothing."""
-
-
 def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:
     """Refuse another server's log than the plan is of.
 
@@ -80,7 +65,7 @@ def _check_log(log: Log, plan: BacklogPlan, number: int, run: str) -> None:
     """
     start, now = plan.sub_ranges[number].start, datetime.now(UTC).isoformat(timespec="seconds")
     checkpoint = Checkpoint(plan.identity, start, plan.sequence - 1, now, run)
-    state = log.read_state(_PlannedStart(checkpoint), "", start=None)
+    state = log.read_state(checkpoint, start=None)
     if state.identity != plan.identity:
         raise ForeignPositionError(
             "the backlog was planned on another server: plan it again",

@@ -18,13 +18,13 @@ from airflow_provider_binlog.changes import (
     ZeroDates,
 )
 from airflow_provider_binlog.checkpoint import (
-    BegunCheckpoints,
     Checkpoint,
-    StagedCheckpoints,
     advance,
+    covering_staged,
     load,
     overwrite,
     repair_command,
+    unless_only_a_start,
 )
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -182,9 +182,9 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
         key, start = checkpoint_key(source.name), self.start or source.start
         saved = AirflowVariableStore()
         # The server may have purged what is staged, though it is not merged yet.
-        staged = StagedCheckpoints(saved, ManifestLog(store, source.name))
-        state = log.read_state(BegunCheckpoints(staged, start), key, start=start)
         checkpoint = load(saved, key)
+        staged = covering_staged(checkpoint, ManifestLog(store, source.name))
+        state = log.read_state(unless_only_a_start(staged, start), start=start)
         if checkpoint is None or state.checkpoint is None:
             checkpoint = first_checkpoint(
                 saved,
@@ -309,6 +309,6 @@ def first_checkpoint(
     previous = load(checkpoints, key)
     if previous is None:
         advance(checkpoints, key, expected=None, new=first)
-    elif not first.says_the_same(previous):
+    elif not first.same_position(previous):
         overwrite(checkpoints, key, first)
     return first

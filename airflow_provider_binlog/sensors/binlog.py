@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.checkpoint import (
-    BegunCheckpoints,
-    CheckpointStore,
-    StagedCheckpoints,
-    load,
-)
+from airflow_provider_binlog.checkpoint import covering_staged, load, unless_only_a_start
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ForeignPositionError,
@@ -118,23 +113,20 @@ class BinlogPositionSensor(RendersSource, BaseSensorOperator):
                 "the sensor watches a server, not files: an extract that finds nothing new skips",
                 files=source.files,
             )
-        key, variables = checkpoint_key(source.name), AirflowVariableStore()
-        staged: CheckpointStore = variables
+        saved = staged = load(AirflowVariableStore(), checkpoint_key(source.name))
         if self.staging_path is not None:
             manifests = ManifestLog(open_store(self.staging_path), source.name)
-            staged = StagedCheckpoints(variables, manifests)
+            staged = covering_staged(saved, manifests)
         connect = Connections(BinlogHook(source.conn_id).settings).open
         try:
             return read_server_state(
                 connect,
-                BegunCheckpoints(staged, source.start),
-                key,
+                unless_only_a_start(staged, source.start),
                 start=source.start,
                 failover=source.failover,
             )
         except (PositionPurgedError, ForeignPositionError) as error:
-            saved = load(variables, key)
-            if saved is None or (self.staging_path and saved.says_the_same(load(staged, key))):
+            if saved is None or (self.staging_path and saved.same_position(staged)):
                 raise
             with closing(connect()) as connection:
                 here, end = queries.identify(connection), queries.log_end(connection)

@@ -17,7 +17,6 @@ import numpy as np
 from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
 from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.capture.capture_range import executed_at
-from airflow_provider_binlog.checkpoint import load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ConfigurationError,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore
+    from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.sources.binlog_files import BinlogFiles
     from airflow_provider_binlog.sources.start import Start
@@ -95,11 +94,10 @@ class FileLog(Log):
     def close(self) -> None:
         """Do nothing: every iterator closes its files."""
 
-    def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
+    def read_state(self, saved: Checkpoint | None, *, start: Start | None) -> SourceState:
         """Read the newest file and the one at the checkpoint; see `Log`."""
-        saved = load(store, key)
         if saved is None and start is None:
-            raise CheckpointMissingError(NO_START, key=key)
+            raise CheckpointMissingError(NO_START)
         position = saved.position if saved else self.resolve(start or {})
         self._check_position(position)
         identity = self._from(position).identity(self._file_of(position))

@@ -11,7 +11,7 @@ from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from airflow_provider_binlog.checkpoint import CheckpointStore
+    from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import Flavor, Position
     from airflow_provider_binlog.schema_history.past import ServerTablesReader
     from airflow_provider_binlog.sources.start import Start
@@ -76,8 +76,8 @@ class Log(BlockStream, Protocol):
         """
         del captures, databases
 
-    def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
-        """Return the checkpoint and where the log ends; changes nothing.
+    def read_state(self, saved: Checkpoint | None, *, start: Start | None) -> SourceState:
+        """Compare the checkpoint, None on the first run, with the log; changes nothing.
 
         Raises:
             CheckpointMissingError: There is no checkpoint, and `start` is None.

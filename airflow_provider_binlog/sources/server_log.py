@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pymysql
 
     from airflow_provider_binlog.blocks.block import EventBlock
-    from airflow_provider_binlog.checkpoint import CheckpointStore
+    from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
     from airflow_provider_binlog.sources.choices import Failover
     from airflow_provider_binlog.sources.settings import ConnectionSettings
@@ -40,16 +40,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
     Connection = pymysql.Connection[Any]
-
-
-class _Nothing:
-    """A store without a checkpoint; a `CheckpointStore`."""
-
-    def get(self, key: str) -> None:
-        """Return None."""
-
-    def set(self, key: str, value: str) -> None:
-        """Do nothing."""
 
 
 class ServerLog(Log):
@@ -113,10 +103,10 @@ class ServerLog(Log):
         with closing(self._connections.open()) as connection:
             log_filter.check_databases(connection, captures, databases)
 
-    def read_state(self, store: CheckpointStore, key: str, *, start: Start | None) -> SourceState:
+    def read_state(self, saved: Checkpoint | None, *, start: Start | None) -> SourceState:
         """Compare the checkpoint with the server's log."""
         state = read_server_state(
-            self._connections.open, store, key, start=start, failover=self._failover
+            self._connections.open, saved, start=start, failover=self._failover
         )
         self._flavor = state.identity.flavor
         return state
@@ -139,7 +129,7 @@ class ServerLog(Log):
             ConfigurationError, PositionPurgedError, ForeignPositionError: As `resolve`.
         """
         position = self.resolve(start)
-        state = self.read_state(_Nothing(), "", start=position.to_json())
+        state = self.read_state(None, start=position.to_json())
         return state.identity, state.start or position
 
     def find_gtids(self, gtids: str) -> Position:

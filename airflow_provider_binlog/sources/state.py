@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.checkpoint import Checkpoint, CheckpointStore, load
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,
     ForeignPositionError,
@@ -20,6 +19,7 @@ from airflow_provider_binlog.transport.server import queries
 from airflow_provider_binlog.transport.stream.creation import file_created
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.sources.start import Connect, Start
 
@@ -62,8 +62,7 @@ class SourceState:
 
 def read_server_state(
     connect: Connect,
-    store: CheckpointStore,
-    key: str,
+    saved: Checkpoint | None,
     *,
     start: Start | None,
     failover: Failover = "refuse",
@@ -72,8 +71,7 @@ def read_server_state(
 
     Args:
         connect: Opens a connection to the server, always to the same one.
-        store: Where the checkpoint is.
-        key: Its key there.
+        saved: The checkpoint; None on the first run.
         start: Where the first run begins.
         failover: What to do if the checkpoint is another server's.
 
@@ -86,8 +84,7 @@ def read_server_state(
         PositionPurgedError: The server no longer has the log at the position.
     """
     check_choice(Failover, failover, "failover")
-    saved = load(store, key)
-    position = saved.position if saved else _first_position(connect, start, key)
+    position = saved.position if saved else _first_position(connect, start)
     with closing(connect()) as connection:
         here = queries.identify(connection)
         if saved is not None and saved.identity != here:
@@ -151,7 +148,7 @@ def _check_issuer(start: Start | None, here: SourceIdentity) -> None:
         )
 
 
-def _first_position(connect: Connect, start: Start | None, key: str) -> Position | None:
+def _first_position(connect: Connect, start: Start | None) -> Position | None:
     if start is None:
-        raise CheckpointMissingError(NO_START, key=key)
+        raise CheckpointMissingError(NO_START)
     return None if find_gtid_text(start) else resolve_position(connect, start)

@@ -31,10 +31,8 @@ class Checkpoints(dict[str, str]):
         self[key] = value
 
 
-def saved(identity: SourceIdentity, position: Position) -> Checkpoints:
-    """Return a store that holds this checkpoint."""
-    checkpoint = Checkpoint(identity, position, 1, "2026-11-21T00:00:00+00:00", "a test")
-    return Checkpoints(key=checkpoint.encode())
+def saved(identity: SourceIdentity, position: Position) -> Checkpoint:
+    return Checkpoint(identity, position, 1, "2026-11-21T00:00:00+00:00", "a test")
 
 
 class LogCases:
@@ -71,30 +69,29 @@ class LogCases:
 
     def test_a_first_run_needs_a_start(self, log: OpenLog) -> None:
         with pytest.raises(CheckpointMissingError, match="choose where"):
-            log().read_state(Checkpoints(), "key", start=None)
+            log().read_state(None, start=None)
 
     def test_a_first_run_has_work(self, log: OpenLog) -> None:
-        opened, store = log(), Checkpoints()
-        state = opened.read_state(store, "key", start="earliest")
+        opened = log()
+        state = opened.read_state(None, start="earliest")
 
         assert state.has_work
         assert (state.checkpoint, state.start) == (None, opened.first())
         assert state.log_end == opened.end()
-        assert store == {}
 
     def test_there_is_work_when_the_log_has_grown(self, log: OpenLog, write: Write) -> None:
-        before = log().read_state(Checkpoints(), "key", start="now")
+        before = log().read_state(None, start="now")
         store = saved(before.identity, before.log_end)
-        assert not log().read_state(store, "key", start=None).has_work
+        assert not log().read_state(store, start=None).has_work
 
         write()
-        state = log().read_state(store, "key", start="ignored: there is a checkpoint")
+        state = log().read_state(store, start="ignored: there is a checkpoint")
 
         assert state.has_work
         assert (state.start, state.identity) == (before.log_end, before.identity)
 
     def test_a_position_of_another_log_is_refused(self, log: OpenLog) -> None:
-        state = log().read_state(Checkpoints(), "key", start="now")
+        state = log().read_state(None, start="now")
         end = state.log_end
         past = replace(end, offset=end.offset + (1 << 20))
         other = replace(state.identity, log_name="other")
@@ -104,7 +101,7 @@ class LogCases:
             (other, Position("other.000001", 4)),
         ):
             with pytest.raises(ForeignPositionError):
-                log().read_state(saved(identity, position), "key", start=None)
+                log().read_state(saved(identity, position), start=None)
 
     def test_it_can_be_checked_and_described(self, log: OpenLog) -> None:
         opened = log()

@@ -230,7 +230,7 @@ def _checkpoint(data: bytes) -> None:
         rest = {name: value[name] for name in value if name != "digest"}
         text = json.dumps(rest | {"digest": digest_of_values(rest)})
     found = Checkpoint.decode(text)
-    if Checkpoint.decode(found.encode()) != found or not found.says_the_same(found):
+    if Checkpoint.decode(found.encode()) != found or not found.same_position(found):
         raise Wrong("a checkpoint that does not survive being written")
     known = _CHECKPOINT
     for one, other in ((known, found), (found, known)):

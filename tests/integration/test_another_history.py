@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
@@ -68,7 +68,7 @@ class Source:
     def stage(self, *, between: Callable[[], None] = lambda: None) -> Manifest:
         """Stage up to the log's end, and move the checkpoint."""
         with closing(self.open()) as log:
-            state = log.read_state(self.checkpoints, KEY, start=self.start)
+            state = log.read_state(load(self.checkpoints, KEY), start=self.start)
             saved = state.checkpoint
             if saved is None:
                 assert state.start is not None
@@ -218,7 +218,7 @@ def test_a_log_that_is_reset_during_the_first_range_is_not_followed(
 def test_the_sensors_start_is_of_one_log(own_server: Server, source: Source) -> None:
     reset(own_server)
     with closing(source.open()) as log:
-        state = log.read_state(source.checkpoints, KEY, start="now")
+        state = log.read_state(load(source.checkpoints, KEY), start="now")
     assert state.start is not None
     assert state.start.coordinates == state.log_end.coordinates
     insert(own_server, 1, 10)

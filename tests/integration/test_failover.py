@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.capture import TableFilter, extract
-from airflow_provider_binlog.checkpoint import Checkpoint, advance
+from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ForeignPositionError,
@@ -153,7 +153,7 @@ class Capture(Ranges):
         """Return the state of the source on a server."""
         log = ServerLog(settings_of(server), **options)
         start = Position("binlog.000001", FIRST_OFFSET).to_json()
-        return log.read_state(self.checkpoints, KEY, start=start)
+        return log.read_state(load(self.checkpoints, KEY), start=start)
 
     def run(self, server: Server, *, moves: bool = True, **options: Any) -> Manifest:
         """Stage up to the end of a server's log, and move the checkpoint."""
@@ -413,7 +413,7 @@ def check_what_a_gtid_set_means(database: Database, *, mariadb: bool) -> None:
 
     def stage(start: str, stop: str | None = None) -> list[str]:
         log = ServerLog(settings_of(server))
-        state = log.read_state(Checkpoints(), KEY, start=start)
+        state = log.read_state(None, start=start)
         at = log.resolve(start)
         ranges = Ranges(database)
         with closing(log):

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.checkpoint import (
-    BegunCheckpoints,
     Checkpoint,
-    StagedCheckpoints,
+    covering_staged,
     load,
     overwrite,
     rebuild,
+    unless_only_a_start,
 )
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
 from airflow_provider_binlog.position import Position
@@ -117,15 +117,15 @@ def test_a_store_that_hides_what_was_set_is_detected() -> None:
         overwrite(store, KEY, checkpoint(2))
 
 
-def test_says_the_same_compares_coordinates_alone() -> None:
+def test_same_position_compares_coordinates_alone() -> None:
     one = checkpoint(1)
     unknown_gtid = dataclasses.replace(one.position, gtid=None)
 
-    assert one.says_the_same(dataclasses.replace(one, saved_by="x", saved_at="y"))
-    assert one.says_the_same(dataclasses.replace(one, position=unknown_gtid))
-    assert not one.says_the_same(dataclasses.replace(one, sequence=2))
-    assert not one.says_the_same(dataclasses.replace(one, position=Position("binlog.000002", 1004)))
-    assert not one.says_the_same(None)
+    assert one.same_position(dataclasses.replace(one, saved_by="x", saved_at="y"))
+    assert one.same_position(dataclasses.replace(one, position=unknown_gtid))
+    assert not one.same_position(dataclasses.replace(one, sequence=2))
+    assert not one.same_position(dataclasses.replace(one, position=Position("binlog.000002", 1004)))
+    assert not one.same_position(None)
 
 
 def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
@@ -140,20 +140,19 @@ def test_rebuilds_from_the_newest_manifest(tmp_path: object) -> None:
     )
 
 
-def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: object) -> None:
-    log, saved = ManifestLog(open_store(f"file://{tmp_path}"), "shop"), Checkpoints()
-    staged = StagedCheckpoints(saved, log)
-    assert load(staged, KEY) is None
-    overwrite(staged, KEY, checkpoint(1))
-    assert load(staged, KEY) == checkpoint(1)
+def test_the_checkpoint_of_what_is_staged_is_past_one_that_a_merge_holds_back(
+    tmp_path: object,
+) -> None:
+    log = ManifestLog(open_store(f"file://{tmp_path}"), "shop")
+    assert covering_staged(None, log) is None
+    assert covering_staged(checkpoint(1), log) == checkpoint(1)
     for sequence in (1, 2):
         log.commit(manifest(sequence))
 
-    found = load(staged, KEY)
+    staged = covering_staged(checkpoint(1), log)
 
-    assert found is not None
-    assert (found.position, found.sequence) == (manifest(2).stop, 2)
-    assert load(saved, KEY) == checkpoint(1)
+    assert staged is not None
+    assert (staged.position, staged.sequence) == (manifest(2).stop, 2)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +168,7 @@ def test_a_checkpoint_that_a_merge_holds_back_covers_what_is_staged(tmp_path: ob
 def test_a_start_is_read_again_until_something_is_staged(
     sequence: int, start: Any, *, found: bool
 ) -> None:
-    store = Checkpoints(shop=STORED)
-    saved = load(store, "shop")
-    assert saved is not None
-    text = dataclasses.replace(saved, sequence=sequence).encode()
-    begun = BegunCheckpoints(store, start)
-    begun.set("shop", text)
+    saved = dataclasses.replace(Checkpoint.decode(STORED), sequence=sequence)
 
-    assert begun.get("shop") == (text if found else None)
-    assert begun.get("crm") is None
+    assert unless_only_a_start(saved, start) == (saved if found else None)
+    assert unless_only_a_start(None, start) is None

@@ -18,7 +18,6 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
 from airflow_provider_binlog.sources.file_log import FileLog
-from tests.contract.log import Checkpoints
 from tests.support import builder
 from tests.support.builder import SERVER_UUID, BinlogFile
 
@@ -62,8 +61,8 @@ def a_log(folder: Path, files: list[BinlogFile], names: list[str] | None = None)
     return FileLog(find_files(str(folder), reach_plainly))
 
 
-def saved(position: Position, identity: SourceIdentity = HERE) -> Checkpoints:
-    return Checkpoints(key=Checkpoint(identity, position, 1, "2026-11-21", "a test").encode())
+def saved(position: Position, identity: SourceIdentity = HERE) -> Checkpoint:
+    return Checkpoint(identity, position, 1, "2026-11-21", "a test")
 
 
 def executed(upto: int) -> str:
@@ -81,19 +80,19 @@ def test_the_first_run_begins_at_its_start(tmp_path: Path) -> None:
         ("binlog.000002:4", Position(NAMES[1], 4)),
         ({"file": NAMES[1], "offset": 4}, Position(NAMES[1], 4)),
     ):
-        state = log.read_state(Checkpoints(), "key", start=start)
+        state = log.read_state(None, start=start)
         assert (state.start, state.log_end, state.identity) == (position, end, HERE)
 
 
 @pytest.mark.parametrize("start", ["yesterday", executed(3), "0-1-7"])
 def test_another_start_is_refused(start: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="earliest"):
-        a_log(tmp_path, mysql_log()).read_state(Checkpoints(), "key", start=start)
+        a_log(tmp_path, mysql_log()).read_state(None, start=start)
 
 
 def test_no_start_and_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMissingError, match="choose where"):
-        a_log(tmp_path, mysql_log()).read_state(Checkpoints(), "key", start=None)
+        a_log(tmp_path, mysql_log()).read_state(None, start=None)
 
 
 @pytest.mark.parametrize("identity", [HERE, SERVER])
@@ -108,7 +107,7 @@ def test_a_checkpoint_of_the_same_history_holds(identity: SourceIdentity, tmp_pa
         # A server that was made from a backup executed more than its files say.
         Position(NAMES[1], boundary, f"{executed(3)},11111111-1111-1111-1111-111111111111:1-9"),
     ):
-        state = log.read_state(saved(position, identity), "key", start=None)
+        state = log.read_state(saved(position, identity), start=None)
         assert (state.start, state.identity) == (position, identity)
         assert state.has_work
 
@@ -138,26 +137,26 @@ def test_a_checkpoint_of_another_log_is_refused(
     position: Position, identity: SourceIdentity, says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ForeignPositionError, match=says):
-        a_log(tmp_path, mysql_log()).read_state(saved(position, identity), "key", start=None)
+        a_log(tmp_path, mysql_log()).read_state(saved(position, identity), start=None)
 
 
 def test_a_mariadb_domain_at_another_sequence_number_is_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, mariadb_log())
     here = SourceIdentity(Flavor.MARIADB, "server_id=1", "binlog")
 
-    state = log.read_state(saved(Position(NAMES[1], 4, "0-1-2"), here), "key", start=None)
+    state = log.read_state(saved(Position(NAMES[1], 4, "0-1-2"), here), start=None)
 
     assert state.has_work
     for other in ("0-1-3", "0-1-1", "7-1-2"):
         with pytest.raises(ForeignPositionError, match="other transactions precede"):
-            log.read_state(saved(Position(NAMES[1], 4, other), here), "key", start=None)
+            log.read_state(saved(Position(NAMES[1], 4, other), here), start=None)
 
 
 def test_files_that_start_after_the_checkpoint_are_refused(tmp_path: Path) -> None:
     log = a_log(tmp_path, mysql_log()[1:], NAMES[1:])
 
     with pytest.raises(PositionPurgedError, match=NAMES[1]):
-        log.read_state(saved(Position(NAMES[0], 4, "")), "key", start=None)
+        log.read_state(saved(Position(NAMES[0], 4, "")), start=None)
 
 
 def test_there_is_nothing_new_until_the_next_file_is_there(tmp_path: Path) -> None:
@@ -165,19 +164,19 @@ def test_there_is_nothing_new_until_the_next_file_is_there(tmp_path: Path) -> No
     log = a_log(tmp_path, files[:2])
     store = saved(Position(NAMES[2], 4, executed(4)))
 
-    assert not log.read_state(store, "key", start=None).has_work
-    assert a_log(tmp_path, files).read_state(store, "key", start=None).has_work
+    assert not log.read_state(store, start=None).has_work
+    assert a_log(tmp_path, files).read_state(store, start=None).has_work
 
 
 def test_old_files_may_be_missing_and_files_after_the_checkpoint_may_not(tmp_path: Path) -> None:
     files = mysql_log()
     log = a_log(tmp_path, [files[0], files[2]], [NAMES[0], NAMES[2]])
 
-    state = log.read_state(saved(Position(NAMES[2], 4, executed(4))), "key", start=None)
+    state = log.read_state(saved(Position(NAMES[2], 4, executed(4))), start=None)
 
     assert state.has_work
     with pytest.raises(ConfigurationError, match="not consecutive"):
-        log.read_state(Checkpoints(), "key", start="earliest")
+        log.read_state(None, start="earliest")
 
 
 def test_the_description_lists_skipped_files(tmp_path: Path) -> None:
