@@ -5,23 +5,24 @@ never lead, and it can always be rebuilt from the manifests. Without a checkpoin
 chooses where to start; there is no default.
 """
 
+# ruff: noqa: TC001  `from_json` evaluates the types of fields.
+
 from __future__ import annotations
 
-import json
 import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.errors import (
-    MALFORMED,
     CheckpointError,
     CheckpointMissingError,
     CheckpointMovedError,
+    FormatError,
     cause_of,
 )
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.stored_json import digest_of_values
+from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
 KEY_PREFIX = "binlog_checkpoint_"
 """What the keys of checkpoints begin with: the source's name follows."""
 
-FORMAT = "airflow-provider-binlog/checkpoint"
-VERSION = 1
+FORMAT = StoredFormat(
+    "airflow-provider-binlog/checkpoint",
+    1,
+    "a checkpoint",
+    CheckpointError,
+    "restore it as it was saved, or set it with `airflow binlog checkpoint set`",
+)
 
 
 class CheckpointStore(Protocol):
@@ -56,7 +62,7 @@ class Checkpoint:
         saved_by: The run that saved it.
     """
 
-    identity: SourceIdentity
+    identity: SourceIdentity = field(metadata=stored_as("source"))
     position: Position
     sequence: int
     saved_at: str
@@ -78,17 +84,7 @@ class Checkpoint:
 
     def encode(self) -> str:
         """Return the checkpoint as it is stored: one JSON object."""
-        value = {
-            "format": FORMAT,
-            "version": VERSION,
-            "source": self.identity.to_json(),
-            "position": self.position.to_json(),
-            "sequence": self.sequence,
-            "saved_at": self.saved_at,
-            "saved_by": self.saved_by,
-        }
-        value["digest"] = digest_of_values(value)
-        return json.dumps(value, ensure_ascii=False, indent=1)
+        return FORMAT.encode_values(self)
 
     @classmethod
     def decode(cls, text: str) -> Checkpoint:
@@ -98,32 +94,12 @@ class Checkpoint:
             CheckpointError: The text is no checkpoint, one that was edited, or one of a version
                 that this package does not read.
         """
+        checkpoint = FORMAT.decode_values(cls, text)
+        if checkpoint.sequence < 0:
+            raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
         try:
-            value: dict[str, Any] = json.loads(text)
-            if value.get("format") != FORMAT:
-                raise CheckpointError("not a checkpoint", format=value.get("format"))
-            if value.get("version") != VERSION:
-                raise CheckpointError(
-                    "a checkpoint of another version: read it with the release that wrote it",
-                    version=value.get("version"),
-                    known=VERSION,
-                )
-            if value.pop("digest") != digest_of_values(value):
-                raise CheckpointError(
-                    "the checkpoint was edited, since its digest is another one: restore it as it "
-                    "was saved, or set it with `airflow binlog checkpoint set`"
-                )
-            checkpoint = cls(
-                identity=SourceIdentity.from_json(value["source"]),
-                position=Position.from_json(value["position"]),
-                sequence=value["sequence"],
-                saved_at=str(value["saved_at"]),
-                saved_by=str(value["saved_by"]),
-            )
-            if type(checkpoint.sequence) is not int or checkpoint.sequence < 0:
-                raise CheckpointError("not a checkpoint", sequence=checkpoint.sequence)
-            _ = checkpoint.position.coordinates  # raises if the file's name has no number
-        except MALFORMED as error:
+            _ = checkpoint.position.coordinates
+        except FormatError as error:
             raise CheckpointError(f"not a checkpoint: {cause_of(error)}") from error
         return checkpoint
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.json_form import LEFT_OUT, stored_as
 from airflow_provider_binlog.position import Position, SourceIdentity, is_contiguous
 from airflow_provider_binlog.schema import (
     Action,
@@ -23,7 +22,7 @@ from airflow_provider_binlog.schema import (
     TableName,
     TableState,
 )
-from airflow_provider_binlog.stored_json import StoredFormat
+from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat, stored_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

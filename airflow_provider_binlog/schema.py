@@ -16,7 +16,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from airflow_provider_binlog.json_form import LEFT_OUT, SHARED, stored_as
+from airflow_provider_binlog.stored_json import LEFT_OUT, SHARED, stored_as
 
 TableName: TypeAlias = tuple[str, str]
 """Database and table, as the server has them."""

@@ -27,11 +27,10 @@ from datetime import UTC, datetime
 
 from airflow_provider_binlog.changes import InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import Schema, TableName
-from airflow_provider_binlog.stored_json import StoredFormat
+from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 FORMAT = StoredFormat("airflow-provider-binlog/snapshot", 1, "the manifest of a snapshot")
 

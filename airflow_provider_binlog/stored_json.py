@@ -1,15 +1,21 @@
-"""Stored JSON documents that carry their own digest: what was edited or cut since is refused.
+"""Stored JSON documents: dataclasses with their format, version and digest.
 
     {
      "format": "airflow-provider-binlog/manifest",
+     "version": 2,
      …
      "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     }
 
+A dataclass is an object with its fields in their order, a tuple an array, an enum its value; a
+class with `to_json` and `from_json` decides by itself. Where a value may be of several classes, a
+class variable `type` distinguishes them, or else their fields do. What is read is checked: no
+field is missing, unknown or of another type.
+
 The last line but one is the digest of all lines before it, as they are stored, line feeds included:
 `head -n -2 FILE | sha256sum`. So a reader in any language compares bytes, and needs no canonical
-form of JSON. Where others store the document, and may format it again, a digest of its values
-does instead: `digest_of_values`.
+form of JSON. A document that its store may format again, such as a Variable that Airflow exports
+and imports, has a digest of its values instead, as `digest`.
 """
 
 from __future__ import annotations
@@ -17,16 +23,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from airflow_provider_binlog.errors import MALFORMED, FormatError, ManifestError, cause_of
-from airflow_provider_binlog.json_form import fields_of, from_json, to_text
+from airflow_provider_binlog.errors import (
+    MALFORMED,
+    BinlogError,
+    FormatError,
+    ManifestError,
+    cause_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-_Value = TypeVar("_Value")
+LEFT_OUT = {"left_out": True}
+"""Metadata of a field that is left out where it has its default."""
+
+SHARED = {"shared": True}
+"""Metadata of a field whose value many objects may share: its text is then made once."""
 
 DIGEST = "sha256"
 """The field with the digest."""
@@ -34,58 +52,105 @@ DIGEST = "sha256"
 _END = re.compile(rb' "sha256": "([0-9a-f]{64})"\n\}')
 _END_BYTES = len(' "sha256": ""\n}') + 64
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+# The classes of most values.
+_PLAIN: dict[type, Callable[[Any], str]] = {
+    str: _ENCODER.encode,
+    int: int.__repr__,
+    bool: {True: "true", False: "false"}.__getitem__,
+    NoneType: lambda _: "null",
+}
+
+_Value = TypeVar("_Value")
+
 
 @dataclass(frozen=True)
 class StoredFormat:
     """A kind of stored documents; its name and version are the first fields of each.
 
     Attributes:
-        name: What `format` says.
-        version: What `version` says; a release reads its own version alone.
-        noun: What one is called in errors, with its article.
+        name: Value of `format`.
+        version: Value of `version`; a release reads its own version alone.
+        noun: The kind in errors, with its article.
+        error: Class of the errors.
+        edited: What to do about a document that was edited; of formats with a digest of values.
     """
 
     name: str
     version: int
     noun: str
+    error: type[BinlogError] = ManifestError
+    edited: str = "restore it as it was written"
 
     def encode(self, value: object) -> bytes:
-        """Return a dataclass as it is stored, with its digest."""
-        return encode({"format": self.name, "version": self.version, **fields_of(value)})
+        """Return a dataclass as it is stored, with the digest of its lines."""
+        return encode(self._document(value))
 
     def decode(self, kind: type[_Value], data: bytes | str) -> _Value:
-        """Return what `encode` was given.
+        """Return the value that `encode` was given.
 
         Raises:
-            ManifestError: The bytes are of no such document, of one that was edited or cut, or of
-                one of another version.
+            BinlogError: Of class `error`: the bytes are of no such document, of one that was edited
+                or cut, or of one of another version.
         """
         try:
-            value = decode(data)
-            name, version = value.pop("format", None), value.pop("version", None)
-            if name != self.name:
-                raise ManifestError(f"not {self.noun}", format=name)
-            if version != self.version:
-                raise ManifestError(
-                    f"{self.noun} of another version: read it with the release that wrote it",
-                    version=version,
-                    known=self.version,
-                )
-            return from_json(kind, value)
+            return self._read(kind, decode(data))
         except MALFORMED as error:
-            raise ManifestError(f"not {self.noun}: {cause_of(error)}") from error
+            raise self.error(f"not {self.noun}: {cause_of(error)}") from error
+
+    def encode_values(self, value: object) -> str:
+        """Return a dataclass as text, with the digest of its values."""
+        document = json.loads(to_text(self._document(value), {}))
+        document["digest"] = digest_of_values(document)
+        return json.dumps(document, ensure_ascii=False, indent=1)
+
+    def decode_values(self, kind: type[_Value], text: str) -> _Value:
+        """Return the value that `encode_values` was given.
+
+        Raises:
+            BinlogError: As `decode`.
+        """
+        try:
+            document = json.loads(text)
+            digest = document.pop("digest", None)
+            self._check_version(document)
+            if digest != digest_of_values(document):
+                raise self.error(
+                    f"{self.noun} that was edited, since its digest is another one: {self.edited}"
+                )
+            return self._read(kind, document)
+        except MALFORMED as error:
+            raise self.error(f"not {self.noun}: {cause_of(error)}") from error
+
+    def _document(self, value: object) -> dict[str, Any]:
+        return {"format": self.name, "version": self.version, **fields_of(value)}
+
+    def _read(self, kind: type[_Value], document: dict[str, Any]) -> _Value:
+        self._check_version(document)
+        own = {name: each for name, each in document.items() if name not in ("format", "version")}
+        return from_json(kind, own)
+
+    def _check_version(self, document: Mapping[str, Any]) -> None:
+        name, version = document.get("format"), document.get("version")
+        if name != self.name:
+            raise self.error(f"not {self.noun}", format=name)
+        if version != self.version:
+            raise self.error(
+                f"{self.noun} of another version: read it with the release that wrote it",
+                version=version,
+                known=self.version,
+            )
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """Return a document with its digest: UTF-8 JSON, keys in their order.
+    """Return a document with the digest of its lines: UTF-8 JSON, keys in their order.
 
-    Its fields have lines of their own, as has every element of an array that is a field.
+    Each field has a line, and each element of an array that is a field.
     """
     shared: dict[int, str] = {}
-    fields = (
-        f" {to_text(name, shared)}: {_lines(each, shared)},\n" for name, each in value.items()
-    )
-    body = "".join(["{\n", *fields])
+    lines = (f" {to_text(name, shared)}: {_lines(each, shared)},\n" for name, each in value.items())
+    body = "".join(["{\n", *lines])
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{body} "{DIGEST}": "{digest}"\n}}'.encode()
 
@@ -128,3 +193,178 @@ def digest_of_values(value: Mapping[str, Any]) -> str:
     """Return a digest of a document's values, whatever their order and format."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stored_as(name: str) -> dict[str, str]:
+    """Return the metadata of a field with another name in JSON."""
+    return {"name": name}
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the values of a dataclass by their names in JSON."""
+    kind: Any = type(value)
+    printed = _record(kind).printed
+    return {each.name: getattr(value, each.attribute) for each in printed if each.is_in(value)}
+
+
+def to_text(value: Any, shared: dict[int, str]) -> str:
+    """Return the JSON that `from_json` reads, as `json.dumps` prints it, on one line.
+
+    Args:
+        value: Of dataclasses, or plain.
+        shared: Texts of values that many objects share, by the identity of the value.
+    """
+    kind: Any = type(value)
+    plain = _PLAIN.get(kind)
+    return _printer(kind)(value, shared) if plain is None else plain(value)
+
+
+@cache
+def _printer(kind: Any) -> Callable[[Any, dict[int, str]], str]:
+    """Return the function that prints values of a class."""
+    if issubclass(kind, Enum):
+        return lambda value, shared: to_text(value.value, shared)
+    if issubclass(kind, tuple | list):
+        return _print_array
+    if hasattr(kind, "to_json"):
+        return lambda value, shared: to_text(value.to_json(), shared)
+    if issubclass(kind, dict):
+        return _print_object
+    if hasattr(kind, "__dataclass_fields__"):
+        return _record(kind).print
+    return lambda value, _: _ENCODER.encode(value)
+
+
+def _print_array(value: Any, shared: dict[int, str]) -> str:
+    return f"[{', '.join([to_text(each, shared) for each in value])}]"
+
+
+def _print_object(value: Any, shared: dict[int, str]) -> str:
+    own = [f"{_ENCODER.encode(name)}: {to_text(each, shared)}" for name, each in value.items()]
+    return f"{{{', '.join(own)}}}"
+
+
+def from_json(kind: type[_Value], value: Any) -> _Value:
+    """Return the value of a type from its JSON form.
+
+    Raises:
+        MALFORMED: It is of another type; see `errors.MALFORMED`.
+    """
+    of: Any = kind
+    read: _Value = _reader(of)(value)
+    return read
+
+
+_NEEDED = object()
+
+
+class _Printed(NamedTuple):
+    """Printed form of a field: name in JSON, attribute, the default that is left out."""
+
+    name: str
+    attribute: str
+    default: Any
+    is_shared: bool
+
+    def is_in(self, value: Any) -> bool:
+        return self.default is _NEEDED or getattr(value, self.attribute) != self.default
+
+
+class _Record(NamedTuple):
+    """Compiled form of a dataclass.
+
+    Attributes:
+        kind: The class.
+        tag: Its class variable `type`; None if it has none.
+        fields: By name in JSON: attribute, and the function that reads its value.
+        needed: Names in JSON of the fields that are never left out.
+        printed: The printed form of each field.
+    """
+
+    kind: Any
+    tag: str | None
+    fields: dict[str, tuple[str, Callable[[Any], Any]]]
+    needed: set[str]
+    printed: tuple[_Printed, ...]
+
+    def print(self, value: Any, shared: dict[int, str]) -> str:
+        texts = [] if self.tag is None else [f'"type": "{self.tag}"']
+        for name, attribute, default, is_shared in self.printed:
+            own = getattr(value, attribute)
+            if default is not _NEEDED and own == default:
+                continue
+            text = shared.get(id(own)) if is_shared else None
+            if text is None:
+                plain = _PLAIN.get(type(own))
+                text = to_text(own, shared) if plain is None else plain(own)
+                if is_shared:
+                    shared[id(own)] = text
+            texts.append(f'"{name}": {text}')
+        return f"{{{', '.join(texts)}}}"
+
+    def is_of(self, value: Any) -> bool:
+        given = value.keys()
+        return bool(given == self.fields.keys() if self.tag is None else value["type"] == self.tag)
+
+    def read(self, value: Any) -> Any:
+        given = value.keys() - ({"type"} if self.tag else ())
+        if not self.needed <= given <= self.fields.keys():
+            raise TypeError(f"not the fields of {self.kind.__name__}: {sorted(value)}")
+        own = ((*self.fields[name], value[name]) for name in given)
+        return self.kind(**{attribute: read(each) for attribute, read, each in own})
+
+
+@cache
+def _record(kind: Any) -> _Record:
+    hints, own, printed = get_type_hints(kind), {}, []
+    for each in fields(kind):
+        name = each.metadata.get("name", each.name)
+        own[name] = each.name, _reader(hints[each.name])
+        default = each.default if "left_out" in each.metadata else _NEEDED
+        printed.append(_Printed(name, each.name, default, "shared" in each.metadata))
+    needed = {each.name for each in printed if each.default is _NEEDED}
+    return _Record(kind, getattr(kind, "type", None), own, needed, tuple(printed))
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    args = get_args(kind)
+    if isinstance(kind, UnionType):
+        return partial(_read_one, args)
+    if get_origin(kind) is tuple:
+        return partial(_read_tuple, args)
+    if get_origin(kind) is dict:
+        return partial(_read_dict, args[1])
+    if hasattr(kind, "from_json"):
+        own: Callable[[Any], Any] = kind.from_json
+        return own
+    if hasattr(kind, "__dataclass_fields__"):
+        return _record(kind).read
+    return kind if issubclass(kind, Enum) else partial(_read_plain, kind)
+
+
+def _read_one(kinds: tuple[Any, ...], value: Any) -> Any:
+    others = [each for each in kinds if each is not NoneType]
+    if value is None and len(others) < len(kinds):
+        return None
+    for each in others:
+        if len(others) == 1 or _record(each).is_of(value):
+            return _reader(each)(value)
+    raise TypeError(f"of no type that is known here: {value!r:.80}")
+
+
+def _read_tuple(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    _read_plain(list, value)
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    return tuple(_reader(kind)(each) for kind, each in zip(kinds, value, strict=True))
+
+
+def _read_dict(kind: Any, value: Any) -> dict[str, Any]:
+    return {name: _reader(kind)(each) for name, each in value.items()}
+
+
+def _read_plain(kind: Any, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"not of type {kind.__name__}: {value!r:.80}")
+    return value

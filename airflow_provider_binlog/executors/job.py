@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_binlog.executors.location import Location
-from airflow_provider_binlog.json_form import fields_of, from_json
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.stored_json import decode, encode
+from airflow_provider_binlog.stored_json import decode, encode, fields_of, from_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError, SparkJobError
-from airflow_provider_binlog.json_form import fields_of, from_json
-from airflow_provider_binlog.stored_json import decode, encode
+from airflow_provider_binlog.stored_json import decode, encode, fields_of, from_json
 
 _TEXT_SIZE_MAX = 1000
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import ManifestError, ObjectMissingError, error_context
-from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import Schema, TableName
@@ -37,7 +36,7 @@ from airflow_provider_binlog.snapshot_manifest import (
 from airflow_provider_binlog.staging.paths import part_key
 from airflow_provider_binlog.staging.snapshots import Snapshots, ids_by_digest
 from airflow_provider_binlog.staging.source_files import StoredFiles
-from airflow_provider_binlog.stored_json import StoredFormat
+from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

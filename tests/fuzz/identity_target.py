@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from airflow_provider_binlog.errors import UnsupportedError
-from airflow_provider_binlog.json_form import from_json, to_text
 from airflow_provider_binlog.position import Flavor, SourceIdentity
 from airflow_provider_binlog.schema import (
     AddField,
@@ -19,6 +18,7 @@ from airflow_provider_binlog.schema import (
 from airflow_provider_binlog.schema_history.tables import EventOffset, Known, Tables
 from airflow_provider_binlog.sql.ddl import read_ddl
 from airflow_provider_binlog.sql.session import Session
+from airflow_provider_binlog.stored_json import from_json, to_text
 from tests.fuzz.targets import Wrong, check_text
 
 DATABASE = "shop"

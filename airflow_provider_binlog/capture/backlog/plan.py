@@ -31,7 +31,6 @@ from airflow_provider_binlog.changes import (
     ZeroDates,
 )
 from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
-from airflow_provider_binlog.json_form import stored_as
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
@@ -40,7 +39,7 @@ from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable, ch
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
-from airflow_provider_binlog.stored_json import StoredFormat
+from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 FORMAT = StoredFormat("airflow-provider-binlog/backlog", 1, "the plan of a backlog")
 

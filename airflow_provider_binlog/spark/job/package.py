@@ -20,7 +20,6 @@ _SHARED = (
     "binlog/gtid_set.py",
     "changes.py",
     "errors.py",
-    "json_form.py",
     "manifest.py",
     "names.py",
     "position.py",
