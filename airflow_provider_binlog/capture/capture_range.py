@@ -39,7 +39,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
 from airflow_provider_binlog.schema_history.tables import Tables
-from airflow_provider_binlog.staging.part_queue import PartQueue
+from airflow_provider_binlog.staging.part_writer import PartQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

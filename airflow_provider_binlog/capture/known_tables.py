@@ -13,9 +13,9 @@ from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.schema import TableState
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, NOTHING_KNOWN, Known, NoTable
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFile, SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
-from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Schema, TableId
     from airflow_provider_binlog.schema_history.tables import Touched
-    from airflow_provider_binlog.staging.part_queue import PartQueue
+    from airflow_provider_binlog.staging.part_writer import PartQueue
 
 
 # Of each row: its columns of change, and what the decoder keeps of where it is.

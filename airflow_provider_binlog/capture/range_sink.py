@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.schema_history.tables import Tables, Touched
-    from airflow_provider_binlog.staging.part_queue import PartQueue
+    from airflow_provider_binlog.staging.part_writer import PartQueue
 
 
 class RangeSink(Protocol):

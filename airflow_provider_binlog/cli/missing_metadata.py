@@ -8,7 +8,7 @@ from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnT
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.types.plans import INTEGER_SIZES
 from airflow_provider_binlog.schema_history.facts import may_be_another_type
-from airflow_provider_binlog.transport.server.version import parse_version
+from airflow_provider_binlog.transport.server.status import parse_version
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription

@@ -13,7 +13,7 @@ from airflow_provider_binlog.cli.person import name_person
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.errors import StagingError
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
-from airflow_provider_binlog.sources.connections import Connections
+from airflow_provider_binlog.sources.settings import Connections
 
 if TYPE_CHECKING:
     import argparse

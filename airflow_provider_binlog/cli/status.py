@@ -7,11 +7,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.cli.source import read_settings
-from airflow_provider_binlog.sources.connections import Connections
+from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.transport.server import queries, setup
 from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
 from airflow_provider_binlog.transport.server.information_schema import describe_tables
-from airflow_provider_binlog.transport.server.version import global_variables
+from airflow_provider_binlog.transport.server.status import global_variables
 
 if TYPE_CHECKING:
     import argparse

@@ -65,8 +65,7 @@ def _of_table(name: TableName, table: TableProgress, reload: str) -> Iterator[st
 
 def _read(store: ObjectStore, source: str) -> Iterator[Progress]:
     from airflow_provider_binlog.spark.merge.progress import PROGRESS, load_progress
-    from airflow_provider_binlog.staging.paths import source_folder
-    from airflow_provider_binlog.staging.source_files import StoredFiles
+    from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
 
     files = StoredFiles(store, source)
     for folder in store.folders(f"{source_folder(source)}/{PROGRESS}"):

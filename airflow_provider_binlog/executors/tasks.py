@@ -46,7 +46,7 @@ def run_task(job: Job, number: int) -> Outcome:
 def _read_chunk(source: str, work: ChunkWork, number: int, store: ObjectStore) -> Outcome:
     from airflow_provider_binlog.limits import Limits
     from airflow_provider_binlog.snapshot import ChunkReader, SnapshotFiles, Throttle, read_chunks
-    from airflow_provider_binlog.sources.connections import Connections
+    from airflow_provider_binlog.sources.settings import Connections
 
     files = SnapshotFiles(store, source)
     throttle = Throttle(

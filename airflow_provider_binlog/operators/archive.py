@@ -62,7 +62,7 @@ class BinlogArchiveOperator(RendersSource, BaseOperator):
         from airflow_provider_binlog.sources.archive import archive_log
         from airflow_provider_binlog.sources.server_log import ServerLog
         from airflow_provider_binlog.transport.server import queries
-        from airflow_provider_binlog.transport.stream.creation import file_created
+        from airflow_provider_binlog.transport.stream.commands import file_created
 
         if source.files is not None:
             raise ConfigurationError("an archive is of a server's files: give conn_id")

@@ -60,7 +60,7 @@ def share_tables(
     # Here, so that parsing a DAG loads neither NumPy nor Arrow.
     from airflow_provider_binlog.snapshot import SnapshotFiles, begin_snapshot
     from airflow_provider_binlog.transport.server.consistent_read import open_session
-    from airflow_provider_binlog.transport.server.table_sizes import data_bytes
+    from airflow_provider_binlog.transport.server.tables import data_bytes
 
     with open_session(connect) as connection:
         sizes = [data_bytes(connection, each.name) for each in requests]

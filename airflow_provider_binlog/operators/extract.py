@@ -44,11 +44,12 @@ from airflow_provider_binlog.operators.source_log import open_log
 from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
 from airflow_provider_binlog.operators.table_globs import GlobCheck, read_globs
 from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import (
+from airflow_provider_binlog.sources.binlog_source import (
     BeforeImagesChoice,
+    BinlogSource,
     OnTableErrorChoice,
     check_choice,
+    read_source,
 )
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.staging.paths import source_folder
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.checkpoint import CheckpointStore
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.sources.log import Log
-    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.sources.state import Start
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 

@@ -12,7 +12,7 @@ from airflow_provider_binlog.spark.merge.start import read_start
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_provider_binlog.staging.source_files import StoredFiles
+    from airflow_provider_binlog.staging.paths import StoredFiles
 
 
 def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, Any] | None:

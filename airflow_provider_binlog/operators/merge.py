@@ -25,9 +25,14 @@ from airflow_provider_binlog.operators.merge_report import (
 )
 from airflow_provider_binlog.operators.staged import move_checkpoint
 from airflow_provider_binlog.operators.table_globs import read_globs
-from airflow_provider_binlog.sources.choices import InitialLoad, LakeFormat, OnStale, check_choice
+from airflow_provider_binlog.sources.binlog_source import (
+    InitialLoad,
+    LakeFormat,
+    OnStale,
+    check_choice,
+)
 from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
-from airflow_provider_binlog.staging.source_files import StoredFiles
+from airflow_provider_binlog.staging.paths import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from airflow_provider_binlog.operators.snapshot_arguments import (
 )
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.connections import Connections
+from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.staging.paths import source_folder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_binlog.snapshot import Progress, SnapshotPlan, TakenSnapshot, Throttle
-    from airflow_provider_binlog.sources.choices import SnapshotLock
+    from airflow_provider_binlog.sources.binlog_source import SnapshotLock
     from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 

@@ -9,7 +9,7 @@ from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.names import split_table_name
-from airflow_provider_binlog.sources.choices import SnapshotLock, check_choice
+from airflow_provider_binlog.sources.binlog_source import SnapshotLock, check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,11 +25,17 @@ from airflow_provider_binlog.operators.snapshot_arguments import (
 )
 from airflow_provider_binlog.operators.table_globs import read_globs
 from airflow_provider_binlog.snapshot_manifest import planned_at
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import Engine, LakeFormat, SnapshotLock, check_choice
-from airflow_provider_binlog.sources.connections import Connections
+from airflow_provider_binlog.sources.binlog_source import (
+    BinlogSource,
+    Engine,
+    LakeFormat,
+    SnapshotLock,
+    check_choice,
+    read_source,
+)
+from airflow_provider_binlog.sources.settings import Connections
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
-from airflow_provider_binlog.staging.source_files import StoredFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -15,7 +15,7 @@ from airflow_provider_binlog.executors.outcome import Report
 from airflow_provider_binlog.executors.package import APPLICATION, build_py_files
 from airflow_provider_binlog.hooks.spark import find_surroundings
 from airflow_provider_binlog.hooks.templates import RendersSource
-from airflow_provider_binlog.sources.choices import Engine, check_choice
+from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

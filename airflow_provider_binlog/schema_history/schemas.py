@@ -39,7 +39,7 @@ from airflow_provider_binlog.schema_history.completion import (
 )
 from airflow_provider_binlog.schema_history.ddl_reader import changes_of
 from airflow_provider_binlog.schema_history.history import History, names_of
-from airflow_provider_binlog.transport.server.version import parse_version
+from airflow_provider_binlog.transport.server.status import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

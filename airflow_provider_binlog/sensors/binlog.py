@@ -21,9 +21,13 @@ from airflow_provider_binlog.hooks.repairs import naming_repairs
 from airflow_provider_binlog.hooks.retries import fail_unless_retryable
 from airflow_provider_binlog.hooks.templates import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
-from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
-from airflow_provider_binlog.sources.choices import WhenNothingNew, check_choice
-from airflow_provider_binlog.sources.connections import Connections
+from airflow_provider_binlog.sources.binlog_source import (
+    BinlogSource,
+    WhenNothingNew,
+    check_choice,
+    read_source,
+)
+from airflow_provider_binlog.sources.settings import Connections
 from airflow_provider_binlog.sources.state import SourceState, read_server_state
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.transport.server import queries

@@ -30,8 +30,8 @@ from pymysql.constants import ER
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.errors import SourceError, TableAlteredError
 from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.transport.server.driver import query
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-from airflow_provider_binlog.transport.server.result_sets import query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
     from airflow_provider_binlog.sql.partial_schema import PartialSchema
-    from airflow_provider_binlog.transport.server.table_order import ColumnOrder
+    from airflow_provider_binlog.transport.server.tables import ColumnOrder
 
 ALTERED = "the table was altered while its snapshot was read"
 LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})

@@ -36,8 +36,8 @@ from airflow_provider_binlog.transport.server.consistent_read import open_read, 
 from airflow_provider_binlog.transport.server.information_schema import quote_table
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.result_rows import select_rows
-from airflow_provider_binlog.transport.server.table_order import read_order
-from airflow_provider_binlog.transport.server.version import server_version
+from airflow_provider_binlog.transport.server.status import server_version
+from airflow_provider_binlog.transport.server.tables import read_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable

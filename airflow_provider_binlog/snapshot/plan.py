@@ -33,9 +33,8 @@ from airflow_provider_binlog.snapshot_manifest import (
     snapshot_path,
     table_digest,
 )
-from airflow_provider_binlog.staging.paths import part_key
+from airflow_provider_binlog.staging.paths import StoredFiles, part_key
 from airflow_provider_binlog.staging.snapshots import Snapshots, ids_by_digest
-from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.stored_json import StoredFormat, stored_as
 
 if TYPE_CHECKING:

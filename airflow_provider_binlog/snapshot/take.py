@@ -28,10 +28,10 @@ from airflow_provider_binlog.transport.server.consistent_read import (
     open_read,
     open_session,
 )
-from airflow_provider_binlog.transport.server.log_filter import check_databases
 from airflow_provider_binlog.transport.server.queries import identify
-from airflow_provider_binlog.transport.server.table_sizes import row_bytes
-from airflow_provider_binlog.transport.server.version import global_variables
+from airflow_provider_binlog.transport.server.setup import check_databases
+from airflow_provider_binlog.transport.server.status import global_variables
+from airflow_provider_binlog.transport.server.tables import row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

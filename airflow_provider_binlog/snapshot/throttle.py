@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.transport.server.load import replica_lag, threads_running
+from airflow_provider_binlog.transport.server.status import replica_lag, threads_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable

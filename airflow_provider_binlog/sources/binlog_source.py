@@ -1,21 +1,15 @@
-"""What a DAG's author says of a source, once for all tasks that work on it."""
+"""A source as a DAG's author describes it, once for all tasks: its name, log, start and choices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.sources.choices import (
-    Failover,
-    InvalidTextChoice,
-    ZeroDatesChoice,
-    check_choice,
-)
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.sources.state import Start
 
 DEFAULT_CONN_ID = "binlog_default"
 
@@ -96,3 +90,32 @@ def read_source(value: object) -> BinlogSource:
         )
     source.check()
     return source
+
+
+Failover = Literal["refuse", "follow"]
+"""What to do if the checkpoint belongs to another server."""
+
+BeforeImagesChoice = Literal["key_changes", "all"]
+ZeroDatesChoice = Literal["null", "fail", "text"]
+InvalidTextChoice = Literal["fail", "replace", "binary"]
+InitialLoad = Literal["snapshot", "changes_only", "fail"]
+"""What a merge does about a table that has rows from before what is staged of it."""
+OnTableErrorChoice = Literal["quarantine", "fail"]
+OnStale = Literal["warn", "fail"]
+"""What to do about lake tables that wait for a reload."""
+SnapshotLock = Literal["auto", "none", "brief"]
+WhenNothingNew = Literal["wait", "skip"]
+Engine = Literal["worker", "spark"]
+"""What reads for a task: its own process, or the executors of Spark."""
+LakeFormat = Literal["delta", "iceberg"]
+
+
+def check_choice(choices: Any, value: object, name: str) -> None:
+    """Refuse a value that a `Literal` does not list.
+
+    Raises:
+        ConfigurationError: Lists the choices.
+    """
+    known = get_args(choices)
+    if value not in known:
+        raise ConfigurationError(f"{name} is one of {', '.join(known)}", given=value)

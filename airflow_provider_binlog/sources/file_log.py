@@ -25,8 +25,12 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, split_file_name
 from airflow_provider_binlog.sources.log import Log
-from airflow_provider_binlog.sources.start import find_gtid_text, read_position
-from airflow_provider_binlog.sources.state import NO_START, SourceState
+from airflow_provider_binlog.sources.state import (
+    NO_START,
+    SourceState,
+    find_gtid_text,
+    read_position,
+)
 from airflow_provider_binlog.transport.block_stream import check_created
 from airflow_provider_binlog.transport.files.end import find_log_end
 from airflow_provider_binlog.transport.files.names import plain_name
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.sources.binlog_files import BinlogFiles
-    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.sources.state import Start
 
 
 class FileLog(Log):

@@ -11,12 +11,19 @@ from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.capture.staged_transactions import position_with_gtids
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
-from airflow_provider_binlog.sources.connections import Connections
 from airflow_provider_binlog.sources.log import Log
-from airflow_provider_binlog.sources.start import find_gtid_text, resolve_position
-from airflow_provider_binlog.sources.state import read_server_state
-from airflow_provider_binlog.transport.server import foreign_keys, log_filter, queries, setup
-from airflow_provider_binlog.transport.server import version as server
+from airflow_provider_binlog.sources.settings import Connections
+from airflow_provider_binlog.sources.state import (
+    find_gtid_text,
+    read_server_state,
+    resolve_position,
+)
+from airflow_provider_binlog.transport.server import (
+    foreign_keys,
+    queries,
+    setup,
+    status,
+)
 from airflow_provider_binlog.transport.server.information_schema import (
     list_tables,
     read_server_tables,
@@ -32,10 +39,9 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
-    from airflow_provider_binlog.sources.choices import Failover
+    from airflow_provider_binlog.sources.binlog_source import Failover
     from airflow_provider_binlog.sources.settings import ConnectionSettings
-    from airflow_provider_binlog.sources.start import Start
-    from airflow_provider_binlog.sources.state import SourceState
+    from airflow_provider_binlog.sources.state import SourceState, Start
     from airflow_provider_binlog.transport.server.foreign_keys import ForeignKeys
     from airflow_provider_binlog.transport.server.information_schema import ServerTables
 
@@ -101,7 +107,7 @@ class ServerLog(Log):
     def check_databases(self, captures: Callable[[str], bool], databases: Collection[str]) -> None:
         """Query the server for the databases that it logs."""
         with closing(self._connections.open()) as connection:
-            log_filter.check_databases(connection, captures, databases)
+            setup.check_databases(connection, captures, databases)
 
     def read_state(self, saved: Checkpoint | None, *, start: Start | None) -> SourceState:
         """Compare the checkpoint with the server's log."""
@@ -172,7 +178,7 @@ class ServerLog(Log):
     def logs_partial_images(self) -> bool:
         """Query the server for its `binlog_row_image`."""
         with closing(self._connections.open()) as connection:
-            return server.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
+            return status.global_variables(connection).get("binlog_row_image", "FULL") != "FULL"
 
     def table_names(self) -> Collection[tuple[str, str]]:
         """Query the server for the tables that the account may see."""

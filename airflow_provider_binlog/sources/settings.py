@@ -1,4 +1,9 @@
-"""How to reach a server: the fields of a connection, checked, and the PyMySQL connection."""
+"""How to reach a server: the checked fields of a connection, and the connections of one task.
+
+All connections of a task lead to the same server. A proxy or a DNS name may lead to another server
+each time: positions of the one would be compared with the other's log, and rows of both be
+committed under one identity.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.errors import ConfigurationError, ServerChangedError
+from airflow_provider_binlog.transport.server import queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pymysql
+
+    from airflow_provider_binlog.position import SourceIdentity
+
+    Connection = pymysql.Connection[Any]
 
 DSN_SCHEMES = ("binlog", "mysql", "mariadb")
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
@@ -276,3 +286,46 @@ def _switch(name: str, given: Any) -> bool:
     if value is None:
         raise ConfigurationError(f"{name} is true or false", given=given)
     return value
+
+
+class Connections:
+    """Opens connections to one server, the one that the first of them leads to."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        self._server: SourceIdentity | None = None
+
+    def open(self) -> Connection:
+        """Return a new connection; the caller closes it.
+
+        Raises:
+            ServerChangedError: It leads to another server than the ones before.
+            ServerSetupError: The server writes no binary log.
+            BinlogError: As `ConnectionSettings.connect`.
+        """
+        connection = self.settings.connect()
+        try:
+            self.check(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def check(self, connection: Connection) -> None:
+        """Refuse a connection that leads to another server than the ones before.
+
+        Raises:
+            ServerChangedError, ServerSetupError: As `open`.
+        """
+        here = queries.identify(connection)
+        if self._server is None:
+            self._server = here
+        elif here != self._server:
+            raise ServerChangedError(
+                "the address leads to another server than it did a moment ago: after a failover "
+                "the next try reads from that one alone, but a proxy that balances over several "
+                "servers cannot be read through; connect to one server",
+                address=self.settings.address,
+                before=self._server,
+                now=here,
+            )

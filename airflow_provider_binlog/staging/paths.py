@@ -23,10 +23,14 @@ different names even so: a part's ordinal counts over all tables of its range.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Protocol
 
-from airflow_provider_binlog.errors import StagingError
+from airflow_provider_binlog.errors import ObjectMissingError, StagingError
 from airflow_provider_binlog.names import encode_name, escape_first
 from airflow_provider_binlog.snapshot_manifest import SNAPSHOTS
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.staging.object_store import ObjectStore
 
 MANIFESTS = "manifests"
 """The folder of a source's manifests; a database of this name is stored as `%6Danifests`."""
@@ -120,3 +124,38 @@ def part_sequence(path: str) -> int:
 def part_key(source: str, path: str) -> str:
     """Return the key of a part, given its path below the source's folder."""
     return f"{source_folder(source)}/{path}"
+
+
+class ReadFiles(Protocol):
+    """The files staged for one source, to be read; paths are relative to the source's folder."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, perhaps of folders in it; none without it."""
+
+    def locate(self, path: str) -> str:
+        """Return the name of a file in messages, and for Spark."""
+
+
+class StoredFiles:
+    """The files staged for one source in a store."""
+
+    def __init__(self, store: ObjectStore, source: str) -> None:
+        self._store, self._source = store, source
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+        try:
+            return self._store.read(self.locate(path))
+        except ObjectMissingError:
+            return None
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder; none if it does not exist."""
+        return self._store.list(self.locate(folder))
+
+    def locate(self, path: str) -> str:
+        """Return the key of a file."""
+        return f"{source_folder(self._source)}/{path}"

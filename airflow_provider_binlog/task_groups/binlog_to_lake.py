@@ -17,8 +17,7 @@ from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_provider_binlog.sources.binlog_source import BinlogSource
-    from airflow_provider_binlog.sources.choices import LakeFormat
+    from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat
 
 _SHARED = {
     *("where", "lock", "chunk_bytes", "engine"),

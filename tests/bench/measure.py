@@ -24,14 +24,14 @@ def file_to_arrow(*, folder: str, file: str, size: int, **_: Any) -> Result:
 
     A first pass is not counted: memory is then known to the process, as in a longer log.
     """
-    from airflow_provider_binlog.staging import part_queue
+    from airflow_provider_binlog.staging import part_writer
     from airflow_provider_binlog.staging.part_writer import WrittenPart
     from airflow_provider_binlog.transport.files.reader import FileBlockStream
 
     def not_written(*_: Any) -> WrittenPart:
         return WrittenPart(0, "")
 
-    part_queue.__dict__.update(
+    part_writer.__dict__.update(
         {"encode_part": lambda *_: b"", "store_part": not_written, "write_part": not_written}
     )
     source = FileBlockStream([Path(folder, file)])

@@ -189,7 +189,7 @@ def _load_executors(context: SparkContext) -> list[_Used]:
 
 def _load(_: int) -> _Used:
     """Import what a task needs, long enough that each process does."""
-    import airflow_provider_binlog.sources.connections  # noqa: F401
+    import airflow_provider_binlog.sources.settings  # noqa: F401
 
     time.sleep(1)
     return _Used(os.getpid(), time.process_time(), int(peak_bytes()))

@@ -6,9 +6,8 @@ import io
 from typing import Any, cast
 
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.transport.server.driver import ServerConnection
+from airflow_provider_binlog.transport.server.driver import ServerConnection, query
 from airflow_provider_binlog.transport.server.queries import binary_logs, identify, log_end
-from airflow_provider_binlog.transport.server.result_sets import query
 from tests.fuzz.targets import Target, Wrong, check_text
 from tests.support.fake_server import EOF, OK, column, error, greeting, row_of
 from tests.support.wire import lenenc

@@ -19,7 +19,7 @@ from airflow_provider_binlog.sources.archive import archive_log
 from airflow_provider_binlog.sources.binlog_files import find_files, reach_plainly
 from airflow_provider_binlog.sources.file_log import FileLog
 from airflow_provider_binlog.transport.server.queries import binary_logs
-from airflow_provider_binlog.transport.stream.creation import file_created
+from airflow_provider_binlog.transport.stream.commands import file_created
 from tests.fixtures.mysql import Database, connect, flush_log
 from tests.integration.test_backlog import plan
 from tests.support.ranges import Range, Staged, end_of, live, stage

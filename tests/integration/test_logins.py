@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.errors import AccessDeniedError, ConfigurationError
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.driver import query
 from tests.fixtures import mysql
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
 from airflow_provider_binlog.transport.server import queries
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.driver import query
 from airflow_provider_binlog.transport.server.setup import check_setup
-from airflow_provider_binlog.transport.server.version import global_variables
+from airflow_provider_binlog.transport.server.status import global_variables
 from tests.services.servers import Server
 
 pytestmark = pytest.mark.server

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.sources import server_log
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server import result_sets as sql
+from airflow_provider_binlog.transport.server import driver as sql
 from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
 from airflow_provider_binlog.transport.stream import live
 from tests.support.ranges import live as source_of

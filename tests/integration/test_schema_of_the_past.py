@@ -204,7 +204,7 @@ def test_nobody_alters_a_table_while_information_schema_is_read(
 
     thread = threading.Thread(target=alter)
     thread.start()
-    monkeypatch.setattr("airflow_provider_binlog.transport.server.result_sets.Cursor", Slow)
+    monkeypatch.setattr("airflow_provider_binlog.transport.server.driver.Cursor", Slow)
     with closing(connect(server)) as connection:
         found = read_server_tables(connection, lambda database, _: database == logged.database)
     thread.join()

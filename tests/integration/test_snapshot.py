@@ -20,9 +20,9 @@ from airflow_provider_binlog.snapshot import SnapshotFiles
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_bounds, key_column
 from airflow_provider_binlog.snapshot.chunk import describe_table
 from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.driver import query as result_of
 from airflow_provider_binlog.transport.server.information_schema import hold_table
-from airflow_provider_binlog.transport.server.result_sets import query as result_of
-from airflow_provider_binlog.transport.server.table_sizes import row_bytes
+from airflow_provider_binlog.transport.server.tables import row_bytes
 from tests.fixtures.mysql import Connection, Database, connect
 from tests.services.servers import Server
 from tests.support.snapshots import (

@@ -24,11 +24,11 @@ from airflow_provider_binlog.snapshot.chunk import _read_rows
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.transport.server import consistent_read
 from airflow_provider_binlog.transport.server.consistent_read import open_read
+from airflow_provider_binlog.transport.server.driver import query as result_of
 from airflow_provider_binlog.transport.server.information_schema import (
     hold_table,
     read_server_tables,
 )
-from airflow_provider_binlog.transport.server.result_sets import query as result_of
 from tests.fixtures.mysql import Connection, Database, connect, execute, prepare, query
 from tests.integration.test_snapshot import entries_read
 from tests.services.servers import Options, Server

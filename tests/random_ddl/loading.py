@@ -22,9 +22,9 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
-from airflow_provider_binlog.staging.source_files import StoredFiles
 from tests.fixtures.mysql import flush_log
 from tests.random_ddl.comparison import find_differences
 from tests.random_ddl.run import Outcome, WrongError, noted

@@ -28,7 +28,6 @@ _SHARED = (
     "staging/__init__.py",
     "staging/paths.py",
     "staging/snapshots.py",
-    "staging/source_files.py",
     "stored_json.py",
 )
 # The earliest time a zip can hold: the same sources give the same bytes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.spark.merge.lake_table import LakeTable
     from airflow_provider_binlog.spark.merge.start import MergeStart
-    from airflow_provider_binlog.staging.source_files import ReadFiles
+    from airflow_provider_binlog.staging.paths import ReadFiles
 
 
 class StagedLog:

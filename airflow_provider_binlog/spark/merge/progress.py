@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.staging.source_files import ReadFiles
+    from airflow_provider_binlog.staging.paths import ReadFiles
 
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.staging.source_files import ReadFiles
+    from airflow_provider_binlog.staging.paths import ReadFiles
 
 _STARTS_SECONDS = 12 * 3600
 """After that a merge starts on no further table."""

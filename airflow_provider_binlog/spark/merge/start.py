@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.merge.running import RunningMerge
-    from airflow_provider_binlog.staging.source_files import ReadFiles
+    from airflow_provider_binlog.staging.paths import ReadFiles
 
 
 @dataclass(frozen=True)

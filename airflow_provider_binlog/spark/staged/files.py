@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 from airflow_provider_binlog.errors import StagingError, StoreUnavailableError
 from airflow_provider_binlog.names import encode_name
-from airflow_provider_binlog.staging.source_files import ReadFiles
+from airflow_provider_binlog.staging.paths import ReadFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

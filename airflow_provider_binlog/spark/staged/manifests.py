@@ -12,7 +12,7 @@ from airflow_provider_binlog.staging.paths import MANIFESTS, manifest_name, mayb
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_binlog.staging.source_files import ReadFiles
+    from airflow_provider_binlog.staging.paths import ReadFiles
 
 _THREADS = 8
 

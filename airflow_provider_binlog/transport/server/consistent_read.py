@@ -43,7 +43,12 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
+from airflow_provider_binlog.transport.server.driver import (
+    LOG_IS_OFF,
+    driver_errors,
+    ended_by,
+    query,
+)
 from airflow_provider_binlog.transport.server.information_schema import (
     LOCKED,
     hold_table,
@@ -52,8 +57,7 @@ from airflow_provider_binlog.transport.server.information_schema import (
     read_tables,
 )
 from airflow_provider_binlog.transport.server.queries import gtid_executed, log_end
-from airflow_provider_binlog.transport.server.result_sets import ended_by, query
-from airflow_provider_binlog.transport.server.version import global_variables, server_version
+from airflow_provider_binlog.transport.server.status import global_variables, server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""The border around PyMySQL: what it raises, and what a server can make it do.
+"""Wrapper around PyMySQL: connections, statements and their rows, with every error translated.
 
-PyMySQL believes the server. It waits for every byte as long as `read_timeout` allows, keeps answers
+PyMySQL trusts the server. It waits for every byte as long as `read_timeout` allows, keeps answers
 of any size, sends the password in clear text to a server that asks for it so, and raises whatever
 its parsers run into. `ServerConnection` bounds that, and `driver_errors` is the one place where its
 errors become ours.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR, ER
+from pymysql.cursors import Cursor
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
 
 from airflow_provider_binlog.errors import (
@@ -35,6 +36,7 @@ from airflow_provider_binlog.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 LOG_IS_OFF = "the server writes no binary log: put log_bin=binlog under [mysqld] and restart it"
 
@@ -343,3 +345,40 @@ class ServerConnection(Connection):
         return pymysql.OperationalError(
             CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query{reason}"
         )
+
+
+Row = dict[str, Any]
+
+
+def query(connection: pymysql.Connection[Any], statement: str, *arguments: object) -> list[Row]:
+    """Return the rows that `statement` gives, each as a dict by column name.
+
+    Raises:
+        AccessDeniedError: The account lacks a privilege.
+        ConnectionLostError: The connection ended, or the server is shutting down.
+        ServerSetupError: The statement needs the binary log, and it is off.
+        FormatError: The answer breaks the protocol.
+        SourceError: Any other answer that is an error.
+    """
+    # Not the connection's own cursor class, which may give dicts, or stream.
+    with driver_errors(statement=statement), connection.cursor(Cursor) as cursor:
+        cursor.execute(statement, arguments or None)
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@contextmanager
+def ended_by(connection: pymysql.Connection[Any], statement: str) -> Iterator[None]:
+    """Execute a statement after a body, such as ROLLBACK; a connection that is closed needs none.
+
+    An error of the body is raised, whatever the statement does then: it may be the connection's.
+    """
+    try:
+        yield
+    except BaseException:
+        if connection.open:
+            with suppress(FormatError, SourceError):
+                query(connection, statement)
+        raise
+    if connection.open:
+        query(connection, statement)

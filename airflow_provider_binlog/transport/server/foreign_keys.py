@@ -23,22 +23,21 @@ from pymysql.constants import ER
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.transport.server.driver import driver_errors
+from airflow_provider_binlog.transport.server.driver import driver_errors, query
 from airflow_provider_binlog.transport.server.information_schema import (
     TableName,
     quote_table,
     rows_of_tables,
 )
-from airflow_provider_binlog.transport.server.result_sets import query
-from airflow_provider_binlog.transport.server.version import server_version
+from airflow_provider_binlog.transport.server.status import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     import pymysql
 
-    from airflow_provider_binlog.transport.server.result_sets import Row
-    from airflow_provider_binlog.transport.server.version import ServerVersion
+    from airflow_provider_binlog.transport.server.driver import Row
+    from airflow_provider_binlog.transport.server.status import ServerVersion
 
     Connection = pymysql.Connection[Any]
 

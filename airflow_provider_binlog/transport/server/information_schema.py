@@ -1,10 +1,15 @@
-"""Tables as a server's information_schema describes them, and the position for which it does.
+"""Tables as a server's information_schema describes them, and the position of that description.
 
 A table that was read from cannot be altered until the transaction ends: so the tables are read
 from first, no row of them, and information_schema is then valid at the end of the log.
 
+MySQL prints the default of a column bare where it is a literal, and marks an expression in EXTRA;
+MariaDB prints SQL. Both print in utf8mb3: a character that it lacks is printed as `?`.
+
 Source: MySQL 9.7 reference manual, 10.11.4 Metadata Locking, and 28.3; MariaDB documentation,
-Metadata Locking, and Information Schema Tables.
+Metadata Locking, and Information Schema Tables; for defaults mysql-server, sql/dd/dd_table.cc,
+prepare_default_value_string, mariadb, sql/sql_show.cc, get_field_default_value, and what MySQL 9.7
+and MariaDB 10.11 and 11.8 print.
 """
 
 from __future__ import annotations
@@ -23,28 +28,36 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor, Position
+from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.sql import defaults
 from airflow_provider_binlog.sql.column_types import (
     BYTES,
     ENUMS,
+    INTEGERS,
     OWN_FORM,
+    STRINGS,
+    TEXTS,
     YEAR_OF_TWO_DIGITS,
+    SqlType,
     parse_type,
 )
+from airflow_provider_binlog.sql.lexer import split_words
+from airflow_provider_binlog.sql.literals import Literal, LiteralKind, read_literal
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
-from airflow_provider_binlog.transport.server.column_defaults import read_default
-from airflow_provider_binlog.transport.server.driver import driver_errors
+from airflow_provider_binlog.sql.session import STRICT_ALL_TABLES, Session
+from airflow_provider_binlog.transport.server.driver import driver_errors, ended_by, query
 from airflow_provider_binlog.transport.server.queries import log_end
-from airflow_provider_binlog.transport.server.result_sets import ended_by, query
-from airflow_provider_binlog.transport.server.version import ServerVersion, server_version
+from airflow_provider_binlog.transport.server.status import ServerVersion, server_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     import pymysql
 
-    from airflow_provider_binlog.transport.server.result_sets import Row
+    from airflow_provider_binlog.transport.server.driver import Row
 
     Connection = pymysql.Connection[Any]
+    from airflow_provider_binlog.transport.server.status import ServerVersion
 
 TableName = tuple[str, str]
 
@@ -381,3 +394,72 @@ def rows_of_tables(
             rows = [row for table in tables for row in query(connection, one, database, table)]
         # Names may differ in case alone.
         yield from (row for row in rows if (row["database"], row["table"]) in names)
+
+
+# Before, MariaDB printed literals bare, and expressions no differently.
+_PRINTS_SQL = (10, 2, 7)
+
+_NUMBERS = frozenset({*INTEGERS, "decimal", "year"})
+_TEXTS = frozenset({*STRINGS, *TEXTS, *ENUMS})
+_READ = _NUMBERS | _TEXTS | {"date", "datetime", "time"}
+
+
+def read_default(
+    column: Facts, printed: str | None, extra: str, of: ServerVersion
+) -> Default | None:
+    """Return what an insert leaves in a column that it does not name; None if that is not certain.
+
+    Args:
+        column: What is known of the column besides.
+        printed: Its COLUMN_DEFAULT.
+        extra: Its EXTRA.
+        of: The server that says so.
+    """
+    if column.generated or "DEFAULT_GENERATED" in extra.upper():
+        return None
+    session = Session(
+        of.flavor,
+        sql_mode=STRICT_ALL_TABLES,
+        connection_charset="utf8mb4",
+        client_charset="utf8mb4",
+    )
+    if of.flavor is Flavor.MARIADB:
+        if of.version < _PRINTS_SQL or printed is None:
+            return None
+        literal = _literal(printed, session)
+    elif printed is None:
+        literal = Literal(LiteralKind.NULL)
+    else:
+        is_number = column.data_type in _NUMBERS
+        literal = Literal(LiteralKind.NUMBER if is_number else LiteralKind.STRING, printed)
+    if literal.kind is LiteralKind.NULL:
+        return NULL if column.nullable else None
+    if column.data_type not in _READ or (
+        column.data_type in _TEXTS and not _is_exact(column, literal)
+    ):
+        return None
+    found = defaults.read_default(_type(column), literal, session)
+    return found if isinstance(found, Default) else None
+
+
+def _literal(printed: str, session: Session) -> Literal:
+    readings = [] if "\\" in printed else split_words(printed, session)
+    return read_literal(readings[0]) if readings else Literal(LiteralKind.EXPRESSION)
+
+
+def _is_exact(column: Facts, literal: Literal) -> bool:
+    is_text = literal.kind is LiteralKind.STRING and column.charset not in (None, "binary")
+    return is_text and "?" not in literal.text
+
+
+def _type(column: Facts) -> SqlType:
+    is_decimal = column.data_type == "decimal"
+    return SqlType(
+        column.data_type or "",
+        column.precision if is_decimal else None,
+        column.scale if is_decimal else None,
+        column.fsp or 0,
+        bool(column.unsigned),
+        column.charset,
+        column.values,
+    )

@@ -22,9 +22,8 @@ from airflow_provider_binlog.errors import (
     SourceError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor, Position, SourceIdentity
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, driver_errors
-from airflow_provider_binlog.transport.server.result_sets import Row, query
-from airflow_provider_binlog.transport.server.version import (
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, Row, driver_errors, query
+from airflow_provider_binlog.transport.server.status import (
     ServerVersion,
     global_variables,
     server_version,

@@ -1,10 +1,13 @@
-"""What a replica sends: registration, the request for the log, the session before it.
+"""The commands of a replica: registration, the request for the log, and the session before it.
 
 Each command is the payload of one packet, its command byte first.
 
     COM_REGISTER_SLAVE    | 15 | 4 server id | 1 + host | 1 + user | 1 + password | 2 port | 8 |
     COM_BINLOG_DUMP       | 12 | 4 position | 2 flags | 4 server id | file |
     COM_BINLOG_DUMP_GTID  | 1e | 2 flags | 4 server id | 4 + file | 8 position | 4 + GTID set |
+
+No statement returns when a file was created: `file_created` reads it from the first two events of
+a stream. It needs PyMySQL alone, so that the triggerer loads no NumPy.
 
 Source: mysql-server, sql/rpl_source.cc, register_replica, com_binlog_dump, com_binlog_dump_gtid;
 mariadb, sql/sql_repl.cc and sql/slave.cc.
@@ -15,13 +18,27 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.errors import UnsupportedError
+import pymysql
+
+from airflow_provider_binlog.binlog.event_types import EventType, event_name
+from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+from airflow_provider_binlog.binlog.footer import verify_checksum
+from airflow_provider_binlog.binlog.header import EventHeader
+from airflow_provider_binlog.errors import FormatError, UnsupportedError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
+from airflow_provider_binlog.transport.server.driver import driver_errors, query
+from airflow_provider_binlog.transport.server.errors import from_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
+    from airflow_provider_binlog.position import Position
+
+    Connection = pymysql.Connection[Any]
 
 NON_BLOCK = 0x0001
 """Dump flag: the server ends the stream at the end of its log, and does not wait for more."""
@@ -140,3 +157,65 @@ def session_statements(
             statements.append(f"SET @slave_connect_state = '{connect_state}'")
             statements.append("SET @slave_gtid_strict_mode = 1")
     return statements
+
+
+_OFFSET_END = 1 << 32
+
+
+def file_created(connect: Callable[[], Connection], flavor: Flavor, position: Position) -> int:
+    """Return when the file of a position was created, seconds since 1970.
+
+    Args:
+        connect: Opens a connection, which is closed again.
+        flavor: Of the server.
+        position: In a file that the server has.
+
+    Raises:
+        PositionPurgedError, ForeignPositionError: The server does not have the file.
+        ConnectionLostError: The connection ended.
+        FormatError: The server sends something else.
+    """
+    # What follows the two events is sent in vain: little, from the position on.
+    offset = position.offset if position.offset < _OFFSET_END else FIRST_OFFSET
+    dump = binlog_dump(
+        position.file,
+        offset,
+        server_id=new_server_id(),
+        flags=dump_flags(flavor),
+    )
+    with closing(connect()) as connection:
+        for statement in session_statements(flavor, heartbeat_seconds=0):
+            query(connection, statement)
+        try:
+            with driver_errors(command="COM_BINLOG_DUMP"):
+                return _read(connection, dump, position)
+        finally:
+            connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _read(connection: Connection, dump: bytes, position: Position) -> int:
+    stream: Any = connection
+    stream._execute_command(dump[0], dump[1:])  # noqa: SLF001
+    with error_context(file=position.file):
+        rotate, event = _next_event(stream), _next_event(stream)
+        found = EventHeader.parse(rotate).type, EventHeader.parse(event).type
+        if found != (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
+            raise FormatError(
+                "the stream does not begin with ROTATE and FORMAT_DESCRIPTION",
+                events=[event_name(each) for each in found],
+            )
+        description = FormatDescription.parse(event)
+        if description.checksum_size:
+            verify_checksum(event, description)
+        return description.created
+
+
+def _next_event(stream: Any) -> bytes:
+    try:
+        packet: bytes = stream._read_packet().get_all_data()  # noqa: SLF001
+    except pymysql.OperationalError as error:
+        code, text = error.args
+        raise from_reply(code, text) from error
+    if packet[:1] != b"\0":
+        raise FormatError("the stream ends before FORMAT_DESCRIPTION")
+    return packet[1:]

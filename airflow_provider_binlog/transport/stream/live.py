@@ -19,8 +19,7 @@ from airflow_provider_binlog.blocks.block import BLOCK_BYTES
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor
 from airflow_provider_binlog.transport.block_stream import reaches
 from airflow_provider_binlog.transport.pace import Pace, receiver
-from airflow_provider_binlog.transport.server.driver import driver_errors
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.driver import driver_errors, query
 from airflow_provider_binlog.transport.stream import commands
 from airflow_provider_binlog.transport.stream.dump import Dump
 from airflow_provider_binlog.transport.stream.packets import PacketReader

@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 )
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import LakeState
-from airflow_provider_binlog.staging.source_files import StoredFiles
+from airflow_provider_binlog.staging.paths import StoredFiles
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from airflow_provider_binlog.spark.merge.start import read_start
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.object_store import ObjectStore
-from airflow_provider_binlog.staging.source_files import StoredFiles
+from airflow_provider_binlog.staging.paths import StoredFiles
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.staged_changes import INT

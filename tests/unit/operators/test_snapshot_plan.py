@@ -22,9 +22,9 @@ from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
-from airflow_provider_binlog.staging.source_files import StoredFiles
 from airflow_provider_binlog.transport.server import information_schema
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table

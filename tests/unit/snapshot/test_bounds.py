@@ -10,7 +10,7 @@ from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.described import describe
 from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
-from airflow_provider_binlog.transport.server.table_order import ColumnOrder
+from airflow_provider_binlog.transport.server.tables import ColumnOrder
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, ZeroDates
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.sources import choices
+from airflow_provider_binlog.sources import binlog_source
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 SHOP = BinlogSource("shop", start="earliest", files=["/a", "/b"], failover="follow")
@@ -67,9 +67,9 @@ def test_other_values_are_no_source(value: Any) -> None:
 @pytest.mark.parametrize(
     ("literal", "enum"),
     [
-        (choices.BeforeImagesChoice, BeforeImages),
-        (choices.ZeroDatesChoice, ZeroDates),
-        (choices.InvalidTextChoice, InvalidText),
+        (binlog_source.BeforeImagesChoice, BeforeImages),
+        (binlog_source.ZeroDatesChoice, ZeroDates),
+        (binlog_source.InvalidTextChoice, InvalidText),
     ],
 )
 def test_the_choices_are_those_of_the_manifest(literal: Any, enum: Any) -> None:

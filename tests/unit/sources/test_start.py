@@ -12,7 +12,7 @@ from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.sources.start import Start
+    from airflow_provider_binlog.sources.state import Start
 
 NOWHERE = ConnectionSettings("127.0.0.1", 1)
 """Nothing listens there: what is resolved with it queries no server."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.errors import StagingError
-from airflow_provider_binlog.staging import part_queue
-from airflow_provider_binlog.staging.part_queue import PartQueue
+from airflow_provider_binlog.staging import part_writer
+from airflow_provider_binlog.staging.part_writer import PartQueue
 from tests.support.stores import open_store
 from tests.unit.staging.test_part_writer import SCHEMA, table
 
@@ -88,7 +88,7 @@ def test_small_parts_wait_for_others() -> None:
 def test_nothing_is_made_while_a_part_of_large_rows_is_encoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_queue, "is_large", lambda _: True)
+    monkeypatch.setattr(part_writer, "is_large", lambda _: True)
     (tmp_path / "u").write_bytes(b"no folder")
     written: list[bool] = []
 
@@ -138,7 +138,7 @@ def test_a_slow_store_is_sent_several_parts_at_once() -> None:
 def test_no_part_is_encoded_while_more_bytes_than_allowed_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(part_queue, "_SENT_BYTES", 0)
+    monkeypatch.setattr(part_writer, "_SENT_BYTES", 0)
     store = _FarStore(together=1)
 
     with PartQueue(store) as queue:  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ def test_a_part_that_cannot_be_sent_ends_the_range() -> None:
 
 
 def test_after_a_part_that_cannot_be_sent_none_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_queue, "_SENT_BYTES", 0)
+    monkeypatch.setattr(part_writer, "_SENT_BYTES", 0)
     store = _FarStore("1", together=1)
     written: list[Future[WrittenPart]] = []
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.sources.settings import ConnectionSettings
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.driver import query
 from tests.support.fake_server import OK, FakeServer, Session
 
 if TYPE_CHECKING:

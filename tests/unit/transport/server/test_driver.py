@@ -17,10 +17,9 @@ from airflow_provider_binlog.errors import (
     FormatError,
     SourceError,
 )
-from airflow_provider_binlog.transport.server import driver, log_filter, queries
-from airflow_provider_binlog.transport.server.driver import ServerConnection
+from airflow_provider_binlog.transport.server import driver, queries, setup
+from airflow_provider_binlog.transport.server.driver import ServerConnection, ended_by, query
 from airflow_provider_binlog.transport.server.information_schema import read_server_tables
-from airflow_provider_binlog.transport.server.result_sets import ended_by, query
 from tests.support.fake_server import EOF, OK, FakeServer, Session, column, error, row_of
 from tests.support.wire import lenenc
 from tests.unit.transport.server.answers import answer, answering, settings_of
@@ -215,7 +214,7 @@ def test_a_node_of_a_cluster_that_does_not_log_what_it_applies_is_refused() -> N
         FakeServer(answering(answers)) as server,
         closing(settings_of(server).connect()) as connection,
     ):
-        problem = log_filter.find_replica_problem(connection)
+        problem = setup.find_replica_problem(connection)
 
     assert problem.startswith("the server is a node of a Galera cluster")
     assert "log_slave_updates=ON" in problem

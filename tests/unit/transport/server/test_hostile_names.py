@@ -9,13 +9,13 @@ import pytest
 
 from airflow_provider_binlog.errors import BinlogError, FormatError
 from airflow_provider_binlog.staging.paths import part_path, schema_folder
+from airflow_provider_binlog.transport.server.driver import query
 from airflow_provider_binlog.transport.server.information_schema import (
     list_tables,
     quote_table,
     read_server_tables,
 )
 from airflow_provider_binlog.transport.server.queries import log_end
-from airflow_provider_binlog.transport.server.result_sets import query
 from tests.support.fake_server import FakeServer, Session
 from tests.unit.transport.server.answers import settings_of
 

@@ -1,7 +1,8 @@
-"""How a server orders the rows of a table by its key: collations, and directions of an index.
+"""The order of a table's rows by its key, and the server's estimate of its size.
 
 Source: MySQL 9.7 reference manual, 10.3.13 Descending Indexes, 28.3.34 The INFORMATION_SCHEMA
-STATISTICS Table; MariaDB documentation, SHOW INDEX.
+STATISTICS Table, 28.3.45 The INFORMATION_SCHEMA TABLES Table; MariaDB documentation, SHOW INDEX,
+Information Schema TABLES Table.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_binlog.transport.server.driver import driver_errors
+from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.transport.server.driver import driver_errors, query
 from airflow_provider_binlog.transport.server.information_schema import quote_table
-from airflow_provider_binlog.transport.server.result_sets import query
+from airflow_provider_binlog.transport.server.status import server_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pymysql
 
-    from airflow_provider_binlog.transport.server.result_sets import Row
+    from airflow_provider_binlog.transport.server.driver import Row
 
 
 class ColumnOrder(NamedTuple):
@@ -61,3 +63,32 @@ def _directions(
         if [row["Column_name"] for row in rows] == list(key):
             return [row["Collation"] == "D" for row in rows]
     return [False] * len(key)
+
+
+_ROW_BYTES = 100
+"""Where the server has no estimate."""
+
+
+def row_bytes(connection: pymysql.Connection[Any], name: tuple[str, str]) -> int:
+    """Return about how many bytes a row of a table takes, at least 1."""
+    return _estimate(connection, name, "AVG_ROW_LENGTH") or _ROW_BYTES
+
+
+def data_bytes(connection: pymysql.Connection[Any], name: tuple[str, str]) -> int:
+    """Return about how many bytes a table takes, without its indexes; 0 if nobody knows."""
+    return _estimate(connection, name, "DATA_LENGTH")
+
+
+@driver_errors()
+def _estimate(connection: pymysql.Connection[Any], name: tuple[str, str], what: str) -> int:
+    of = server_version(connection)
+    if of.flavor is Flavor.MYSQL and of.version >= (8,):
+        # Else the estimate may be a day old.
+        query(connection, "SET SESSION information_schema_stats_expiry = 0")
+    rows = query(
+        connection,
+        f"SELECT {what} AS size FROM information_schema.TABLES"  # noqa: S608
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        *name,
+    )
+    return int(rows[0]["size"] or 0) if rows else 0
