@@ -24,7 +24,7 @@ from airflow_provider_binlog.operators.merge_report import (
     warning_lines,
 )
 from airflow_provider_binlog.operators.staged import move_checkpoint
-from airflow_provider_binlog.operators.table_globs import read_globs
+from airflow_provider_binlog.operators.table_globs import read_globs, read_table_rules
 from airflow_provider_binlog.sources.binlog_source import (
     InitialLoad,
     LakeFormat,
@@ -306,28 +306,18 @@ def merge_arguments(
     ]
     if through is not None:
         arguments += ["--through", str(through)]
-    if table_name:
-        arguments += ["--table-name", table_name]
+    if (rules := read_table_rules(table_name, keys)).by_glob:
+        arguments += ["--options", rules.to_text()]
     if globs := read_globs(tables, "tables"):
         arguments += ["--tables", *globs]
     if globs := read_globs(exclude, "exclude"):
         arguments += ["--exclude", *globs]
     if initial_load != "snapshot":
         arguments += ["--initial-load", initial_load]
-    arguments += _key_arguments(keys or {})
     if adopt:
         arguments.append("--adopt")
     if not upgrade:
         arguments.append("--no-upgrade")
-    return arguments
-
-
-def _key_arguments(keys: Mapping[str, Sequence[str]]) -> list[str]:
-    arguments: list[str] = []
-    for table, columns in keys.items():
-        if isinstance(columns, str):  # which would be read letter by letter
-            raise ConfigurationError("the columns of a key are a list", table=table, given=columns)
-        arguments += ["--keys", f"{table}={','.join(columns)}"]
     return arguments
 
 

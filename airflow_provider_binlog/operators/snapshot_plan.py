@@ -23,7 +23,7 @@ from airflow_provider_binlog.operators.snapshot_arguments import (
     read_throttle,
     server_settings,
 )
-from airflow_provider_binlog.operators.table_globs import read_globs
+from airflow_provider_binlog.operators.table_globs import read_globs, read_table_rules
 from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import (
     BinlogSource,
@@ -259,9 +259,9 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         store = open_store(self.staging_path)
         files = StoredFiles(store, source.name)
         folder = progress_folder(
-            format=self.format,
-            lake=lake_location(self.format, lake, self.table_name),
-            table_name=self.table_name or None,
+            self.format,
+            lake_location(self.format, lake, self.table_name),
+            read_table_rules(self.table_name),
         )
         progress, snapshots = load_progress(files, folder), Snapshots(files)
         found = find_tables_to_read(on_server, progress, snapshots, SchemaFiles(store, source.name))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import SYSTEM_DATABASES
 from airflow_provider_binlog.schema import TableName
+from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from airflow_provider_binlog.capture import TableFilter
     from airflow_provider_binlog.sources.log import Log
@@ -74,3 +75,17 @@ def read_globs(value: Any, name: str) -> tuple[str, ...]:
     if not isinstance(globs, list | tuple) or not all(isinstance(each, str) for each in globs):
         raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
     return tuple(globs)
+
+
+def read_table_rules(
+    table_name: str | None = None, keys: Mapping[str, Sequence[str]] | None = None
+) -> TableRules:
+    """Return the options of tables that two arguments of operators give.
+
+    Raises:
+        ConfigurationError: One cannot be used as given.
+    """
+    rules: dict[str, dict[str, Any]] = {"*": {"target": table_name}} if table_name else {}
+    for table, columns in (keys or {}).items():
+        rules[table] = {**rules.get(table, {}), "key": columns}
+    return TableRules.read(rules)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from string import Formatter
+from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.names import encode_name, quote_identifier
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.table_options import TableRules
 
 _FIELDS = {"database", "table"}
 
@@ -15,20 +19,21 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def target_name(format_: str, lake: str, template: str | None, database: str, table: str) -> str:
+def target_name(format_: str, lake: str, options: TableRules, database: str, table: str) -> str:
     """Return the quoted name of the lake table that follows a table of the source.
 
     Args:
         format_: `delta` or `iceberg`.
-        lake: Delta: folder of the tables, which counts where there is no template. Iceberg: name
-            of the catalog.
-        template: Its name in the catalog, from `{database}` and `{table}`.
+        lake: Delta: folder of the tables that have no name in a catalog. Iceberg: name of the
+            catalog.
+        options: Those of the tables: names in the catalog.
         database: The source table's.
         table: Its name.
 
     Raises:
         ConfigurationError: See `catalog_name`.
     """
+    template = options.of((database, table)).target
     if format_ == "iceberg":
         name = catalog_name(template or "{database}.{table}", database=database, table=table)
         return f"{quote_identifier(lake)}.{name}"
@@ -45,17 +50,16 @@ def catalog_name(template: str, *, database: str, table: str) -> str:
     that none brings a dot or a slash of its own.
 
     Raises:
-        ConfigurationError: The template names anything but `{database}` and `{table}`, lacks
-            `{table}`, or has an empty part.
+        ConfigurationError: The template names anything but `{database}` and `{table}`, or has an
+            empty part.
     """
     try:
         fields = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
     except ValueError as error:
         raise ConfigurationError("not a template of a table's name", template=template) from error
-    if not fields <= _FIELDS or "table" not in fields:
+    if not fields <= _FIELDS:
         raise ConfigurationError(
-            "a table's name consists of {database} and {table}, and needs {table}",
-            template=template,
+            "the fields of a table's name are {database} and {table}", template=template
         )
     # A dot in an encoded name would end a part of the identifier.
     names = {

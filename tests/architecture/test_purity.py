@@ -22,6 +22,7 @@ CORE = [
     "schema.py",
     "snapshot_manifest.py",
     "stored_json.py",
+    "table_options.py",
 ]
 """Rooms and modules that need nothing but Python."""
 

@@ -14,6 +14,7 @@ from airflow_provider_binlog.spark.job.options import MergeOptions
 from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf, join_confs
 from airflow_provider_binlog.spark.job.session_settings import job_settings
 from airflow_provider_binlog.spark.merge.run import merge_all
+from airflow_provider_binlog.table_options import TableRules
 from tests.services.jars import spark_home, spark_jars
 from tests.services.java import java_home
 from tests.support.stores import open_store
@@ -58,8 +59,8 @@ class BenchLake:
         from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 
         if self.format == "iceberg":
-            return IcebergLake("bare", CATALOG, None, {})
-        return DeltaLake("bare", f"file://{self.folder}/live/lake", None, {})
+            return IcebergLake("bare", CATALOG, TableRules(), {})
+        return DeltaLake("bare", f"file://{self.folder}/live/lake", TableRules(), {})
 
     def merge(self, source: str, *, tables: Sequence[str] = ()) -> Report:
         """Merge what is staged of some tables; of all if none are given.

@@ -24,6 +24,7 @@ from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
 from airflow_provider_binlog.spark.target.owner import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.contract.log import Checkpoints
 from tests.fixtures.mysql import Database, execute, flush_log, prepare, purge, query
 from tests.integration.test_xa import Ranges
@@ -250,7 +251,8 @@ def test_the_lake_follows_a_failover(
     capture = Capture(pair.source, quick_workplace.store)
 
     def check_lake() -> None:
-        quick_workplace.merge(table_name=template)
+        rules = TableRules({"*": TableOptions(target=template)})
+        quick_workplace.merge(table_options=rules)
         for name, columns in {"t": "id, a", "idle": "id", "visits": "page"}.items():
             table = quick_workplace.spark.table(f"lake.{template.format(table=name)}")
             found = table.selectExpr(*columns.split(", ")).collect()

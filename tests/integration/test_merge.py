@@ -14,6 +14,7 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.merge import table_sizes
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.protocol import Applied, TargetState
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
 from tests.unit.spark.workplace import Workplace, in_either_format
@@ -329,18 +330,18 @@ def test_a_table_without_a_key_becomes_a_changelog(workplace: Workplace) -> None
 def test_a_key_can_be_chosen(workplace: Workplace) -> None:
     source = workplace.new_source()
     table = source.create(workplace.database, "t", {"a": BIGINT, "b": TEXT})
-    keys = {table.name: ("a", "b")}
+    rules = TableRules({".".join(table.name): TableOptions(key=("a", "b"))})
     table.insert(a=1, b=None)
     table.insert(a=2, b="x")
     source.commit()
-    workplace.merge(keys=keys)
+    workplace.merge(table_options=rules)
     table.update(1, b="now")
     table.update(2, a=None)
     source.commit()
     table.delete(2)
     source.commit()
 
-    workplace.merge(keys=keys)
+    workplace.merge(table_options=rules)
 
     workplace.check(table)
 
@@ -353,7 +354,9 @@ def test_another_key_than_the_primary_one_needs_all_before_images(
     table.insert(id=1, code="a")
     source.commit()
 
-    failed = quick_workplace.failure(keys={table.name: ("code",)})
+    failed = quick_workplace.failure(
+        table_options=TableRules({".".join(table.name): TableOptions(key=("code",))})
+    )
 
     assert "before_images" in str(failed.error)
 
@@ -379,12 +382,12 @@ def test_tables_of_a_catalog(workplace: Workplace) -> None:
     table = source.create(workplace.database, "a_b", {"id": INT, "note": TEXT}, ("id",))
     table.insert(id=1, note="one")
     source.commit()
-    template = "cdc.{database}_{table}"
-    workplace.merge(table_name=template)
+    rules = TableRules({"*": TableOptions(target="cdc.{database}_{table}")})
+    workplace.merge(table_options=rules)
     table.update(1, note="two")
     source.commit()
 
-    (report,) = workplace.merge(table_name=template).tables
+    (report,) = workplace.merge(table_options=rules).tables
 
     prefix = "`lake`." if workplace.format == "iceberg" else ""
     assert report.target == f"{prefix}`cdc`.`{workplace.database}_a_b`"

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.schema import Default
 from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import RowImage, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, LONG_TEXT, TEXT, ColumnType
@@ -229,16 +230,16 @@ def test_truncate_and_drop_between_patches(quick_workplace: Workplace) -> None:
 def test_a_chosen_key(quick_workplace: Workplace) -> None:
     source = quick_workplace.new_source()
     table = source.create(quick_workplace.database, "t", {"a": SEVEN, "b": TEXT, "c": SEVEN})
-    keys = {table.name: ("a", "b")}
+    rules = TableRules({".".join(table.name): TableOptions(key=("a", "b"))})
     source.row_image = RowImage.MINIMAL
     table.insert(a=1, b=None)
     table.insert(c=2)
-    quick_workplace.follow(table, keys=keys)
+    quick_workplace.follow(table, table_options=rules)
     table.update(1, c=None)
     table.update(2, b="key")
     source.commit()
 
-    quick_workplace.merge(keys=keys)
+    quick_workplace.merge(table_options=rules)
 
     quick_workplace.check(table)
 
@@ -266,7 +267,9 @@ def test_an_image_without_its_row_s_key_is_refused(quick_workplace: Workplace) -
     table.delete(1)
     source.commit()
 
-    failed = quick_workplace.failure(keys={table.name: ("code",)})
+    failed = quick_workplace.failure(
+        table_options=TableRules({".".join(table.name): TableOptions(key=("code",))})
+    )
 
     assert "a staged row image lacks its key" in str(failed.error)
 

@@ -87,7 +87,8 @@ def test_the_job_is_submitted_and_reports(
         command += ["--conf", f"{name}={value}"]
     command += ["--py-files", str(build_py_files(tmp_path)), str(APPLICATION)]
     command += ["--staging", f"{workplace.root}/staging", "--source", workplace.source]
-    command += ["--format", "iceberg", "--lake", "own", "--keys", "shop.log=note"]
+    command += ["--format", "iceberg", "--lake", "own", "--options"]
+    command += ['{"shop.log": {"key": ["note"]}, "*": {"target": "{database}.{table}"}}']
     report = tmp_path / "report.json"
     done = subprocess.run(
         [*command, "--report", str(report)],

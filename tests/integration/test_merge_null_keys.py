@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
 
@@ -19,29 +20,29 @@ def test_a_null_key_is_found_beside_others_in_a_large_table(workplace: Workplace
     """Its rows are known by their numbers here: the first one has the NULL."""
     source = workplace.new_source()
     table = source.create(workplace.database, "visits", {"id": BIGINT, "note": TEXT})
-    keys = {table.name: ("id",)}
+    rules = TableRules({".".join(table.name): TableOptions(key=("id",))})
     table.insert(id=None, note="nobody")
     for start in (10, 20):
         for id_ in range(start, start + 5):
             table.insert(id=id_, note="new")
         source.commit()
-        workplace.merge(keys=keys)
+        workplace.merge(table_options=rules)
     assert workplace.state(table).files > 1
 
     table.update(8, note="changed")
     table.update(1, note="changed")
-    workplace.follow(table, keys=keys)
+    workplace.follow(table, table_options=rules)
 
     table.update(1, id=99)
     table.update(3, id=None)
-    workplace.follow(table, keys=keys)
+    workplace.follow(table, table_options=rules)
 
     table.update(8, note="changed again")
     table.delete(3)
     never = replace(BIGINT, nullable=False, default=None)
     table.alter("MODIFY id BIGINT NOT NULL", {"id": never, "note": TEXT})
     table.update(4, note="changed")
-    workplace.follow(table, keys=keys)
+    workplace.follow(table, table_options=rules)
 
 
 def test_null_in_a_key_that_is_not_null_is_refused(quick_workplace: Workplace) -> None:

@@ -70,7 +70,7 @@ class Loader:
         workplace, database = self._pipeline.workplace, self._pipeline.database
         files = StoredFiles(workplace.store, workplace.source)
         options = workplace.options()
-        folder = progress_folder(format=options.format, lake=options.lake, table_name=None)
+        folder = progress_folder(options.format, options.lake, options.table_options)
         found = find_tables_to_read(
             [(database.name, name) for name in tables],
             load_progress(files, folder),

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import split_table_name
+from airflow_provider_binlog.spark.names import catalog_name
+from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from airflow_provider_binlog.schema import TableName
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,9 @@ class MergeOptions:
         format: `delta` or `iceberg`.
         lake: Delta: folder of the tables. Iceberg: name of the catalog.
         through: Number of the last manifest to merge; None for the newest.
-        table_name: Template of a table's name in the catalog.
         tables: Globs of `database.table` to merge, and `!globs` that take some back; none for all.
         exclude: Globs of tables among them to leave out.
-        keys: Key columns of tables without a primary key.
+        table_options: Options of single tables.
         properties: Table properties of new tables.
         threads: How many tables are merged at once.
         verify_parts: Whether the parts' SHA-256 are compared, which reads every part once more.
@@ -44,10 +42,9 @@ class MergeOptions:
     format: str
     lake: str
     through: int | None = None
-    table_name: str | None = None
     tables: Sequence[str] = ()
     exclude: Sequence[str] = ()
-    keys: Mapping[TableName, tuple[str, ...]] = field(default_factory=dict)
+    table_options: TableRules = field(default_factory=TableRules)
     properties: Mapping[str, str] = field(default_factory=dict)
     threads: int = 4
     verify_parts: bool = False
@@ -62,12 +59,14 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"the merge job cannot use its arguments: {message}")
 
 
-def _key(text: str) -> tuple[TableName, tuple[str, ...]]:
-    table, _, columns = text.rpartition("=")
-    database, name = split_table_name(table)
-    if not database or not name or not all(columns.split(",")):
-        raise argparse.ArgumentTypeError(f"not database.table=column,...: {text}")
-    return (database, name), tuple(columns.split(","))
+def _table_options(text: str) -> TableRules:
+    try:
+        rules = TableRules.from_text(text)
+        for target in rules.targets.values():
+            catalog_name(target, database="database", table="table")
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return rules
 
 
 def _property(text: str) -> tuple[str, str]:
@@ -89,10 +88,6 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "required": True,
         "help": "delta: folder of the tables; iceberg: name of the catalog in Spark's settings",
     },
-    "--table-name": {
-        "help": "a table's name in the catalog, from {database} and {table}; "
-        "iceberg's default: {database}.{table}; delta's: a folder below --lake",
-    },
     "--tables": {
         "nargs": "+",
         "default": [],
@@ -103,13 +98,15 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "default": [],
         "help": "globs of tables among them to leave out",
     },
-    "--keys": {
-        "action": "append",
-        "default": [],
-        "type": _key,
-        "metavar": "DATABASE.TABLE=COLUMN,...",
-        "help": "key columns of a table without a primary key; without them its changes are "
-        "appended",
+    "--options": {
+        "dest": "table_options",
+        "default": TableRules(),
+        "type": _table_options,
+        "metavar": "JSON",
+        "help": 'options of tables by globs: {"shop.visits": {"key": ["id"]}, "*": {"target": '
+        '"lake.{database}_{table}"}}; key: key columns of a table without a primary key, whose '
+        "changes are appended without them; target: a table's name in the catalog, iceberg's "
+        "default: {database}.{table}; delta's: a folder below --lake",
     },
     "--table-property": {
         "dest": "properties",
@@ -139,7 +136,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--report": {"help": "URI of a file that the report is written to"},
 }
-_COLLECTED = {"tables": tuple, "exclude": tuple, "keys": dict, "properties": dict}
+_COLLECTED = {"tables": tuple, "exclude": tuple, "properties": dict}
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[MergeOptions, str | None]:

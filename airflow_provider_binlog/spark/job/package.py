@@ -29,6 +29,7 @@ _SHARED = (
     "staging/paths.py",
     "staging/snapshots.py",
     "stored_json.py",
+    "table_options.py",
 )
 # The earliest time a zip can hold: the same sources give the same bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

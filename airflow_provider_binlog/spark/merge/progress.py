@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.staging.paths import ReadFiles
+    from airflow_provider_binlog.table_options import TableRules
 
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""
@@ -188,9 +189,9 @@ class Progress:
         return tuple(dict.fromkeys([*newest_first, *self.servers]))
 
 
-def progress_folder(**target: object) -> str:
-    """Return where the progress towards one target lies; `target` says what makes it that one."""
-    text = json.dumps(target, sort_keys=True, default=list)
+def progress_folder(format_: str, lake: str, options: TableRules) -> str:
+    """Return where the progress of one lake lies: its tables' names make it that one."""
+    text = json.dumps([format_, lake, [*options.targets.items()]])
     return f"{PROGRESS}/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 

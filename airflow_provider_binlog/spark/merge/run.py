@@ -105,7 +105,7 @@ def merge_all(
         through,
         reports,
         seconds,
-        unmatched=start.chosen.unmatched(staged, progress.excluded),
+        unmatched=start.find_unmatched(staged, progress.excluded),
         stop=progress.stop,
         versions=progress.versions,
     )
@@ -121,11 +121,11 @@ def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
 
 def _lake(options: MergeOptions) -> Lake:
     if options.format == "iceberg":
-        return IcebergLake(options.source, options.lake, options.table_name, options.properties)
+        return IcebergLake(options.source, options.lake, options.table_options, options.properties)
     return DeltaLake(
         options.source,
         options.lake,
-        options.table_name,
+        options.table_options,
         options.properties,
         upgrade=options.upgrade,
     )
@@ -207,8 +207,9 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
         plan_table_reload(table, log, options)
         return
     try:
+        chosen = options.table_options.of(table.name)
         plan = plan_table(
-            table.name, log, first=table.first_needed, state=table.state, keys=options.keys
+            table.name, log, first=table.first_needed, state=table.state, options=chosen
         )
     except ReloadNeededError as error:
         table.hold(stale_for(error))
@@ -222,8 +223,8 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
 def _plan_again(
     name: TableName, log: TableLog, options: MergeOptions, state: TargetState
 ) -> TablePlan | None:
-    first = state.applied.sequence + 1
-    return plan_table(name, log, first=first, state=state, keys=options.keys)
+    first, chosen = state.applied.sequence + 1, options.table_options.of(name)
+    return plan_table(name, log, first=first, state=state, options=chosen)
 
 
 def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:

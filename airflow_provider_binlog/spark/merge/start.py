@@ -87,10 +87,15 @@ class MergeStart:
             self.through,
             [self._report_held(each) for each in held],
             seconds,
-            unmatched=self.chosen.unmatched(self.staged, self.before.excluded),
+            unmatched=self.find_unmatched(self.staged, self.before.excluded),
             stop=self.before.stop,
             versions=self.before.versions,
         )
+
+    def find_unmatched(self, staged: Collection[TableName], excluded: Collection[str]) -> list[str]:
+        """Return the globs of the merge and of its options that match no staged table."""
+        globs = self.chosen.unmatched(staged, excluded)
+        return [*dict.fromkeys([*globs, *self.options.table_options.unmatched(staged)])]
 
     def report_unnamed(self, seen: Iterable[TableName]) -> list[TableReport]:
         """Report snapshots that are unreadable, but for those of tables that were seen since."""
@@ -106,7 +111,7 @@ class MergeStart:
         known, options = self.before.tables[name], self.options
         return TableReport(
             ".".join(name),
-            target_name(options.format, options.lake, options.table_name, *name),
+            target_name(options.format, options.lake, options.table_options, *name),
             status=known.state.name,
             reason=known.state.reason,
             position=known.state.position,
@@ -122,14 +127,12 @@ def read_start(files: ReadFiles, options: MergeOptions) -> MergeStart:
     Raises:
         ManifestError: The progress file is not one of ours, or is newer than all manifests.
     """
-    folder = progress_folder(
-        format=options.format, lake=options.lake, table_name=options.table_name
-    )
+    folder = progress_folder(options.format, options.lake, options.table_options)
     loaded = load_progress(files, folder)
     present = list_manifests(files)
     if loaded is not None and present and present[-1] < loaded.through:
         raise begun_again(loaded.through, newest=present[-1])
-    lake = " ".join(filter(None, (options.format, options.lake, options.table_name)))
+    lake = " ".join([options.format, options.lake, *options.table_options.targets.values()])
     before = loaded or Progress(since=present[0] if present else 1, lake=lake)
     wanted = options.through if options.through is not None else max(present, default=0)
     through = max(before.through, wanted)

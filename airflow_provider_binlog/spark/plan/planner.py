@@ -18,8 +18,6 @@ from airflow_provider_binlog.spark.plan.segment_plan import plan_next
 from airflow_provider_binlog.spark.plan.table_identity import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.cuts import Stop
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
     from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.table_options import TableOptions
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def plan_table(
     *,
     first: int,
     state: TargetState | None,
-    keys: Mapping[TableName, tuple[str, ...]],
+    options: TableOptions,
 ) -> TablePlan | None:
     """Plan the merge of one table; None if the manifests do not mention it.
 
@@ -80,14 +79,14 @@ def plan_table(
         log: The manifests; those before `first` serve tables that were renamed.
         first: Number of the first manifest that the lake table does not have yet.
         state: The lake table; None if there is none.
-        keys: Key columns by table, where the user chose them.
+        options: The table's.
 
     Raises:
         MergeError: The lake table does not fit, or a column cannot be merged.
         ConfigurationError: The chosen key columns cannot serve.
     """
     state = identify(state, name, log)
-    tables = Tables(name, log, first, state, keys.get(name))
+    tables = Tables(name, log, first, state, options.key)
     lifecycle = find_lifecycle(
         name, log, first=first, followed=followed_by(state), in_lake=state is not None
     )

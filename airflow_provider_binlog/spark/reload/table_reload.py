@@ -133,7 +133,7 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
         is_other = table.is_foreign and state is not None and not is_of_merges(state)
         if state is not None and (is_other or reload.snapshot.adopts):
             _check_foreign(table.target, state, reload.snapshot)
-        plan = plan_reload(reload, log, state, chosen_key=options.keys.get(table.name))
+        plan = plan_reload(reload, log, state, chosen_key=options.table_options.of(table.name).key)
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
         return

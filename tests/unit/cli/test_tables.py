@@ -18,6 +18,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.paths import StoredFiles
+from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         },
     )
     files = Files(open_store(staging), "shop")
-    save_progress(files, progress_folder(lake="a"), progress, loaded=None, merged=())
+    save_progress(
+        files, progress_folder("delta", "s3://lake", TableRules()), progress, loaded=None, merged=()
+    )
 
     run(Namespace(name="shop", staging_path=staging))
 

@@ -26,11 +26,12 @@ from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import LakeState
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
+from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.staged_changes import INT
 
-_FOLDER = progress_folder(format="delta", lake="file:///lake", table_name=None)
+_FOLDER = progress_folder("delta", "file:///lake", TableRules())
 
 
 class _Files(StoredFiles):
@@ -117,7 +118,7 @@ def test_a_source_that_was_captured_again_under_its_name_is_refused(
 
 def test_without_progress_the_job_is_submitted(files: _Files, orders: Table) -> None:
     assert _find(files, "--lake", "file:///other") is None
-    assert _find(files, "--table-name", "{database}.{table}") is None
+    assert _find(files, "--options", '{"*": {"target": "{table}"}}') is None
 
 
 def test_after_a_killed_merge_none_is_idle(files: _Files, orders: Table) -> None:

@@ -29,6 +29,7 @@ from airflow_provider_binlog.operators.merge import (
 from airflow_provider_binlog.operators.merge_report import report_key
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.job.options import parse_arguments
+from airflow_provider_binlog.table_options import TableOptions
 from tests.support.stores import open_store
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def test_the_job_understands_its_arguments() -> None:
     assert (options.source, options.through, options.format) == ("shop", 42, "delta")
     assert (options.staging, options.lake) == ("s3a://lake/staging", "s3a://lake/tables")
     assert (options.tables, options.exclude) == (("shop.*", "crm.users"), ("*.tmp",))
-    assert options.table_name == "{database}_{table}"
-    assert options.keys == {("shop", "visits"): ("day", "id")}
+    visits = TableOptions(key=("day", "id"), target="{database}_{table}")
+    assert options.table_options.of(("shop", "visits")) == visits
     assert (options.initial_load, options.upgrade) == ("changes_only", False)
 
 
@@ -86,7 +87,7 @@ def test_another_format_is_refused() -> None:
     [
         ({"tables": "shop.*"}, "tables is a list of globs"),
         ({"exclude": "shop.*"}, "exclude is a list of globs"),
-        ({"keys": {"shop.visits": "id"}}, "the columns of a key are a list"),
+        ({"keys": {"shop.visits": "id"}}, "another type.*table=shop.visits, option=key"),
     ],
 )
 def test_a_text_is_not_read_letter_by_letter(argument: dict[str, Any], says: str) -> None:

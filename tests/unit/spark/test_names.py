@@ -24,7 +24,7 @@ def test_a_name_in_a_catalog() -> None:
 
 
 @pytest.mark.parametrize(
-    "template", ["{database}", "{table}.", "{table.x}", "{0}.{table}", "{table", "{schema}.{table}"]
+    "template", ["{table}.", "{table.x}", "{0}.{table}", "{table", "{schema}.{table}"]
 )
 def test_another_template_is_refused(template: str) -> None:
     with pytest.raises(ConfigurationError, match="name"):

@@ -16,6 +16,7 @@ from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.staging.object_store import ObjectStore
+from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.session import reading_session
@@ -139,8 +140,8 @@ class Workplace:
     @property
     def lake(self) -> Lake:
         if self.format == "iceberg":
-            return IcebergLake(self.source, self.catalog, None, {})
-        return DeltaLake(self.source, f"{self.root}/lake", None, {})
+            return IcebergLake(self.source, self.catalog, TableRules(), {})
+        return DeltaLake(self.source, f"{self.root}/lake", TableRules(), {})
 
     def target(self, table: Table) -> str:
         return self.lake.target(*table.name)

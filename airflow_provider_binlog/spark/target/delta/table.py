@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.table_options import TableRules
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
@@ -81,8 +82,8 @@ class DeltaLake:
 
     Args:
         source: Name of the source; part of the transaction id.
-        root: Folder of the tables, `<root>/<database>/<table>`, where no `template` is given.
-        template: Name in a catalog, from `{database}` and `{table}`.
+        root: Folder of the tables, `<root>/<database>/<table>`.
+        options: Those of the tables: names in a catalog, of tables that are in none of the folders.
         properties: Table properties of new tables.
         upgrade: Whether existing tables get features that a change of their columns needs.
     """
@@ -91,7 +92,7 @@ class DeltaLake:
         self,
         source: str,
         root: str,
-        template: str | None,
+        options: TableRules,
         properties: Mapping[str, str],
         *,
         upgrade: bool = True,
@@ -100,7 +101,7 @@ class DeltaLake:
         self._upgrade = upgrade
         self._application = f"binlog:{source}"
         self._root = root
-        self._template = template
+        self._options = options
         self._properties = dict(properties)
         self._namespaces = Namespaces()
 
@@ -118,7 +119,7 @@ class DeltaLake:
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
-        return target_name("delta", self._root, self._template, database, table)
+        return target_name("delta", self._root, self._options, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""
@@ -195,7 +196,7 @@ class DeltaLake:
         properties: Mapping[str, str],
     ) -> dict[str, str]:
         """Make the namespace of a new table; return all of the table's properties."""
-        if self._template is not None and (namespace := target.rpartition(".")[0]):
+        if not _is_folder(target) and (namespace := target.rpartition(".")[0]):
             self._namespaces.create(session, namespace)
         own = _CHANGELOG if CHANGE_TYPE in columns else {}
         return COLUMN_MAPPING | self._properties | own | dict(properties)
@@ -282,7 +283,7 @@ class DeltaLake:
 
     def _is_begun(self, session: SparkSession, target: str) -> bool:
         """Whether a folder has that of a log, and no commit: a merge was killed that created it."""
-        if self._template is not None:
+        if not _is_folder(target):
             return False
         path = java_class(session, "org.apache.hadoop.fs.Path")(_folder(target), "_delta_log")
         conf: Any = session._jsparkSession.sessionState().newHadoopConf()
@@ -301,7 +302,7 @@ class DeltaLake:
         set_active(session)
         java_session = session._jsparkSession
         log = java_class(session, "org.apache.spark.sql.delta.DeltaLog")
-        if self._template is None:
+        if _is_folder(target):
             snapshot = log.forTableWithSnapshot(java_session, _folder(target))._2()
         else:
             if not session.catalog.tableExists(target):
@@ -310,6 +311,11 @@ class DeltaLake:
             identifier = parser.parseTableIdentifier(target)
             snapshot = log.forTableWithSnapshot(java_session, identifier)._2()
         return snapshot if snapshot.version() >= 0 else None
+
+
+def _is_folder(target: str) -> bool:
+    """Whether a quoted name is that of a folder, and of no table in a catalog."""
+    return target.startswith("delta.`")
 
 
 def _folder(target: str) -> str:

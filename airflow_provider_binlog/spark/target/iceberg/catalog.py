@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.table_options import TableRules
 
 _ISOLATION = "write.merge.isolation-level"
 _COUNTED = "spark.merge-into.num-target-rows"
@@ -87,16 +88,16 @@ class IcebergLake:
     Args:
         source: Name of the source.
         catalog: The catalog's name in Spark's settings.
-        template: Name of a table in it, from `{database}` and `{table}`.
+        options: Those of the tables: their names in it.
         properties: Table properties of new tables.
     """
 
     def __init__(
-        self, source: str, catalog: str, template: str | None, properties: Mapping[str, str]
+        self, source: str, catalog: str, options: TableRules, properties: Mapping[str, str]
     ) -> None:
         self._source = source
         self._catalog = catalog
-        self._template = template
+        self._options = options
         self._properties = dict(properties)
         self._namespaces = Namespaces()
 
@@ -114,7 +115,7 @@ class IcebergLake:
 
     def target(self, database: str, table: str) -> str:
         """Return the quoted name of a table; see `Lake`."""
-        return target_name("iceberg", self._catalog, self._template, database, table)
+        return target_name("iceberg", self._catalog, self._options, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
         """Return the state of a table; see `Lake`."""

@@ -22,6 +22,7 @@ from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.files import HadoopFiles
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.staged_changes import ColumnType
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _staged_changes(workplace: Workplace, session: SparkSession) -> DataFrame:
     table.delete((8, "b"))
     source.commit()
     log = TableLog([source.log.load(1)])
-    plan = plan_table(table.name, log, first=1, state=None, keys={})
+    plan = plan_table(table.name, log, first=1, state=None, options=TableOptions())
     assert plan is not None
     assert plan.segment is not None
     files = HadoopFiles(workplace.spark, f"{workplace.root}/staging", source.name)

@@ -23,17 +23,18 @@ from airflow_provider_binlog.spark.job.session_conf import (
     join_confs,
     s3a_conf,
 )
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 
 NEEDED = ["--staging", "s3a://b/s", "--source", "shop", "--format", "delta", "--lake", "s3a://b/l"]
 
 
 def test_arguments() -> None:
-    more = ["--through", "7", "--tables", "a.*", "b.c", "--keys", "a.b.c=x,y", "--keys", "a.d=z"]
+    more = ["--through", "7", "--tables", "a.*", "b.c", "--options", '{"a.d": {"key": ["z"]}}']
     options, report = parse_arguments([*NEEDED, *more, "--table-property", "a=b=c"])
 
     assert (options.staging, options.source, options.through) == ("s3a://b/s", "shop", 7)
     assert options.tables == ("a.*", "b.c")
-    assert options.keys == {("a", "b.c"): ("x", "y"), ("a", "d"): ("z",)}
+    assert options.table_options == TableRules({"a.d": TableOptions(key=("z",))})
     assert options.properties == {"a": "b=c"}
     assert report is None
 
@@ -52,9 +53,9 @@ def test_a_table_is_one_line() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ["--keys", "ab=c"],
-        ["--keys", "a.b"],
-        ["--keys", "a.b=c,"],
+        ["--options", "{"],
+        ["--options", '{"a.b": {"kye": ["c"]}}'],
+        ["--options", '{"*": {"target": "{schema}.{table}"}}'],
         ["--table-property", "a"],
         ["--format", "hudi"],
         ["--through", "x"],

@@ -13,6 +13,7 @@ from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, LakeState
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_a_renamed_table_of_which_nothing_is_staged_is_loading() -> None:
     quiet = manifest(4, table(), statements=[RENAMED])
     found = checked(quiet)
     assert found.is_merged
-    found.take(plan_table(NAME, TableLog([quiet]), first=4, state=None, keys={}))
+    found.take(plan_table(NAME, TableLog([quiet]), first=4, state=None, options=TableOptions()))
 
     assert found.held is not None
     assert (found.held.name, found.held.position) == ("loading", "binlog.000001:5")

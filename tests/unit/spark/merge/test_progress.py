@@ -20,6 +20,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 from airflow_provider_binlog.spark.plan.captured import Globs
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plans import NAME, manifest
@@ -153,9 +154,13 @@ def test_of_merges_side_by_side_the_safe_claims_are_kept() -> None:
     assert found.tables[other] == TableProgress(Mark(7))
 
 
-def test_each_target_has_its_own() -> None:
-    assert progress_folder(lake="a", format="delta") != progress_folder(lake="b", format="delta")
-    assert progress_folder(lake="a", format="delta") == progress_folder(format="delta", lake="a")
+def test_each_lake_has_its_own() -> None:
+    rules, others = (TableRules({glob: TableOptions(target="{table}")}) for glob in ("*", "a.*"))
+    keys = TableRules({"*": TableOptions(key=("id",))})
+    lakes = [("delta", "a", TableRules()), ("delta", "b", TableRules()), ("iceberg", "a", rules)]
+
+    assert len({progress_folder(*lake) for lake in [*lakes, ("iceberg", "a", others)]}) == 4
+    assert progress_folder("delta", "a", keys) == progress_folder(*lakes[0])
 
 
 def started_by(server: SourceIdentity, start: Position) -> Manifest:

@@ -15,11 +15,12 @@ from airflow_provider_binlog.spark.target.protocol import (
     TABLE_ID,
     TargetState,
 )
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.plans import NAME, ORDERS, manifest, schema, table
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement
-    from airflow_provider_binlog.schema import Schema, TableName
+    from airflow_provider_binlog.schema import Schema
     from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.segment import Segment
 
@@ -29,11 +30,12 @@ NEW = "00000000000000bb"
 
 def plan(
     *manifests: Manifest,
-    keys: dict[TableName, tuple[str, ...]] | None = None,
+    key: tuple[str, ...] | None = None,
     state: TargetState | None = None,
 ) -> TablePlan:
     log = TableLog(manifests)
-    found = plan_table(NAME, log, first=log.first, state=state, keys=keys or {})
+    options = TableOptions(key=key)
+    found = plan_table(NAME, log, first=log.first, state=state, options=options)
     assert found is not None
     return found
 

@@ -29,7 +29,7 @@ from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema import Action, Schema, TableName
+    from airflow_provider_binlog.schema import Action, Schema
 
 
 def test_parts_in_one_schema_are_read_together() -> None:
@@ -263,7 +263,7 @@ def test_an_image_without_the_key_is_refused() -> None:
     partial = manifest(4, table([(10, 20)], images=((1, 2), (1,))), before_images=BeforeImages.ALL)
 
     with pytest.raises(MergeError, match="columns=n"):
-        plan(partial, keys={NAME: ("n",)})
+        plan(partial, key=("n",))
 
 
 @pytest.mark.parametrize("name", ["_row", "_change_type", "_sequence", "_binlog_file"])
@@ -281,22 +281,22 @@ def test_columns_that_spark_takes_for_one_are_refused(one: str, other: str) -> N
 
 def test_a_chosen_key_that_the_table_lacks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="columns=x"):
-        plan(manifest(4, table([(10, 20)])), keys={NAME: ("x",)})
+        plan(manifest(4, table([(10, 20)])), key=("x",))
 
 
 def test_a_table_without_a_primary_key_is_merged_by_the_chosen_key() -> None:
     without = table([(10, 20)], schema("id", "n", key=()))
 
-    found = segment(manifest(4, without), keys={NAME: ("n",)})
+    found = segment(manifest(4, without), key=("n",))
 
     assert (found.key, found.null_safe, found.rows) == (("n",), True, 2)
 
 
 def test_a_chosen_key_other_than_the_primary_key_needs_all_before_images() -> None:
-    keys: dict[TableName, tuple[str, ...]] = {NAME: ("n",)}
+    key = ("n",)
     with pytest.raises(ConfigurationError, match="before_images"):
-        plan(manifest(4, table([(10, 20)])), keys=keys)
+        plan(manifest(4, table([(10, 20)])), key=key)
 
-    found = segment(manifest(4, table([(10, 20)]), before_images=BeforeImages.ALL), keys=keys)
+    found = segment(manifest(4, table([(10, 20)]), before_images=BeforeImages.ALL), key=key)
 
     assert (found.key, found.null_safe) == (("n",), True)

@@ -59,24 +59,24 @@ def test_the_same_rows_may_get_another_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "actions", "keys"),
+    ("later", "actions", "key"),
     [
-        (schema("n", key=(), id_=2), (DropField(ORDERS, 1, "id"), SetKey(ORDERS, ())), {}),
-        (schema("id", id_=2), (DropField(ORDERS, 2, "n"),), {NAME: ("n",)}),
+        (schema("n", key=(), id_=2), (DropField(ORDERS, 1, "id"), SetKey(ORDERS, ())), None),
+        (schema("id", id_=2), (DropField(ORDERS, 2, "n"),), ("n",)),
     ],
     ids=["primary key", "chosen key"],
 )
 @pytest.mark.parametrize("rows", [(), ((10, 20),)], ids=["no rows", "rows before"])
 def test_a_dropped_key_column_is_a_stop(
-    later: Schema, actions: tuple[Action, ...], keys: Any, rows: tuple[tuple[int, int], ...]
+    later: Schema, actions: tuple[Action, ...], key: Any, rows: tuple[tuple[int, int], ...]
 ) -> None:
     of = table(rows, ID_N, later, images=((1, 2),))
     of = replace(of, parts=tuple(replace(each, schema=ID_N.id) for each in of.parts))
     dropped = manifest(4, of, statements=[statement(30, *actions)], before_images=BeforeImages.ALL)
     state = replace(lake(ID_N), properties=lake(ID_N).properties)
-    if keys:
+    if key:
         state.properties[KEY] = '["n"]'
-    before, found = stop(dropped, state=state, keys=keys)
+    before, found = stop(dropped, state=state, key=key)
 
     assert "of the lake table's key was dropped" in found.reason
     assert found.cut.mark == Mark(3, 1)

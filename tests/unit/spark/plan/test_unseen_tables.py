@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.target.protocol import (
     UNSEEN,
     TargetState,
 )
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.schema_history.log import Log, T
 from tests.unit.spark.plan.snapshots import snapshot
 from tests.unit.spark.plans import manifest, schema
@@ -103,7 +104,9 @@ def lake(*names: str, key: str = "id", is_empty: bool = False) -> TargetState:
 
 def plan(state: TargetState, *manifests: Manifest) -> TablePlan:
     log = TableLog(manifests)
-    found = plan_table(T, log, first=state.applied.sequence + 1, state=state, keys={})
+    found = plan_table(
+        T, log, first=state.applied.sequence + 1, state=state, options=TableOptions()
+    )
     assert found is not None
     return found
 

@@ -20,8 +20,9 @@ from airflow_provider_binlog.spark.target.delta.features import (
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
 from airflow_provider_binlog.spark.target.protocol import TargetState
+from airflow_provider_binlog.table_options import TableRules
 
-LAKE = DeltaLake("shop", "s3a://lake", None, {"delta.enableChangeDataFeed": "true"})
+LAKE = DeltaLake("shop", "s3a://lake", TableRules(), {"delta.enableChangeDataFeed": "true"})
 
 
 class Statements(list[str]):

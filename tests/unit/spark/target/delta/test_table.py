@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake, check_commits
 from airflow_provider_binlog.spark.target.jvm import java_class
+from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ def test_a_table_with_a_checkpoint_and_without_a_checksum_is_read_in_any_thread(
     for checksum in log.glob("*.crc"):
         checksum.unlink()
     java_class(spark, "org.apache.spark.sql.delta.DeltaLog").clearCache()
-    lake = DeltaLake("shop", str(tmp_path), None, {})
+    lake = DeltaLake("shop", str(tmp_path), TableRules(), {})
 
     with ThreadPoolExecutor(1) as thread:
         state = thread.submit(lake.find_state, spark.newSession(), target).result()

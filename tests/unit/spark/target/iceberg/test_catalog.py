@@ -12,6 +12,7 @@ from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.protocol import Applied
+from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ def create_as(monkeypatch: pytest.MonkeyPatch) -> Callable[[Catalog, object], li
 
     def create(catalog: Catalog, state: object) -> list[Any]:
         written: list[Any] = []
-        lake = IcebergLake("shop", "lake", None, {})
+        lake = IcebergLake("shop", "lake", TableRules(), {})
         monkeypatch.setattr(lake, "find_state", lambda *_: state)
         monkeypatch.setattr(lake, "overwrite", lambda *given: written.append(given[1:]))
         session: Any = catalog

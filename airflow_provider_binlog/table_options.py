@@ -1,0 +1,146 @@
+"""Options of single tables, given by globs of `database.table`.
+
+    {"*": TableOptions(target="lake.{database}_{table}"), "shop.visits": TableOptions(key=("id",))}
+
+The options of a table are resolved field by field, from every rule that matches its name and gives
+the field: an exact name precedes a glob, and of two globs the later one holds. A new option is one
+more field of `TableOptions`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from airflow_provider_binlog.errors import MALFORMED, ConfigurationError
+from airflow_provider_binlog.names import find_unmatched, is_exact_glob, join_table_name
+from airflow_provider_binlog.stored_json import from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of a table; of a rule those that it gives, the others are None.
+
+    Attributes:
+        key: Key columns of a table whose key the log does not contain.
+        target: Name of the lake table in its catalog, from `{database}` and `{table}`.
+    """
+
+    key: tuple[str, ...] | None = None
+    target: str | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that are not None, by name."""
+        values = ((name, getattr(self, name)) for name in _hints())
+        return {name: value for name, value in values if value is not None}
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """Options by globs of tables, in order.
+
+    Attributes:
+        by_glob: What is given for the tables that a glob matches.
+    """
+
+    by_glob: Mapping[str, TableOptions] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, value: object) -> TableRules:
+        """Return rules that are given as objects, or in their JSON form.
+
+        Raises:
+            ConfigurationError: A glob, an option or its value cannot be used.
+        """
+        if not isinstance(value, dict):
+            raise ConfigurationError("the options of tables are an object by globs", given=value)
+        return cls({_read_glob(glob): _read_options(glob, own) for glob, own in value.items()})
+
+    @classmethod
+    def from_text(cls, text: str) -> TableRules:
+        """Return rules from JSON.
+
+        Raises:
+            ConfigurationError: As `read`; or the text is not JSON.
+        """
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise ConfigurationError("the options of tables are not JSON", given=text) from error
+        return cls.read(value)
+
+    def to_text(self) -> str:
+        """Return the rules as JSON, for a command line."""
+        value = {glob: options.given for glob, options in self.by_glob.items()}
+        # YARN takes two braces in a command for those of a variable, and removes them. With line
+        # feeds between all elements, two that are left are part of a text.
+        text = json.dumps(value, indent=0).replace("{{", "{\\u007b").replace("}}", "}\\u007d")
+        return text.replace("\n", " ")
+
+    def of(self, name: tuple[str, str]) -> TableOptions:
+        """Return the options of a table."""
+        texts = {".".join(name), join_table_name(name)}
+        globs = [glob for glob in self.by_glob if fnmatchcase(".".join(name), glob)]
+        exact = [glob for glob in self.by_glob if glob in texts]
+        resolved: dict[str, Any] = {}
+        for glob in [*globs, *exact]:
+            resolved |= self.by_glob[glob].given
+        return TableOptions(**resolved)
+
+    def unmatched(self, names: Collection[tuple[str, str]]) -> list[str]:
+        """Return the globs that match none of these tables."""
+        texts = {text for name in names for text in (".".join(name), join_table_name(name))}
+        return find_unmatched(self.by_glob, texts)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """The names of lake tables that are given, by glob."""
+        targets = ((glob, options.target) for glob, options in self.by_glob.items())
+        return {glob: target for glob, target in targets if target is not None}
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    hints = get_type_hints(TableOptions)
+    return {each.name: hints[each.name] for each in fields(TableOptions)}
+
+
+def _read_glob(glob: object) -> str:
+    if not isinstance(glob, str) or (is_exact_glob(glob) and "." not in glob.strip(".")):
+        raise ConfigurationError("not database.table, or a glob of it", table=glob)
+    return glob
+
+
+def _read_options(glob: str, value: object) -> TableOptions:
+    given = value.given if isinstance(value, TableOptions) else value
+    if not isinstance(given, dict):
+        raise ConfigurationError("the options of a table are an object", table=glob, given=value)
+    options = TableOptions(**{name: _read_option(glob, name, own) for name, own in given.items()})
+    if options.key is not None and not all(options.key):
+        raise ConfigurationError("a column of the key has no name", table=glob, key=options.key)
+    if options.target is not None and not is_exact_glob(glob) and "{table}" not in options.target:
+        raise ConfigurationError(
+            "a name for several lake tables needs {table}", table=glob, target=options.target
+        )
+    return options
+
+
+def _read_option(glob: str, name: str, value: object) -> Any:
+    kind = _hints().get(name)
+    if kind is None:
+        raise ConfigurationError(
+            "a table has no such option", table=glob, option=name, options=", ".join(_hints())
+        )
+    try:
+        return from_json(kind, list(value) if isinstance(value, tuple) else value)
+    except MALFORMED as error:
+        raise ConfigurationError(
+            f"the option is of another type: {error}", table=glob, option=name, given=value
+        ) from error

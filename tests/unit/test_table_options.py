@@ -1,0 +1,83 @@
+"""Options of tables: which rule holds, what is read, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_binlog.errors import ConfigurationError
+from airflow_provider_binlog.table_options import TableOptions, TableRules
+
+RULES = TableRules.read(
+    {
+        "shop.visits": {"key": ["id"]},
+        "*": TableOptions(key=("day",), target="{table}"),
+        "shop.*": {"target": "{database}_{table}"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (("shop", "visits"), TableOptions(("id",), "{database}_{table}")),
+        (("shop", "orders"), TableOptions(("day",), "{database}_{table}")),
+        (("crm", "users"), TableOptions(("day",), "{table}")),
+    ],
+)
+def test_each_field_is_that_of_the_last_rule_and_of_an_exact_name_first(
+    name: tuple[str, str], options: TableOptions
+) -> None:
+    assert RULES.of(name) == options
+    assert TableRules().of(name) == TableOptions()
+
+
+def test_a_database_with_a_dot_is_named_between_backticks() -> None:
+    rules = TableRules.read({"`a.b`.c": {"key": ["x"]}, "a.b.d": {"key": ["y"]}})
+
+    assert rules.of(("a.b", "c")).key == ("x",)
+    assert rules.of(("a", "b.c")).key is None
+    assert rules.of(("a", "b.d")).key == ("y",)
+    assert rules.unmatched([("a.b", "c")]) == ["a.b.d"]
+
+
+def test_rules_that_match_no_table_are_reported() -> None:
+    assert RULES.unmatched([("crm", "visits")]) == ["shop.visits", "shop.*"]
+    assert RULES.unmatched([("shop", "visits")]) == []
+
+
+def test_the_text_of_rules_is_read_back_and_survives_a_command_line() -> None:
+    rules = TableRules.read({"*": {"target": "{table}"}, "a.b{{x}}": {"key": ["{{é}}"]}})
+    text = rules.to_text()
+
+    assert TableRules.from_text(text) == rules
+    # YARN would take them for variables.
+    assert "{{" not in text
+    assert "}}" not in text
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ([], "an object by globs"),
+        ({"visits": {"key": ["id"]}}, "not database.table.*table=visits"),
+        ({1: {}}, "not database.table"),
+        ({"shop.visits": ["id"]}, "options of a table are an object.*table=shop.visits"),
+        ({"shop.visits": {"kye": ["id"]}}, "no such option.*table=shop.visits, option=kye"),
+        ({"shop.visits": {"key": "id"}}, "another type.*table=shop.visits, option=key"),
+        ({"shop.visits": {"key": [1]}}, "another type.*option=key"),
+        ({"shop.visits": {"key": ["id", ""]}}, "a column of the key has no name"),
+        ({"shop.visits": {"target": 1}}, "another type.*option=target"),
+        ({"shop.*": {"target": "orders"}}, r"needs \{table\}"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_table_and_option(wrong: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        TableRules.read(wrong)
+
+
+def test_what_is_not_json_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="not JSON"):
+        TableRules.from_text("{")
