@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.protocol import DELETED
 from tests.bench.merge_data import BigTable, SmallTables
 from tests.bench.merge_lake import THREADS, BenchLake, Cost, start_spark
 
@@ -249,7 +250,7 @@ class Measurement:
             names = ", ".join(f"c{index}" for index in range(len(columns)))
             session.sql(
                 f"CREATE TEMP VIEW {merge_sql.CHANGES} AS SELECT * FROM VALUES {rows}"
-                f" AS v({names}, {merge_sql.DELETED})"
+                f" AS v({names}, {DELETED})"
             )
             statement = merge_sql.merge(target, columns=list(columns), key=[0], nullable=False)
             session.sql(statement).collect()

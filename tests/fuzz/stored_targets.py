@@ -17,8 +17,13 @@ from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.merge.progress import load_progress, save_progress
 from airflow_provider_binlog.spark.merge.running import note_start, read_running
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.property_values import read_fields, read_key
-from airflow_provider_binlog.spark.target.state import PROPERTY, read_state, state_property
+from airflow_provider_binlog.spark.target.state import (
+    PROPERTY,
+    read_fields,
+    read_key,
+    read_state,
+    state_property,
+)
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.targets import Target, Wrong, check_text, with_digest
 from tests.support import builder

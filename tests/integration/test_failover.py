@@ -22,7 +22,7 @@ from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 from airflow_provider_binlog.sources.state import SourceState
-from airflow_provider_binlog.spark.target.owner import IDENTITY as IDENTITY_PROPERTY
+from airflow_provider_binlog.spark.target.properties import IDENTITY as IDENTITY_PROPERTY
 from airflow_provider_binlog.staging.manifest_log import ManifestLog
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.contract.log import Checkpoints

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.spark.merge import table_sizes
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.protocol import Applied, TargetState
+from airflow_provider_binlog.spark.target.protocol import Applied
+from airflow_provider_binlog.spark.target.state import TargetState
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType

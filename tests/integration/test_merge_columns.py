@@ -16,8 +16,7 @@ from airflow_provider_binlog.spark.target.column_copy import copy_column
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
 from airflow_provider_binlog.spark.target.iceberg.table import load_table
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.owner import owner_properties
-from airflow_provider_binlog.spark.target.protocol import key_property
+from airflow_provider_binlog.spark.target.properties import key_property, owner_properties
 from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType

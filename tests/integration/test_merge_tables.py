@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.owner import owner_properties
-from airflow_provider_binlog.spark.target.protocol import key_property
+from airflow_provider_binlog.spark.target.properties import key_property, owner_properties
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format

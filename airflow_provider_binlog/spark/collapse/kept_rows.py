@@ -20,7 +20,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     count_columns,
     counted,
 )
-from airflow_provider_binlog.spark.target.sql import DELETED
+from airflow_provider_binlog.spark.target.protocol import DELETED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
-from airflow_provider_binlog.spark.target.sql import source_column
+from airflow_provider_binlog.spark.target.protocol import source_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

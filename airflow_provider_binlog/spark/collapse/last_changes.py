@@ -25,7 +25,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
 )
 from airflow_provider_binlog.spark.names import quote_text
 from airflow_provider_binlog.spark.staged.changes import INDEX, PART
-from airflow_provider_binlog.spark.target.sql import DELETED, source_column
+from airflow_provider_binlog.spark.target.protocol import DELETED, source_column
 from airflow_provider_binlog.staging.paths import part_sequence
 
 if TYPE_CHECKING:

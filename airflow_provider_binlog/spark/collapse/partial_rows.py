@@ -19,7 +19,7 @@ from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.spark.collapse.key_changes import LINEAGE, ROLE, Role
 from airflow_provider_binlog.spark.collapse.whole_rows import CHANGES, is_end
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
-from airflow_provider_binlog.spark.target.sql import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ from airflow_provider_binlog.spark.collapse.partial_rows import (
     count_lacking,
     counts_by_lack,
 )
-from airflow_provider_binlog.spark.target.sql import LACKS, source_column
+from airflow_provider_binlog.spark.target.protocol import LACKS, source_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.spark.collapse.key_intervals import as_text
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
-from airflow_provider_binlog.spark.target.sql import DELETED, source_column
+from airflow_provider_binlog.spark.target.protocol import DELETED, source_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,7 @@ from airflow_provider_binlog.schema import CreateTable, RenameTable
 from airflow_provider_binlog.spark.job.failures import explain
 from airflow_provider_binlog.spark.merge.progress import TableProgress
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.protocol import UNSEEN
-from airflow_provider_binlog.spark.target.state import LIVE, WITHOUT_BEGINNING, LakeState
+from airflow_provider_binlog.spark.target.state import LIVE, UNSEEN, WITHOUT_BEGINNING, LakeState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.planner import TablePlan
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.reload.plan import Reload
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 @dataclass

@@ -14,16 +14,14 @@ from airflow_provider_binlog.schema import RenameTable
 from airflow_provider_binlog.spark.plan.table_identity import identify
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.owner import owner_properties
-from airflow_provider_binlog.spark.target.protocol import (
-    Applied,
-    Lake,
-    TargetState,
+from airflow_provider_binlog.spark.target.properties import (
     fields_property,
     key_property,
+    owner_properties,
     table_property,
 )
-from airflow_provider_binlog.spark.target.state import LIVE, state_property
+from airflow_provider_binlog.spark.target.protocol import Applied, Lake
+from airflow_provider_binlog.spark.target.state import LIVE, TargetState, state_property
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

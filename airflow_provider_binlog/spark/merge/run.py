@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.merge.running import RunningMerge
-    from airflow_provider_binlog.spark.target.protocol import TargetState
-    from airflow_provider_binlog.spark.target.state import LakeState
+    from airflow_provider_binlog.spark.target.state import LakeState, TargetState
 
 
 def merge_all(

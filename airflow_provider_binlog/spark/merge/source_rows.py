@@ -37,7 +37,7 @@ from airflow_provider_binlog.spark.merge.table_sizes import (
 )
 from airflow_provider_binlog.spark.staged.changes import read_changes
 from airflow_provider_binlog.spark.staged.files import damaged
-from airflow_provider_binlog.spark.target.sql import source_column
+from airflow_provider_binlog.spark.target.protocol import source_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.collapse.whole_rows import Collapsed
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 def make_source_rows(

@@ -14,7 +14,7 @@ from airflow_provider_binlog.spark.reload.table_reload import (
     is_adopted,
 )
 from airflow_provider_binlog.spark.staged.manifests import begun_again, list_manifests
-from airflow_provider_binlog.spark.target.owner import check_owner, disown, is_foreign
+from airflow_provider_binlog.spark.target.properties import check_owner, clear_ownership, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable
             adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
             source = run.options.source
             if state is not None and adopts and is_foreign(state, source=source, name=name):
-                table.is_foreign, state = True, disown(state)
+                table.is_foreign, state = True, clear_ownership(state)
             elif state is not None:
                 # Before its applied mark is believed.
                 check_owner(target, state, source=source, servers=now.servers, name=name)

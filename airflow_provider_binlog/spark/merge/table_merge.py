@@ -15,25 +15,23 @@ from airflow_provider_binlog.spark.merge.source_rows import make_source_rows, se
 from airflow_provider_binlog.spark.merge.table_sizes import gather, prepare_collapse, prepare_merge
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.mark import NOTHING
-from airflow_provider_binlog.spark.target.owner import owner_properties
-from airflow_provider_binlog.spark.target.protocol import (
-    ENDED,
-    SNAPSHOT,
-    Applied,
-    Commit,
-    Lake,
-    TargetState,
+from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
     fields_property,
     key_property,
     new_fields_property,
+    owner_properties,
     table_property,
 )
+from airflow_provider_binlog.spark.target.protocol import Applied, Commit, Lake
 from airflow_provider_binlog.spark.target.state import (
     CHANGES_ONLY,
+    ENDED,
     LIVE,
     PROPERTY,
+    SNAPSHOT,
     LakeState,
+    TargetState,
     state_property,
 )
 

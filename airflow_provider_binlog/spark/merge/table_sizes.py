@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.spark.job.sessions import Sessions
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 # Rows in memory against bytes of compressed Parquet.
 _EXPANSION = 4

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Schema, TableName
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.table_log import TableLog
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Fold:
     def find_barred(self) -> Stop | None:
         """Return where the lake table needs a feature that it is not to get; None if nowhere."""
         state = self.tables.state
-        if state is None or state.upgrade or self.key is None:
+        if state is None or self.key is None:
             return None
         first = self.tables.log.manifest(max(self.lifecycle.first, self.tables.log.first))
         start = Cut.at_manifest(first, self.tables.since(self.lifecycle))

@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.table_log import Holding, Step, TableLog
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
     from airflow_provider_binlog.table_options import TableOptions
 
 

@@ -21,11 +21,6 @@ from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.staged.defaults import is_zero_date
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
-from airflow_provider_binlog.spark.target.delta.features import (
-    name_features,
-    needed_features,
-    needs_feature,
-)
 from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
     from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 @dataclass(frozen=True)
@@ -268,15 +263,15 @@ def find_barred(
         steps: The actions that they change by.
         start: Where the range starts.
     """
-    needed = needed_features(evolution, columns=state.columns, properties=state.properties)
-    if not needed:
+    missing = state.find_missing(evolution)
+    if missing is None:
         return None
     reason = (
-        f"the lake table would need {name_features(needed)} for its columns to change as those of "
+        f"the lake table would need {missing.names} for its columns to change as those of "
         "its table (allow that with upgrade=True, or drop the lake table, before the reload)"
     )
     for step in steps:
-        if needs_feature(step.action, needed):
+        if missing.concern(step.action):
             return Stop.at_step(step, reason)
     return Stop(start, reason)
 

@@ -21,14 +21,14 @@ from airflow_provider_binlog.schema import (
     RenameTable,
 )
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.protocol import FIELDS, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import FIELDS, TABLE_ID, UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow_provider_binlog.schema import Action, TableId, TableName
     from airflow_provider_binlog.spark.plan.table_log import TableLog
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 
 def find_table(name: TableName, log: TableLog, *, first: int) -> TableId | None:

@@ -42,7 +42,7 @@ from airflow_provider_binlog.spark.plan.table_identity import find_field_ids, fi
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.window import Order, find_order, is_reached
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.protocol import KEY, UNSEEN
+from airflow_provider_binlog.spark.target.state import KEY, UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 _SCHEMA = 0
 """Id of the snapshot's schema: no schema of the log has it."""

@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
 from airflow_provider_binlog.spark.reload.window import find_first, is_comparable, is_reached
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.mark import NOTHING
-from airflow_provider_binlog.spark.target.owner import is_of_merges
+from airflow_provider_binlog.spark.target.properties import is_of_merges
 from airflow_provider_binlog.spark.target.state import LakeState
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.needed_log import StagedLog
     from airflow_provider_binlog.spark.merge.progress import Progress
     from airflow_provider_binlog.spark.plan.table_log import TableLog
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.spark.target.state import TargetState
     from airflow_provider_binlog.staging.snapshots import Snapshots
 
 

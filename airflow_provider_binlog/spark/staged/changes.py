@@ -24,7 +24,8 @@ from airflow_provider_binlog.spark.staged.parts import (
     STAGED_AS,
     StagedRows,
 )
-from airflow_provider_binlog.spark.target.sql import column_list, held, source_column
+from airflow_provider_binlog.spark.target.protocol import held, source_column
+from airflow_provider_binlog.spark.target.sql import column_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,8 @@ from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.spark.plan.evolution import COPY
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.iceberg.table import commit_properties, load_table
-from airflow_provider_binlog.spark.target.protocol import COPIED, claim_again, read_copied
+from airflow_provider_binlog.spark.target.properties import claim_again
+from airflow_provider_binlog.spark.target.state import COPIED, read_copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

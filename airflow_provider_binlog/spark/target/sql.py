@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,27 +18,8 @@ if TYPE_CHECKING:
 CHANGES = "binlog_changes"
 """The view the source rows are read from; each session has its own."""
 
-DELETED = "deleted"
-"""Column of the source rows: whether the row's key is to be deleted."""
-
-
-LACKS = "lacks"
-"""Column of the source rows where images lack columns: what the row needs that the range does not
-hold; NULL if it is whole."""
-
-
-def held(group: int) -> str:
-    """Return the name of the source rows' column that says whether they hold a group of columns."""
-    return f"held{group}"
-
-
 ORPHAN = "a change of a row that the target does not have"
 """What a MERGE fails with that meets one."""
-
-
-def source_column(index: int) -> str:
-    """Return the name, among the source rows, of a table's column."""
-    return f"c{index}"
 
 
 def merge(

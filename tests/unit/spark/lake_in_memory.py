@@ -16,18 +16,21 @@ from airflow_provider_binlog.snapshot_manifest import (
 )
 from airflow_provider_binlog.spark.target.column_changes import alter_statements
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.owner import owner_properties
-from airflow_provider_binlog.spark.target.protocol import (
-    ENDED,
-    SNAPSHOT,
-    Commit,
-    TargetState,
+from airflow_provider_binlog.spark.target.properties import (
     announce_fills,
     fields_property,
     key_property,
+    owner_properties,
     table_property,
 )
-from airflow_provider_binlog.spark.target.state import LIVE, state_property
+from airflow_provider_binlog.spark.target.protocol import Commit
+from airflow_provider_binlog.spark.target.state import (
+    ENDED,
+    LIVE,
+    SNAPSHOT,
+    TargetState,
+    state_property,
+)
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
 from tests.unit.spark.memory_files import Files

@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.merge import renamed_rows, table_merge
 from airflow_provider_binlog.spark.merge import run as merge_run
 from airflow_provider_binlog.spark.merge import start as merge_start
 from airflow_provider_binlog.spark.merge.run import merge_all
-from airflow_provider_binlog.spark.target.protocol import KEY, TABLE_ID, UNSEEN
+from airflow_provider_binlog.spark.target.state import KEY, TABLE_ID, UNSEEN
 from tests.unit.spark.lake_in_memory import LakeInMemory, SnapshotInMemory, StagedInMemory
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.random_owners import Owner, rename

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.spark.job.report import Report, TableReport
-    from airflow_provider_binlog.spark.target.protocol import Lake, TargetState
+    from airflow_provider_binlog.spark.target.protocol import Lake
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 in_either_format = pytest.mark.parametrize(
     "workplace", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True

@@ -5,9 +5,11 @@ Source: the Delta transaction log protocol, "Table Features".
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
+from airflow_provider_binlog.spark.target.state import MissingFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +62,18 @@ def needed_features(
     return needed
 
 
-def needs_feature(action: Action, features: Collection[str]) -> bool:
+def find_missing(
+    evolution: Evolution, *, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> MissingFeatures | None:
+    """Return what `needed_features` returns, as a reason not to evolve the table; None without."""
+    features = needed_features(evolution, columns=columns, properties=properties)
+    if not features:
+        return None
+    names = " and ".join(words for each, words in _NAMES.items() if each in features)
+    return MissingFeatures(names, partial(_needs_feature, features))
+
+
+def _needs_feature(features: Collection[str], action: Action) -> bool:
     """Whether it may be for an action that a table needs one of these features."""
     if isinstance(action, DropField | RenameField):
         return MAPPING in features
@@ -69,11 +82,6 @@ def needs_feature(action: Action, features: Collection[str]) -> bool:
     if isinstance(action, AddField):
         return _NTZ in features or (MAPPING in features and _is_mapped(action.name))
     return False
-
-
-def name_features(features: Collection[str]) -> str:
-    """Return the features in words."""
-    return " and ".join(words for each, words in _NAMES.items() if each in features)
 
 
 def _is_mapped(name: str) -> bool:

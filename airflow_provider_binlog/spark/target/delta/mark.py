@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_binlog.errors import MALFORMED, MergeError
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import rows_of_another
+from airflow_provider_binlog.spark.target.state import rows_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from airflow_provider_binlog.spark.target.column_changes import alter_statements
 from airflow_provider_binlog.spark.target.delta.features import (
     COLUMN_MAPPING,
     MAPPING,
+    find_missing,
     needed_features,
     supported_features,
 )
@@ -31,14 +32,9 @@ from airflow_provider_binlog.spark.target.delta.mark import (
 )
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.namespaces import Namespaces
-from airflow_provider_binlog.spark.target.protocol import (
-    Applied,
-    Commit,
-    TargetState,
-    claim_again,
-    count_from_1,
-    read_contents,
-)
+from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
+from airflow_provider_binlog.spark.target.protocol import Applied, Commit
+from airflow_provider_binlog.spark.target.state import TargetState, read_contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -136,12 +132,14 @@ class DeltaLake:
         commits = DeltaCommits(session, snapshot)
         found = find_contents(commits, version, source=self._source, transaction=fence)
         contents, unknown = read_contents(found)
-        return TargetState(
-            columns={field.name: field.dataType.simpleString() for field in schema},
+        columns = {field.name: field.dataType.simpleString() for field in schema}
+        properties = metadata.get("configuration", {}) | supported_features(protocol)
+        state = TargetState(
+            columns=columns,
             column_ids={
                 field.name: str(field.metadata.get(_COLUMN_ID, field.name)) for field in schema
             },
-            properties=metadata.get("configuration", {}) | supported_features(protocol),
+            properties=properties,
             contents=contents,
             files=totals.files,
             bytes=totals.bytes,
@@ -149,8 +147,11 @@ class DeltaLake:
             snapshot=version,
             unknown=unknown,
             fence=fence,
-            upgrade=self._upgrade,
         )
+        if self._upgrade:
+            return state
+        missing = partial(find_missing, columns=columns, properties=properties)
+        return replace(state, find_missing=missing)
 
     def create(
         self,

@@ -39,14 +39,9 @@ from airflow_provider_binlog.spark.target.iceberg.table import (
 )
 from airflow_provider_binlog.spark.target.initial_defaults import add_columns, has_initial_defaults
 from airflow_provider_binlog.spark.target.namespaces import Namespaces
-from airflow_provider_binlog.spark.target.protocol import (
-    Applied,
-    Commit,
-    TargetState,
-    count_from_1,
-    read_contents,
-    read_copied,
-)
+from airflow_provider_binlog.spark.target.properties import count_from_1
+from airflow_provider_binlog.spark.target.protocol import Applied, Commit
+from airflow_provider_binlog.spark.target.state import TargetState, read_contents, read_copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MALFORMED
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import TABLE_ID, rows_of_another
+from airflow_provider_binlog.spark.target.state import TABLE_ID, rows_of_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.collapse.partial_rows import (
     count_lacking,
 )
 from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
-from airflow_provider_binlog.spark.target.sql import LACKS, held
+from airflow_provider_binlog.spark.target.protocol import LACKS, held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

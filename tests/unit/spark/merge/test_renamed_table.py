@@ -9,8 +9,15 @@ from airflow_provider_binlog.schema import RenameTable
 from airflow_provider_binlog.spark.merge.renamed_table import OldTable, copy_rows, find_old_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import FIELDS, TABLE_ID, UNSEEN, TargetState
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, state_property
+from airflow_provider_binlog.spark.target.state import (
+    CHANGES_ONLY,
+    FIELDS,
+    PROPERTY,
+    TABLE_ID,
+    UNSEEN,
+    TargetState,
+    state_property,
+)
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table

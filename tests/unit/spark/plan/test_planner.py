@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
     UnknownDefault,
 )
+from airflow_provider_binlog.spark.target.delta.features import find_missing
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
@@ -30,6 +32,13 @@ from tests.unit.spark.staged_changes import LOG
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.schema import Action, Schema
+    from airflow_provider_binlog.spark.target.state import TargetState
+
+
+def closed(state: TargetState) -> TargetState:
+    """Return a lake table that must not get features."""
+    missing = partial(find_missing, columns=state.columns, properties=state.properties)
+    return replace(state, find_missing=missing)
 
 
 def test_parts_in_one_schema_are_read_together() -> None:
@@ -149,7 +158,7 @@ def test_what_no_lake_table_follows_is_a_stop(later: Schema, action: Action, say
 def test_a_lake_table_that_is_not_to_be_upgraded_stops_where_it_would_have_to_be(
     named: bool,
 ) -> None:
-    state = replace(lake(ID_N), upgrade=False)
+    state = closed(lake(ID_N))
     wider = schema("id", "n", column(3, "m"), id_=2)
     renamed = schema("id", column(2, "k"), column(3, "m"), id_=3)
     statements = [
@@ -174,7 +183,9 @@ def test_a_lake_table_that_is_not_to_be_upgraded_stops_where_it_would_have_to_be
         assert stop(both, state=state) == (None, found)
     else:
         assert (before, found.cut.mark) == (None, Mark(3))
-    mapped = replace(state, properties=state.properties | {"delta.columnMapping.mode": "name"})
+    mapped = closed(
+        replace(state, properties=state.properties | {"delta.columnMapping.mode": "name"})
+    )
     segment(both, state=mapped)
 
 
@@ -187,9 +198,7 @@ def test_a_lake_table_that_is_not_to_be_upgraded_keeps_its_rows_as_its_table_is_
 
     for rows in ([(40, 50)], []):
         new = table(rows, other, id_=NEW, created=4)
-        found = stop(
-            manifest(4, old, new, statements=again), state=replace(lake(ID_N), upgrade=False)
-        )
+        found = stop(manifest(4, old, new, statements=again), state=closed(lake(ID_N)))
 
         assert (found[0], found[1].cut.mark) == (None, Mark(3))
 

@@ -20,7 +20,7 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
 )
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import FIELDS, KEY, TABLE_ID
+from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID
 from tests.unit.spark.plan.table_plans import ID_N, NEW, lake, plan, quiet, segment, stop
 from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, statement, table
 

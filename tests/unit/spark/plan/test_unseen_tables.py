@@ -14,13 +14,7 @@ from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import (
-    FIELDS,
-    KEY,
-    TABLE_ID,
-    UNSEEN,
-    TargetState,
-)
+from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN, TargetState
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.schema_history.log import Log, T
 from tests.unit.spark.plan.snapshots import snapshot

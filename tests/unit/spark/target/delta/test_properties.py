@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_binlog.schema import AddField, AlterField, DropField, RenameField
 from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.target.delta.features import (
-    COLUMN_MAPPING,
-    MAPPING,
-    name_features,
+    find_missing,
     needed_features,
-    needs_feature,
     supported_features,
 )
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
-from airflow_provider_binlog.spark.target.protocol import TargetState
+from airflow_provider_binlog.spark.target.state import TargetState
 from airflow_provider_binlog.table_options import TableRules
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.schema import Action
 
 LAKE = DeltaLake("shop", "s3a://lake", TableRules(), {"delta.enableChangeDataFeed": "true"})
 
@@ -71,9 +71,9 @@ def test_only_a_changelog_has_no_change_data_feed() -> None:
 def test_features_that_a_table_lacks_are_named(evolution: Evolution, needed: str) -> None:
     columns = {"id": "int", "n": "int"}
 
-    found = needed_features(evolution, columns=columns, properties={})
+    missing = find_missing(evolution, columns=columns, properties={})
 
-    assert name_features(found) == needed
+    assert ("" if missing is None else missing.names) == needed
     has = {"delta.columnMapping.mode": "id", "delta.enableTypeWidening": "true"}
     columns["since"] = "timestamp_ntz"
     assert needed_features(evolution, columns=columns, properties=has) == {}
@@ -92,8 +92,16 @@ def test_a_feature_that_someone_added_is_not_needed() -> None:
 def test_actions_need_features() -> None:
     mapped = (DropField("t", 1, "n"), RenameField("t", 1, "n", "m"), AddField("t", 2, "a b"))
 
-    assert all(needs_feature(each, COLUMN_MAPPING) for each in mapped)
-    assert not needs_feature(AddField("t", 2, "b"), COLUMN_MAPPING)
-    assert not needs_feature(AlterField("t", 1, "n", "int", "bigint"), (MAPPING,))
-    assert needs_feature(AlterField("t", 1, "n", "int", "bigint"), ("delta.enableTypeWidening",))
-    assert needs_feature(AddField("t", 2, "b"), ("delta.feature.timestampNtz",))
+    def needs(evolution: Evolution, action: Action) -> bool:
+        columns = {"id": "int", "n": "int"}
+        missing = find_missing(evolution, columns=columns, properties={})
+        return missing is not None and missing.concern(action)
+
+    drop, widen = Evolution(dropped=("n",)), Evolution(widened={"n": "bigint"})
+    at = Evolution(added={"at": "timestamp_ntz"})
+    alter = AlterField("t", 1, "n", "int", "bigint")
+    assert all(needs(drop, each) for each in mapped)
+    assert not needs(drop, AddField("t", 2, "b"))
+    assert not needs(drop, alter)
+    assert needs(widen, alter)
+    assert needs(at, AddField("t", 2, "b"))

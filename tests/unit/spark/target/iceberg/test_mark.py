@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_binlog.spark.target.iceberg.mark import APPLIED, Link, find_contents
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
-from airflow_provider_binlog.spark.target.protocol import TABLE_ID
+from airflow_provider_binlog.spark.target.state import TABLE_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whose changes a lake table has: its properties name the source, the server and the table."""
+"""Properties that merges write to a lake table: its owner, its key, its columns by field id."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
-from airflow_provider_binlog.spark.target.protocol import FIELDS, KEY
+from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
+from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, read_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_provider_binlog.position import SourceIdentity
-    from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.target.protocol import TargetState
+    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.target.state import TargetState
 
 SOURCE = "binlog.source"
 """Table property: the name of the source."""
@@ -93,7 +94,7 @@ def is_foreign(state: TargetState, *, source: str, name: TableName) -> bool:
     return found.get(TABLE) == _name_text(name) and found.get(SOURCE, source) != source
 
 
-def disown(state: TargetState) -> TargetState:
+def clear_ownership(state: TargetState) -> TargetState:
     """Return a foreign lake table without what another source's merges noted in its properties.
 
     Except for what its rows are merged by.
@@ -111,3 +112,81 @@ def is_of_merges(state: TargetState) -> bool:
 
 def _name_text(name: TableName) -> str:
     return json.dumps(name, ensure_ascii=False)
+
+
+def count_from_1(columns: Iterable[str]) -> dict[str, str]:
+    """Return the ids of columns that a format counts."""
+    return {name: str(number) for number, name in enumerate(columns, 1)}
+
+
+def key_property(key: Sequence[str]) -> dict[str, str]:
+    """Return the property that says what rows are merged by."""
+    return {KEY: json.dumps(key, ensure_ascii=False)}
+
+
+def table_property(table: TableId) -> dict[str, str]:
+    """Return the property that says whose rows a target has."""
+    return {TABLE_ID: table}
+
+
+def new_fields_property(fields: Mapping[int, str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Return what `fields_property` is going to say of a target that is created.
+
+    Args:
+        fields: Names of its columns by field id.
+        ids: The ids that the format is going to give them.
+    """
+    claims = {str(each): [ids[name], str(NOTHING)] for each, name in fields.items()}
+    return {FIELDS: json.dumps(claims)}
+
+
+def fields_property(
+    state: TargetState, fields: Mapping[int, str], *, of_another: bool = False
+) -> dict[str, str]:
+    """Return the property that says which columns a target has of which fields.
+
+    Args:
+        state: The target, with all of the columns.
+        fields: Their names by field id.
+        of_another: Whether the fields are those of another table than the property has now.
+    """
+    since = {field: NOTHING if of_another else state.filled_since(field) for field in fields}
+    found = {
+        str(field): [state.column_ids[name], str(since[field])] for field, name in fields.items()
+    }
+    return {FIELDS: json.dumps(found)}
+
+
+def claim_again(properties: Mapping[str, str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the property that says which fields a target has, once its columns have other ids.
+
+    Args:
+        properties: Those that the target has.
+        ids: The new id by the old one.
+    """
+    if FIELDS not in properties:
+        return {}
+    found = {
+        field: [column and ids.get(column, column), str(since)]
+        for field, (column, since) in read_fields(properties[FIELDS], FIELDS).items()
+    }
+    return {FIELDS: json.dumps(found)}
+
+
+def announce_fills(state: TargetState, fields: Collection[int], through: Mark) -> dict[str, str]:
+    """Return the property that says which fields a merge adds and gives their initial default.
+
+    Of two merges that do so the one that commits first counts.
+
+    Args:
+        state: The target, before they are added.
+        fields: The field ids.
+        through: The applied mark after the merge.
+    """
+    known: dict[int, tuple[str | None, Mark]] = dict.fromkeys(fields, (None, through))
+    known |= {
+        field: (column, min(since, through) if field in fields else since)
+        for field, (column, since) in state.claims.items()
+    }
+    found = {str(field): [column, str(since)] for field, (column, since) in known.items()}
+    return {FIELDS: json.dumps(found)}

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
-from airflow_provider_binlog.spark.target.owner import check_owner, owner_properties
-from airflow_provider_binlog.spark.target.protocol import TargetState
+from airflow_provider_binlog.spark.target.properties import check_owner, owner_properties
+from airflow_provider_binlog.spark.target.state import TargetState
 from tests.unit.spark.history import IDENTITY
 
 if TYPE_CHECKING:
