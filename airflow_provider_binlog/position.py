@@ -159,6 +159,22 @@ def is_contiguous(
     return stop_of.flavor is start_of.flavor and bool(stop.gtid) and stop.gtid == start.gtid
 
 
+def parse_position(text: str) -> Position:
+    """Return the position that a person wrote as `file:offset`.
+
+    Raises:
+        FormatError: The text is not of that form, or the offset is before the first event of a
+            file, or has more digits than any offset.
+    """
+    file, _, offset = text.strip().rpartition(":")
+    is_number = offset.isascii() and offset.isdigit() and len(offset) <= _NUMBER_DIGITS_MAX
+    if not file or not is_number:
+        raise FormatError("not a position such as binlog.000042:4", text=text)
+    if int(offset) < FIRST_OFFSET:
+        raise FormatError(f"the first event of a file is at {FIRST_OFFSET}", text=text)
+    return Position(file, int(offset))
+
+
 def split_file_name(file: str) -> tuple[str, int]:
     """Return a binlog file's base name and number: `("binlog", 7)` for `binlog.000007`.
 

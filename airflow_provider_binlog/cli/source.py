@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.errors import ConfigurationError, FormatError
+from airflow_provider_binlog.position import Position, parse_position
 from airflow_provider_binlog.sources.binlog_files import BinlogFiles, find_files, reach_plainly
 from airflow_provider_binlog.sources.settings import DSN_SCHEMES, ConnectionSettings
 from airflow_provider_binlog.transport.files.names import is_pattern, plain_name
@@ -160,7 +160,7 @@ def _reach(location: str) -> tuple[Any, str]:
 
 
 def _parse_position(text: str) -> Position:
-    file, _, offset = text.rpartition(":")
-    if not file or not offset.isascii() or not offset.isdigit() or int(offset) < FIRST_OFFSET:
-        raise ConfigurationError(f"not a position such as binlog.000042:4: {text}")
-    return Position(file, int(offset))
+    try:
+        return parse_position(text)
+    except FormatError as error:
+        raise ConfigurationError(str(error.args[0]), given=text[:200]) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.checkpoint import repair_command
@@ -13,7 +13,7 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.position import FIRST_OFFSET, Position
+from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +64,10 @@ def _name_again(source: BinlogSource, start: str) -> str:
 
 def _restore(source: BinlogSource, file: str) -> str:
     """Return what to do about a damaged file of the log."""
-    log, _, number = file.rpartition(".")
-    following = f"{log}.{int(number) + 1:0{len(number)}}" if number.isdigit() else "FILE"
+    following = "FILE"
+    with suppress(FormatError):
+        log, number = split_file_name(file)
+        following = f"{log}.{number + 1:0{len(file) - len(log) - 1}}"
     again = _name_again(source, str(Position(following, FIRST_OFFSET)))
     return (
         f"restore {file} from a copy, such as one of the archive; if there is none, capture what "

@@ -14,7 +14,12 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     FormatError,
 )
-from airflow_provider_binlog.position import FIRST_OFFSET, Position, SourceIdentity
+from airflow_provider_binlog.position import (
+    Position,
+    SourceIdentity,
+    parse_position,
+    split_file_name,
+)
 from airflow_provider_binlog.sources.binlog_source import Failover, check_choice
 from airflow_provider_binlog.transport.block_stream import check_created
 from airflow_provider_binlog.transport.server import queries
@@ -162,7 +167,7 @@ def _first_position(connect: Connect, start: Start | None) -> Position | None:
 Start = str | Mapping[str, Any]
 """`"now"`, `"earliest"`, `file:offset`, a GTID set, or what the sensor returned."""
 
-_FILE_AND_OFFSET = re.compile(r"(?P<file>[^:]+\.\d+):(?P<offset>\d+)", re.ASCII)
+_SHOWN_SIZE_MAX = 200
 # A UUID followed by numbers, or MariaDB's domain-server-sequence; the rest is parsed by its user.
 _GTIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}:|\d+-\d+-\d+", re.ASCII | re.IGNORECASE)
 
@@ -199,16 +204,16 @@ def read_position(start: Start) -> Position:
     """
     if isinstance(start, Mapping):
         return _read_json(start)
-    text = start.strip()
-    match = _FILE_AND_OFFSET.fullmatch(text)
-    if match is None:
+    try:
+        position = parse_position(start)
+        split_file_name(position.file)
+    except FormatError as error:
         raise ConfigurationError(
-            'a start is "now", "earliest", a position such as "binlog.000042:4" or a GTID set',
-            given=repr(start),
-        )
-    if int(match["offset"]) < FIRST_OFFSET:
-        raise ConfigurationError(f"the first event of a file is at {FIRST_OFFSET}", given=text)
-    return Position(match["file"], int(match["offset"]))
+            'a start is "now", "earliest", a position such as "binlog.000042:4" or a GTID set: '
+            f"{error.args[0]}",
+            given=repr(start)[:_SHOWN_SIZE_MAX],
+        ) from error
+    return position
 
 
 def _read_json(value: Mapping[str, Any]) -> Position:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 BYTES_PER_SECOND_MIN = 1 << 10
 """A server that sends less for as long as a connection may be silent counts as lost."""
 
+HEARTBEATS_MAX = 10_000
+HEARTBEAT_BYTES_MAX = 16 << 20
+"""Events that are in no file, and their bytes, between two events of the log. A server sends
+some each minute; one that floods the stream with heartbeats never lets us wait."""
+
 
 def receiver(
     receive_into: Callable[[memoryview], int | None], pace: Pace, *, ended: str
@@ -58,6 +63,7 @@ class Pace:
         self._size = 0
         self._seconds = 0.0
         self._seconds_without_events = 0.0
+        self._heartbeats = self._heartbeat_bytes = 0
 
     def received(self, size: int, seconds: float) -> None:
         """Count bytes, and how long was waited for them.
@@ -81,20 +87,29 @@ class Pace:
     def event(self) -> None:
         """Count events of the log."""
         self._seconds_without_events = 0.0
+        self._heartbeats = self._heartbeat_bytes = 0
 
     def skipped(self) -> None:
         """Count a heartbeat that says how far the server has skipped transactions we have."""
         self._size, self._seconds = 0, 0.0
         self.event()
 
-    def heartbeat(self) -> None:
-        """Count an event that is in no file.
+    def heartbeat(self, size: int) -> None:
+        """Count an event that is in no file, of a size in bytes.
 
         Raises:
-            ConnectionLostError: For too long a time there was nothing else.
+            ConnectionLostError: For too long a time, or in too many bytes, there was nothing else.
         """
-        if self._seconds_without_events > self._seconds_max:
+        self._heartbeats += 1
+        self._heartbeat_bytes += size
+        if (
+            self._seconds_without_events > self._seconds_max
+            or self._heartbeats > HEARTBEATS_MAX
+            or self._heartbeat_bytes > HEARTBEAT_BYTES_MAX
+        ):
             raise ConnectionLostError(
                 "the server sends heartbeats, but no events of its log",
                 seconds=round(self._seconds_without_events),
+                heartbeats=self._heartbeats,
+                bytes=self._heartbeat_bytes,
             )

@@ -99,6 +99,7 @@ _PASSING = frozenset(
         _CLIENT_INTERACTION_TIMEOUT,
     }
 )
+_TEXT_SIZE_MAX = 1000
 _CLIENT_ERRORS = range(2000, 3000)
 """PyMySQL's own numbers: it could not connect, or the connection ended."""
 
@@ -132,7 +133,7 @@ def driver_errors(**context: object) -> Iterator[None]:
             "the server's answer breaks the protocol: is this the address of a MySQL or MariaDB "
             "server, and no proxy in between that fails?",
             **context,
-            reason=f"{type(error).__name__}: {str(error)[:200]}",
+            reason=clean_text(f"{type(error).__name__}: {error}"),
         ) from error
 
 
@@ -161,9 +162,18 @@ def translate(error: Exception, **context: object) -> SourceError:
 def _code_and_text(error: Exception) -> tuple[int, str]:
     match error.args:
         case (int(code), str(text), *_):
-            return code, text
+            return code, clean_text(text)
         case _:
-            return 0, str(error)
+            return 0, clean_text(str(error))
+
+
+def clean_text(text: str) -> str:
+    """Return the text of a server's error as it may stand in a log: one line, cut, no escapes.
+
+    A terminal obeys escapes, and a line break would begin a line that nobody logged.
+    """
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[:_TEXT_SIZE_MAX])
+    return shown.strip() + ("…" if len(text) > _TEXT_SIZE_MAX else "")
 
 
 @cache

@@ -23,7 +23,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
     TruncatedError,
 )
-from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, translate
+from airflow_provider_binlog.transport.server.driver import LOG_IS_OFF, clean_text, translate
 
 Translated = SourceError | FormatError
 
@@ -138,4 +138,5 @@ def from_reply(code: int, text: str, **context: object) -> Translated:
 def parse_reply(reply: bytes) -> tuple[int, str]:
     """Return the code and the text of an ERR packet: `ff | u16 code | # and 5 SQL state | text`."""
     text = reply[3:].decode(errors="replace")
-    return int.from_bytes(reply[1:3], "little"), text[6:] if text.startswith("#") else text
+    text = text[6:] if text.startswith("#") else text
+    return int.from_bytes(reply[1:3], "little"), clean_text(text)

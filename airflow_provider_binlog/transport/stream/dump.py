@@ -143,7 +143,7 @@ class Dump:
         elif self._at.offset != before:
             self._pace.skipped()
         else:
-            self._pace.heartbeat()
+            self._pace.heartbeat(int(header["size"]))
         return begins
 
     def _segments(self) -> Iterator[tuple[Packets, int, int]]:
@@ -158,7 +158,7 @@ class Dump:
                 with error_context(**self._where()):
                     of_the_log = self._control(packets, index)
                     if not of_the_log:
-                        self._pace.heartbeat()
+                        self._pace.heartbeat(int(packets.header[index]["size"]))
                 first = index if of_the_log else index + 1
             if len(packets.start) > first:
                 self._pace.event()

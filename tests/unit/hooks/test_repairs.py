@@ -84,7 +84,12 @@ def test_a_log_that_was_reset() -> None:
 
 @pytest.mark.parametrize(
     ("file", "start"),
-    [("binlog.000009", "binlog.000010:4"), ("b.999999", "b.1000000:4"), ("copy", "FILE:4")],
+    [
+        ("binlog.000009", "binlog.000010:4"),
+        ("b.999999", "b.1000000:4"),
+        ("copy", "FILE:4"),
+        ("b." + "9" * 5000, "FILE:4"),
+    ],
 )
 def test_a_damaged_file(file: str, start: str) -> None:
     with pytest.raises(ChecksumError) as raised, naming_repairs(SHOP):

@@ -67,6 +67,8 @@ def test_gtids_are_resolved(
         "binlog:4",
         ":4",
         "b.1:-4",
+        "b.1:" + "9" * 5000,
+        "b." + "9" * 5000 + ":4",
         {},
         {"start": 1},
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.errors import ConnectionLostError
-from airflow_provider_binlog.transport.pace import BYTES_PER_SECOND_MIN, Pace
+from airflow_provider_binlog.transport.pace import BYTES_PER_SECOND_MIN, HEARTBEATS_MAX, Pace
 
 SECONDS_MAX = 60
 
@@ -32,11 +32,24 @@ def test_heartbeats_alone_are_too_little() -> None:
     pace = Pace(SECONDS_MAX)
     for _ in range(6):
         pace.received(1 << 20, 10)
-        pace.heartbeat()
+        pace.heartbeat(40)
 
     pace.received(1 << 20, 10)
     with pytest.raises(ConnectionLostError, match="heartbeats"):
-        pace.heartbeat()
+        pace.heartbeat(40)
+
+
+@pytest.mark.parametrize("size", [40, 1 << 20])
+def test_a_flood_of_heartbeats_for_which_nobody_waits_is_a_lost_connection(size: int) -> None:
+    pace = Pace(SECONDS_MAX)
+
+    def flood() -> None:
+        for _ in range(HEARTBEATS_MAX + 1):
+            pace.received(size, 0)
+            pace.heartbeat(size)
+
+    with pytest.raises(ConnectionLostError, match="heartbeats, but no events"):
+        flood()
 
 
 def test_heartbeats_between_events_are_harmless() -> None:
@@ -44,7 +57,7 @@ def test_heartbeats_between_events_are_harmless() -> None:
 
     for _ in range(100):
         pace.received(1 << 20, 30)
-        pace.heartbeat()
+        pace.heartbeat(40)
         pace.event()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
+import pymysql
 import pytest
 
 from airflow_provider_binlog.errors import (
@@ -18,6 +20,7 @@ from airflow_provider_binlog.errors import (
     SourceError,
     TruncatedError,
 )
+from airflow_provider_binlog.transport.server.driver import translate
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 
 # Texts of mysql-server, sql/rpl_binlog_sender.cc and share/messages_to_clients.txt, and of
@@ -159,6 +162,20 @@ def test_the_errors_travel_between_processes() -> None:
     error = from_reply(1236, "bogus data in log event", offset=4)
 
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("read", [lambda text: from_reply(1236, text), lambda text: text])
+def test_the_servers_text_is_one_short_line_without_escapes(
+    read: Callable[[str], object],
+) -> None:
+    text = "no log\x1b[2J\r\n2026-11-23 INFO all is well\u202e" + "x" * 100_000
+    _, shown = parse_reply(b"\xff\xd4\x04#HY000" + text.encode())
+    error = str(read(shown))
+
+    assert "no log" in error
+    assert error.isprintable()
+    assert len(error) < 1500
+    assert str(translate(pymysql.OperationalError(1105, text))).isprintable()
 
 
 def test_parse_reply() -> None:
