@@ -1,9 +1,10 @@
-"""The 19 bytes that every event begins with.
+"""The 4 bytes that every binlog file begins with, and the 19 that every event begins with.
 
-    | 4 timestamp | 1 type | 4 server id | 4 size | 4 end of the event in its file | 2 flags |
+    file  | 4 magic | events |
+    event | 4 timestamp | 1 type | 4 server id | 4 size | 4 end of the event in its file | 2 flags |
 
-Source: mysql-server, libs/mysql/binlog/event/binlog_event.h, Log_event_header;
-mariadb, sql/log_event.h, LOG_EVENT_HEADER_LEN.
+Source: mysql-server, libs/mysql/binlog/event/binlog_event.h, Log_event_header; sql/log_event.h,
+BINLOG_MAGIC; sql/rpl_log_encryption.h; mariadb, sql/log_event.h, LOG_EVENT_HEADER_LEN.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import struct
 from dataclasses import dataclass
 
 from airflow_provider_binlog.binlog.event_types import ARTIFICIAL, IGNORABLE
-from airflow_provider_binlog.errors import FormatError, TruncatedError
+from airflow_provider_binlog.errors import FormatError, TruncatedError, UnsupportedError
 
 HEADER_SIZE = 19
 
@@ -70,3 +71,29 @@ class EventHeader:
     def ignorable(self) -> bool:
         """Whether a reader that does not know the type may skip the event."""
         return bool(self.flags & IGNORABLE)
+
+
+MAGIC = b"\xfebin"
+"""The first four bytes of a binlog file."""
+
+ENCRYPTED_MAGIC = b"\xfdbin"
+"""The first four bytes of a file that MySQL encrypted."""
+
+
+def check_magic(data: bytes | memoryview) -> None:
+    """Raise if a binlog file cannot begin with these bytes, or is encrypted.
+
+    Raises:
+        TruncatedError: Fewer than four bytes.
+        UnsupportedError: The file is encrypted.
+        FormatError: The file is no binlog.
+    """
+    first = bytes(data[: len(MAGIC)])
+    if len(first) < len(MAGIC):
+        raise TruncatedError("a binlog file has at least four bytes", size=len(first))
+    if first == ENCRYPTED_MAGIC:
+        raise UnsupportedError(
+            "the file is encrypted: read it from the server, which sends it in clear"
+        )
+    if first != MAGIC:
+        raise FormatError("not a binlog file", first_bytes=first.hex())

@@ -1,4 +1,4 @@
-"""Arrow arrays of NumPy's and of Python's values, and back, without pandas.
+"""Bytes, NumPy and Arrow arrays, one from the other: without pandas, and without a step per item.
 
 `pa.array`, `pa.scalar` and `Array.to_numpy` first look whether pandas made what they are given, and
 import it for that wherever it is installed: a third of a second of processor time for every task.
@@ -62,3 +62,56 @@ def numbers_of(array: pa.Array[Any]) -> npt.NDArray[Any]:
         return np.zeros(0, dtype=kind)
     whole: npt.NDArray[Any] = np.frombuffer(memoryview(data), dtype=kind)
     return whole[array.offset : array.offset + len(array)]
+
+
+_OFFSET_MAX = 2**31 - 1
+
+
+def gather(
+    data: npt.NDArray[np.uint8],
+    begin: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64] | None = None,
+) -> pa.Array[Any]:
+    """Return the bytes `data[begin:end]` of each span as a binary array, a copy.
+
+    Args:
+        data: The bytes.
+        begin: Of each span; rising.
+        end: Of each span, at most where the next one begins.
+        order: Which spans, in which order; None: all, as they come.
+    """
+    count = len(begin)
+    wide = count > 0 and int(end[-1]) > _OFFSET_MAX
+    bounds = np.zeros(2 * count + 1, dtype=np.int64 if wide else np.int32)
+    bounds[0:-1:2] = begin
+    bounds[1::2] = end
+    bounds[-1] = bounds[-2] if count else 0
+    spans = pa.Array.from_buffers(
+        pa.large_binary() if wide else pa.binary(),
+        2 * count,
+        [None, pa.py_buffer(bounds.data), pa.py_buffer(data.data)],
+    )
+    taken: pa.Array[Any] = spans.take(
+        of_numbers(2 * (np.arange(count) if order is None else order))
+    )
+    return taken
+
+
+def bytes_of(spans: pa.Array[Any]) -> npt.NDArray[np.uint8]:
+    """Return the bytes of gathered spans, end to end, a view."""
+    _, bounds, data = spans.buffers()
+    if bounds is None or data is None:
+        return np.zeros(0, dtype=np.uint8)
+    width = "<i8" if spans.type == pa.large_binary() else "<i4"
+    count = int(np.frombuffer(memoryview(bounds), dtype=width)[len(spans)])
+    return np.frombuffer(memoryview(data), dtype=np.uint8, count=count)
+
+
+def unaligned_view(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
+    """Return a view of `data` whose item `i` is the value that starts at byte `i`: no copy.
+
+    Index it with `view[offsets]`; `take` would copy the whole view first.
+    """
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((max(0, len(data) - width + 1),), dtype, data.data, strides=(1,))

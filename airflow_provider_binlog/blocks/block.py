@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_binlog.binlog.event_types import event_name
+import numpy as np
+import numpy.typing as npt
+
+from airflow_provider_binlog.binlog.event_types import COMPRESSED, GROUP_STARTS, ROWS, event_name
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Iterable
 
     from airflow_provider_binlog.binlog.events.format_description import FormatDescription
 
@@ -99,3 +101,57 @@ class EventBlock:
         begin = int(self.start[index])
         end = begin + int(self.size[index]) - self.format.checksum_size
         return self.data.data[begin + 19 : end]
+
+
+TypeMask: TypeAlias = npt.NDArray[np.bool_]
+"""256 entries, one per type code: whether the type is in the set."""
+
+
+def type_mask(types: Iterable[int]) -> TypeMask:
+    """Return the mask of a set of event types."""
+    mask = np.zeros(256, dtype=np.bool_)
+    mask[[int(each) for each in types]] = True
+    return mask
+
+
+IS_GROUP_START = type_mask(GROUP_STARTS)
+IS_ROWS = type_mask(ROWS)
+IS_COMPRESSED = type_mask(COMPRESSED)
+
+
+def choose(block: EventBlock, events: npt.NDArray[np.int64]) -> EventBlock:
+    """Return some of a block's events, at least one, in order: views of the same data."""
+    return block.choose(events, int(events[-1]) + 1)
+
+
+def copy(block: EventBlock) -> EventBlock:
+    """Return a block's events with bytes of their own, which keep no other ones alive."""
+    begin, size = int(block.start[0]), span(block)
+    data = np.zeros(size + SLACK, dtype=np.uint8)
+    data[:size] = block.data[begin : begin + size]
+    columns = {name: getattr(block, name).copy() for name in COLUMNS}
+    columns["start"] -= begin
+    return replace(block, data=data, **columns)
+
+
+def span(block: EventBlock) -> int:
+    """Return how many bytes lie from the first event to the end of the last one."""
+    return int(block.start[-1] + block.size[-1] - block.start[0])
+
+
+def join(blocks: list[EventBlock]) -> EventBlock:
+    """Return the events of blocks of one file and format as one block."""
+    if len(blocks) == 1:
+        return blocks[0]
+    begin = np.cumsum([0, *map(span, blocks)])
+    data = np.zeros(int(begin[-1]) + SLACK, dtype=np.uint8)
+    starts = []
+    for block, at in zip(blocks, begin.tolist(), strict=False):
+        first = int(block.start[0])
+        data[at : at + span(block)] = block.data[first : first + span(block)]
+        starts.append(block.start - first + at)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(block, name) for block in blocks]) for name in COLUMNS
+    }
+    columns["start"] = np.concatenate(starts)
+    return replace(blocks[0], data=data, **columns, next_offset=blocks[-1].next_offset)

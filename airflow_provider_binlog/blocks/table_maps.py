@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks.arrays import numbers_of
-from airflow_provider_binlog.blocks.spans import gather
-from airflow_provider_binlog.blocks.type_masks import IS_ROWS
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
+from airflow_provider_binlog.blocks.arrays import gather, numbers_of, unaligned_view
+from airflow_provider_binlog.blocks.block import IS_ROWS
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,
     TableMapMissingError,
     UnsupportedError,
-    error_context,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +34,11 @@ NO_TABLE = -1
 """Instead of a table: the rows event names none, and holds no rows."""
 
 _TABLE_ID_MASK = np.uint64((1 << 48) - 1)
+
+# A rows event without rows, whose only use is to end a statement, has one of these table ids.
+# Source: mysql-server, sql/log_event.cc, Rows_log_event (dummy event); mariadb the same.
+_DUMMY_TABLE_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
+_STATEMENT_END = 0x0001
 
 
 class TableMapReader:
@@ -89,7 +90,7 @@ class TableMapReader:
         )
         for each in np.flatnonzero(table == NO_TABLE).tolist():
             event = int(rows[each])
-            if not _is_dummy(block, event):
+            if not _is_dummy(block, event, int(rows_id[each])):
                 raise TableMapMissingError(
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
@@ -201,8 +202,8 @@ def _parse(body: memoryview, file_format: FormatDescription) -> TableMap:
         return TableMap.parse_name(body, file_format, refused=str(error))
 
 
-def _is_dummy(block: EventBlock, event: int) -> bool:
-    """Whether it only ends a statement: MariaDB and NDB write such an event about no table."""
-    with error_context(**block.where(event)):
-        header = RowsHeader.parse(int(block.type[event]), block.body(event), block.format)
-    return header.is_dummy
+def _is_dummy(block: EventBlock, event: int, table_id: int) -> bool:
+    """Whether an event only ends its statement: MariaDB and NDB write such an event of no table."""
+    # Of both versions alike: | 19 header | 6 table id | 2 flags | ...
+    flags = int(block.data[int(block.start[event]) + HEADER_SIZE + 6])
+    return table_id in _DUMMY_TABLE_IDS and bool(flags & _STATEMENT_END)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import event_name
+from airflow_provider_binlog.blocks.captured import ReadBlock
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.read_block import ReadBlock
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
 from airflow_provider_binlog.capture.gtids import ExecutedGtids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.capture.quarantine import raise_table_error
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
 from airflow_provider_binlog.capture.transaction_tables import TransactionTables
@@ -13,8 +13,7 @@ from airflow_provider_binlog.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.blocks.read_block import ReadBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock, ReadBlock
     from airflow_provider_binlog.capture.prepared import PreparedTransactions
     from airflow_provider_binlog.capture.quarantine import RefuseTables
     from airflow_provider_binlog.manifest import Prepared

@@ -13,11 +13,10 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.blocks.picking import copy
-from airflow_provider_binlog.blocks.read_block import ReadBlock
+from airflow_provider_binlog.binlog.transactions import GroupEnd
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, copy
+from airflow_provider_binlog.blocks.captured import ReadBlock
 from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -29,8 +28,7 @@ from airflow_provider_binlog.position import Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-    from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+    from airflow_provider_binlog.binlog.events.gtid import GtidEvent, MariadbGtid
     from airflow_provider_binlog.blocks.block import EventBlock
 
 _PIECE_BYTES = 4 << 10  # what a piece takes besides its events

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from airflow_provider_binlog.blocks.arrays import bytes_of, gather
 from airflow_provider_binlog.blocks.block import SLACK
-from airflow_provider_binlog.blocks.spans import bytes_of, gather
 from airflow_provider_binlog.rows.events import RowsEvents
 
 if TYPE_CHECKING:

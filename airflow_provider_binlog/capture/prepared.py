@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd, Step, step_of_gtid
-from airflow_provider_binlog.blocks.read_block import ReadBlock, joined
+from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
+from airflow_provider_binlog.binlog.transactions import GroupEnd, Step, step_of_gtid
+from airflow_provider_binlog.blocks.captured import ReadBlock, joined
 from airflow_provider_binlog.capture.held import HeldChanges, HeldTransaction
 from airflow_provider_binlog.capture.quarantine import LostChanges
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.blocks.captured import CapturedBlock
+from airflow_provider_binlog.blocks.block import choose
+from airflow_provider_binlog.blocks.captured import CapturedBlock, ReadBlock
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.picking import choose
-from airflow_provider_binlog.blocks.read_block import ReadBlock
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.range_facts import RangeFacts, RestartRange

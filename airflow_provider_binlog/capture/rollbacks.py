@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd
+from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.capture.quarantine import raise_table_error
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.lexer import mask_literals

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.blocks.picking import choose
+from airflow_provider_binlog.blocks.block import IS_GROUP_START, choose
 from airflow_provider_binlog.blocks.transactions import TransactionReader
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.position import Flavor
 

@@ -18,14 +18,13 @@ from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import charset_of, decode_identifier
 from airflow_provider_binlog.binlog.event_types import COMPRESSED, ROWS, EventType
 from airflow_provider_binlog.binlog.events.compressed import TransactionPayload
-from airflow_provider_binlog.binlog.events.control import Incident, Rotate
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.events.mariadb import (
+from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint, Incident, Rotate
+from airflow_provider_binlog.binlog.events.gtid import (
     COMMIT_ALTER,
     PREPARED_XA,
     ROLLBACK_ALTER,
     START_ALTER,
-    BinlogCheckpoint,
+    GtidEvent,
     MariadbGtid,
     MariadbGtidList,
 )

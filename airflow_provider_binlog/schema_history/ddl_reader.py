@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
+from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader

@@ -10,10 +10,12 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.charset_tables import COLLATIONS, MULTI_BYTE, UNICODE
 from airflow_provider_binlog.binlog.charsets import (
     BINARY,
     BINARY_COLLATION,
+    COLLATIONS,
+    MULTI_BYTE,
+    UNICODE,
     charset_of,
     decode_text,
     single_byte_table,

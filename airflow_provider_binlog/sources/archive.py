@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.magic import MAGIC
+from airflow_provider_binlog.binlog.header import MAGIC
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.gtid_set import MariadbGtidPosition, missing_gtids
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
+from airflow_provider_binlog.blocks.block import IS_GROUP_START
 from airflow_provider_binlog.capture.capture_range import executed_at
 from airflow_provider_binlog.errors import (
     CheckpointMissingError,

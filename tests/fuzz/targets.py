@@ -14,10 +14,8 @@ from airflow_provider_binlog import stored_json
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events import control as control_events
 from airflow_provider_binlog.binlog.events import gtid as gtid_events
-from airflow_provider_binlog.binlog.events import mariadb as mariadb_events
 from airflow_provider_binlog.binlog.events import statements as statement
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader
@@ -36,6 +34,7 @@ from airflow_provider_binlog.transport.files.names import plain_name
 from airflow_provider_binlog.transport.server.errors import from_reply, parse_reply
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate, mutate_json
+from tests.reference.rows_header import RowsHeader
 from tests.support import builder
 from tests.unit.staging.manifests import manifest
 
@@ -145,7 +144,7 @@ def _mysql_gtid(type_code: EventType, data: bytes, file_format: FormatDescriptio
 
 
 def _mariadb_gtid(data: bytes, file_format: FormatDescription) -> None:
-    gtid = mariadb_events.MariadbGtid.parse(data, file_format, server_id=1)
+    gtid = gtid_events.MariadbGtid.parse(data, file_format, server_id=1)
     if gtid.text not in str(MariadbGtidPosition.parse(gtid.text)):
         raise Wrong(f"a GTID that reads otherwise: {gtid.text}")
 
@@ -337,9 +336,9 @@ EVENT_TARGETS = (
     Target("gtid_set", _gtid_set, lambda: (*_gtid_sets(), _TAGGED.encode())),
     Target("gtid_set_text", _gtid_text, lambda: (b"", str(_TAGGED).encode())),
     _event("mariadb_gtid", _mariadb_gtid, EventType.MARIADB_GTID),
-    _event("mariadb_gtid_list", mariadb_events.MariadbGtidList.parse, EventType.MARIADB_GTID_LIST),
+    _event("mariadb_gtid_list", gtid_events.MariadbGtidList.parse, EventType.MARIADB_GTID_LIST),
     Target("mariadb_gtid_text", _mariadb_gtid_text, lambda: (b"", b"0-1-7,3-9-18446744073709551")),
-    _event("binlog_checkpoint", mariadb_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT),
+    _event("binlog_checkpoint", control_events.BinlogCheckpoint.parse, EventType.BINLOG_CHECKPOINT),
     _event("table_map", _table_map, EventType.TABLE_MAP),
     _event("rows_header", _each_type(_ROWS_TYPES, RowsHeader.parse), *_ROWS_TYPES),
     Target("statement", _statement, lambda: (*seeds.bodies(EventType.ROWS_QUERY), *_STATEMENTS)),

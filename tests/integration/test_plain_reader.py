@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType, show_name
-from airflow_provider_binlog.binlog.events.control import Rotate
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.events.mariadb import (
-    BinlogCheckpoint,
+from airflow_provider_binlog.binlog.events.control import BinlogCheckpoint, Rotate
+from airflow_provider_binlog.binlog.events.gtid import (
+    GtidEvent,
     MariadbGtid,
     MariadbGtidList,
 )
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.statements import Query, RowsQuery, Xid
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.sql_types import mysql_type
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.binlog.transactions import TransactionScanner
+from airflow_provider_binlog.binlog.transactions import GroupEnd, TransactionScanner
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.statement_types import StatementType
 from tests.fixtures.mysql import Database, flush_log
 from tests.reference.events import Event, read_file
+from tests.reference.rows_header import RowsHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

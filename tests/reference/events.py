@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.event_types import EventType, event_name
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.footer import body_of, verify_checksum
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_binlog.binlog.magic import check_magic
+from airflow_provider_binlog.binlog.events.format_description import (
+    FormatDescription,
+    body_of,
+    verify_checksum,
+)
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader, check_magic
 from airflow_provider_binlog.errors import (
     FormatError,
     TruncatedError,

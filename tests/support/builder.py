@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.event_types import ROWS_V2, EventType
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.events.rows import STATEMENT_END
-from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_binlog.binlog.magic import MAGIC
+from airflow_provider_binlog.binlog.header import HEADER_SIZE, MAGIC, EventHeader
+from tests.reference.rows_header import STATEMENT_END
 from tests.support.wire import bits, lenenc, lenenc_bytes, varlen_sint, varlen_uint
 
 if TYPE_CHECKING:

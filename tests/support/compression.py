@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, EventType
 from airflow_provider_binlog.binlog.events.compressed import PLAIN_FORMS
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
+from tests.reference.rows_header import RowsHeader
 from tests.support import builder
 from tests.support.logs import MARIADB_FORMAT, Made
 from tests.support.wire import lenenc, lenenc_bytes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.changes import BeforeImages, Policies
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.reference.rows import decode_plainly
+from tests.reference.rows_header import RowsHeader
 from tests.support.decoded import decode
 
 if TYPE_CHECKING:

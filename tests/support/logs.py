@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS, IGNORABLE, EventType
 from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.events.mariadb import MariadbGtid
-from airflow_provider_binlog.binlog.events.rows import STATEMENT_END
+from airflow_provider_binlog.binlog.events.gtid import GtidEvent, MariadbGtid
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
-from airflow_provider_binlog.blocks import scan
 from airflow_provider_binlog.blocks.block import SLACK, EventBlock
-from airflow_provider_binlog.blocks.framing import checked_block
+from airflow_provider_binlog.blocks.framing import HEADER, checked_block, read_records
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.position import Flavor
+from tests.reference.rows_header import STATEMENT_END
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.table_map_builder import table_map
@@ -371,7 +369,7 @@ def split_blocks(name: str, file: BinlogFile, cuts: Sequence[int] = ()) -> Itera
         begin = int(offsets[first])
         piece = np.concatenate([data[begin : int(offsets[last])], np.zeros(SLACK, np.uint8)])
         start = offsets[first:last] - begin
-        headers = scan.records(piece, start, scan.HEADER)
+        headers = read_records(piece, start, HEADER)
         yield checked_block(piece, start, headers, file=name, description=description, offset=begin)
 
 

@@ -113,3 +113,20 @@ class Incident:
         number = fixed.uint(2)
         message = rest.take(rest.uint(1)) if rest.remaining else memoryview(b"")
         return cls(number, str(message, "utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogCheckpoint:
+    """BINLOG_CHECKPOINT: crash recovery of the server needs no file before this one.
+
+    Attributes:
+        file: `| 4 size | name |`.
+    """
+
+    file: str
+
+    @classmethod
+    def parse(cls, body: bytes | memoryview, file_format: FormatDescription) -> BinlogCheckpoint:
+        """Read the event's body."""
+        fixed, rest = file_format.split(EventType.BINLOG_CHECKPOINT, body)
+        return cls(decode_identifier(rest.take(fixed.uint(4))))

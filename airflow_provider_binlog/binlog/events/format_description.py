@@ -1,24 +1,34 @@
-"""FORMAT_DESCRIPTION: the first event of every file, which says how the others read.
+"""FORMAT_DESCRIPTION, the first event of every file: how the others read, and their checksums.
 
     | 2 version (4) | 50 server version, NUL-padded | 4 created | 1 header size (19) |
     | n post-header lengths, one per type code from 1 | 1 checksum algorithm | 4 CRC32 |
 
-The last five bytes are there whether or not the file has checksums.
+The last five bytes are there whether or not the file has checksums. In a file with checksums every
+event ends with the CRC32 of all its bytes before it:
+
+    | 19 header | body | 4 CRC32 |
 
 Source: mysql-server, libs/mysql/binlog/event/control_events.h, Format_description_event;
-mariadb, sql/log_event.h, Format_description_log_event.
+libs/mysql/binlog/event/binlog_event.h, Log_event_footer; mariadb, sql/log_event.h,
+Format_description_log_event; sql/log_event.cc, event_checksum_test.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from airflow_provider_binlog.binlog.buffer import Buffer
-from airflow_provider_binlog.binlog.event_types import EventType, event_name
+from airflow_provider_binlog.binlog.event_types import IN_USE, EventType, event_name
 from airflow_provider_binlog.binlog.header import HEADER_SIZE, EventHeader
-from airflow_provider_binlog.errors import FormatError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    ChecksumError,
+    FormatError,
+    TruncatedError,
+    UnsupportedError,
+)
 from airflow_provider_binlog.position import Flavor
 
 CHECKSUM_SIZE = 4
@@ -137,3 +147,53 @@ def _server_version(field: memoryview) -> str:
             server=text,
         )
     return text
+
+
+_FLAGS_OFFSET = 17
+
+
+def body_of(event: bytes | memoryview, file_format: FormatDescription) -> memoryview:
+    """Return the body of an event, between its header and its checksum: a view.
+
+    Raises:
+        TruncatedError: The event is too small to hold both.
+    """
+    end = len(event) - file_format.checksum_size
+    if end < HEADER_SIZE:
+        raise TruncatedError("an event smaller than its header and checksum", size=len(event))
+    return memoryview(event)[HEADER_SIZE:end]
+
+
+def verify_checksum(event: bytes | memoryview, file_format: FormatDescription) -> None:
+    """Raise if the bytes of an event are not those that the server wrote.
+
+    A FORMAT_DESCRIPTION has a checksum in every file, the other events if the file has checksums.
+
+    Raises:
+        ChecksumError: The footer is not the CRC32 of the bytes before it.
+    """
+    header = EventHeader.parse(event)
+    has_checksum = file_format.checksum_size or header.type == EventType.FORMAT_DESCRIPTION
+    if has_checksum and not checksum_matches(event):
+        raise ChecksumError(
+            "the event is damaged: its checksum does not match", event=event_name(header.type)
+        )
+
+
+def checksum_matches(event: bytes | memoryview) -> bool:
+    """Whether the last four bytes are the CRC32 of those before them.
+
+    An artificial ROTATE comes before the FORMAT_DESCRIPTION: only this shows whether it has a
+    checksum.
+    """
+    if len(event) < HEADER_SIZE + CHECKSUM_SIZE:
+        return False
+    view = memoryview(event)
+    header = EventHeader.parse(view)
+    checked = view[:-CHECKSUM_SIZE]
+    if header.type == EventType.FORMAT_DESCRIPTION and header.flags & IN_USE:
+        # The server sets the flag in the file that it writes to, and leaves the checksum as it is.
+        octets = bytearray(checked)
+        octets[_FLAGS_OFFSET] &= ~IN_USE & 0xFF
+        checked = memoryview(octets)
+    return zlib.crc32(checked) == int.from_bytes(view[-CHECKSUM_SIZE:], "little")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.blocks.type_masks import type_mask
+from airflow_provider_binlog.blocks.block import type_mask
 from airflow_provider_binlog.errors import FormatError, TruncatedError
 from airflow_provider_binlog.rows.images.presence import ColumnSets, read_sets
 

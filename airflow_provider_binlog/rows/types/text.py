@@ -18,10 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE
-from airflow_provider_binlog.binlog.charsets import decode_text, single_byte_table
-from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets
-from airflow_provider_binlog.blocks.spans import gather
+from airflow_provider_binlog.binlog.charsets import MULTI_BYTE, decode_text, single_byte_table
+from airflow_provider_binlog.blocks.arrays import gather, of_numbers, of_octets
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.values import (
     OFFSET_MAX,

@@ -22,8 +22,8 @@ from airflow_provider_binlog.binlog.event_types import (
 from airflow_provider_binlog.binlog.events.control import Rotate
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
+from airflow_provider_binlog.blocks.block import IS_GROUP_START
 from airflow_provider_binlog.blocks.expansion import Expander
-from airflow_provider_binlog.blocks.type_masks import IS_GROUP_START
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 

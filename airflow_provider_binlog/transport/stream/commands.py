@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 
 from airflow_provider_binlog.binlog.event_types import EventType, event_name
-from airflow_provider_binlog.binlog.events.format_description import FormatDescription
-from airflow_provider_binlog.binlog.footer import verify_checksum
+from airflow_provider_binlog.binlog.events.format_description import (
+    FormatDescription,
+    verify_checksum,
+)
 from airflow_provider_binlog.binlog.header import EventHeader
 from airflow_provider_binlog.errors import FormatError, UnsupportedError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Flavor

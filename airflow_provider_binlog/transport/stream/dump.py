@@ -29,11 +29,13 @@ from airflow_provider_binlog.binlog.events.control import Heartbeat, Rotate
 from airflow_provider_binlog.binlog.events.format_description import (
     CHECKSUM_SIZE,
     FormatDescription,
+    body_of,
+    checksum_matches,
+    verify_checksum,
 )
-from airflow_provider_binlog.binlog.footer import body_of, checksum_matches, verify_checksum
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
+from airflow_provider_binlog.blocks.block import type_mask
 from airflow_provider_binlog.blocks.framing import checked_block
-from airflow_provider_binlog.blocks.type_masks import type_mask
 from airflow_provider_binlog.errors import FormatError, error_context
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
 from airflow_provider_binlog.transport.block_stream import check_created, events_from

@@ -26,10 +26,19 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.binlog.header import HEADER_SIZE
-from airflow_provider_binlog.blocks import scan
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, SLACK
 from airflow_provider_binlog.blocks.checksums import NEUTRAL
-from airflow_provider_binlog.blocks.framing import EVENT_BYTES_MAX
+from airflow_provider_binlog.blocks.framing import (
+    EVENT_BYTES_MAX,
+    HEADER,
+    HEADER_FIELDS,
+    SERVER_ID_OFFSET,
+    ServerIdScanner,
+    follow_chain,
+    join_records,
+    read_records,
+    take_records,
+)
 from airflow_provider_binlog.errors import ConnectionLostError, FormatError
 
 _PACKET_HEADER_SIZE = 4
@@ -48,16 +57,16 @@ _BLOCK_SECONDS_MAX = 1.0
 
 _PACKET = np.dtype(
     {
-        "names": ["length", "status", *scan.HEADER_FIELDS],
-        "formats": ["<u4", "u1", *(form for form, _ in scan.HEADER_FIELDS.values())],
-        "offsets": [0, 4, *(_PREFIX_SIZE + offset for _, offset in scan.HEADER_FIELDS.values())],
+        "names": ["length", "status", *HEADER_FIELDS],
+        "formats": ["<u4", "u1", *(form for form, _ in HEADER_FIELDS.values())],
+        "offsets": [0, 4, *(_PREFIX_SIZE + offset for _, offset in HEADER_FIELDS.values())],
         "itemsize": _PREFIX_SIZE + HEADER_SIZE,
     }
 )
 """The start of a packet; the upper byte of `length` is the sequence number."""
 
 _FRONT = struct.Struct("<IBIBIIIH")
-_SERVER_ID_OFFSET = _PREFIX_SIZE + scan.SERVER_ID_OFFSET
+_SERVER_ID_OFFSET = _PREFIX_SIZE + SERVER_ID_OFFSET
 
 Receive = Callable[[memoryview], int]
 """Fills the front of a buffer with what came, at least one byte, and returns how many."""
@@ -71,7 +80,7 @@ class Packets:
         data: The bytes, `block.SLACK` more than are used. `checksums.NEUTRAL` precedes every
             event.
         start: int64; where each event begins.
-        header: Records with the fields of `scan.HEADER`, one per event.
+        header: Records with the fields of `HEADER`, one per event.
         reply: The EOF or ERR packet after the last event; None while the stream continues.
     """
 
@@ -94,7 +103,7 @@ class PacketReader:
         self._receive = receive
         self._block_bytes = block_bytes
         self._clock = clock
-        self._scanner = scan.Scanner()
+        self._scanner = ServerIdScanner()
         self._sequence = 1
         self._rest = memoryview(b"")
         self._wanted = 0
@@ -150,9 +159,9 @@ class PacketReader:
             if index < len(packet) and packet[index] == at:
                 rest, rest_front = packet[index:], front[index:]
                 follows = rest + rest_front["size"] + _PREFIX_SIZE
-                chosen = scan.chain(rest, follows)
+                chosen = follow_chain(rest, follows)
                 parts.append(rest[chosen])
-                fronts.append(scan.take(rest_front, chosen))
+                fronts.append(take_records(rest_front, chosen))
                 at = int(follows[chosen][-1])
                 continue
             next_packet = _peek(data.data[at:end])
@@ -161,11 +170,11 @@ class PacketReader:
             if self._scanner.learn(next_packet.server_id):
                 packet, front = self._candidates(data, at, end)
             parts.append(np.array([at]))
-            fronts.append(scan.records(data, parts[-1], _PACKET))
+            fronts.append(read_records(data, parts[-1], _PACKET))
             at += next_packet.size
         # An error is kept: bytes before it may be damaged too, and that error is raised first.
         self._wanted, self._error = next_packet.wanted, next_packet.error
-        starts, headers = scan.join(parts, fronts, _PACKET)
+        starts, headers = join_records(parts, fronts, _PACKET)
         return self._checked(data, starts, headers, next_packet.reply), at
 
     def _candidates(
@@ -175,7 +184,7 @@ class PacketReader:
         id_end = end - _PACKET.itemsize + _SERVER_ID_OFFSET + 4
         packet = self._scanner.find(data, begin + _SERVER_ID_OFFSET, id_end)
         packet -= _SERVER_ID_OFFSET
-        front = scan.records(data, packet, _PACKET)
+        front = read_records(data, packet, _PACKET)
         size = front["size"]
         fits = (front["length"] & _LENGTH_MAX) == size + np.uint32(1)
         fits &= (front["status"] == _STATUS_EVENT) & (size >= HEADER_SIZE)
@@ -183,7 +192,7 @@ class PacketReader:
         if fits.all():
             return packet, front
         which = np.flatnonzero(fits)
-        return packet[which], scan.take(front, which)
+        return packet[which], take_records(front, which)
 
     def _checked(
         self,
@@ -233,7 +242,7 @@ class PacketReader:
         view[:_PREFIX_SIZE] = NEUTRAL
         self._wanted = 0
         start = np.array([_PREFIX_SIZE])
-        return Packets(data, start, scan.records(data, start, scan.HEADER), None)
+        return Packets(data, start, read_records(data, start, HEADER), None)
 
     def _packet_length(self, header: memoryview) -> int:
         if header[3] != self._sequence:

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.charset_tables import (
+from airflow_provider_binlog.binlog.charsets import (
     BYTES_PER_CHARACTER,
     CHANGED,
     COLLATIONS,
     MULTI_BYTE,
     SINGLE_BYTE,
     UNICODE,
-)
-from airflow_provider_binlog.binlog.charsets import (
     bytes_per_character,
     charset_of,
     decode_identifier,

@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.transactions import TransactionScanner
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
@@ -24,6 +23,7 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.position import Flavor
 from tests.reference.events import read_file
+from tests.reference.rows_header import RowsHeader
 from tests.support import builder, logs
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, Made, cuts, insert, maps, query, split_blocks, write_files

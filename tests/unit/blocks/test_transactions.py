@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.gtid import GtidEvent
-from airflow_provider_binlog.binlog.transaction_states import GroupEnd
-from airflow_provider_binlog.binlog.transactions import Scanned, TransactionScanner
+from airflow_provider_binlog.binlog.transactions import GroupEnd, Scanned, TransactionScanner
 from airflow_provider_binlog.blocks.transactions import NO_NAME, TransactionReader
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import Flavor

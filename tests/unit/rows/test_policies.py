@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE, UNICODE
-from airflow_provider_binlog.binlog.charsets import decode_text
+from airflow_provider_binlog.binlog.charsets import MULTI_BYTE, UNICODE, decode_text
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates

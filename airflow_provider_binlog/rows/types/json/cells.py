@@ -24,8 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_binlog.binlog.json.document import LITERALS, JsonType
-from airflow_provider_binlog.blocks.arrays import of_octets
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
+from airflow_provider_binlog.blocks.arrays import of_octets, unaligned_view
 from airflow_provider_binlog.rows.types.json.strings import escape, escaped
 from airflow_provider_binlog.rows.types.json.text import (
     INTEGERS,

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
+from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers, unaligned_view
 from airflow_provider_binlog.rows.memory import Memory
 from airflow_provider_binlog.rows.values import Array, Bytes
 

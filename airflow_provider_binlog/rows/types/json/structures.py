@@ -20,7 +20,7 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.json.document import FIXED_SIZES, INLINED, JsonType
 from airflow_provider_binlog.binlog.json.scalars import quote
-from airflow_provider_binlog.blocks.unaligned import unaligned_view
+from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.memory import WORD_MASK
 from airflow_provider_binlog.rows.types.json.keys import Objects, locate_keys

@@ -1,4 +1,4 @@
-"""FORMAT_DESCRIPTION: who wrote the file, and how long the fixed parts of its events are."""
+"""FORMAT_DESCRIPTION and checksums: who wrote the file, the fixed parts of events, flipped bits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.format_description import (
     ChecksumAlgorithm,
     FormatDescription,
+    body_of,
+    checksum_matches,
+    verify_checksum,
 )
-from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.magic import MAGIC
-from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
+from airflow_provider_binlog.binlog.header import MAGIC, EventHeader
+from airflow_provider_binlog.errors import (
+    BinlogError,
+    FormatError,
+    TruncatedError,
+    UnsupportedError,
+)
 from airflow_provider_binlog.position import Flavor
 from tests.corpus.case import LOGS, SERVERS
 from tests.support import builder
@@ -116,3 +123,33 @@ def test_the_first_file_after_a_start_says_so(server: str) -> None:
     found = [FormatDescription.parse(data[: EventHeader.parse(data).size]) for data in first]
 
     assert [each.follows_start for each in found] == [False, True]
+
+
+def test_every_flipped_bit_is_found() -> None:
+    event = builder.event(EventType.XID, builder.xid(7))
+    described = FormatDescription.parse(
+        builder.event(EventType.FORMAT_DESCRIPTION, builder.format_description())
+    )
+
+    for bit in range(8 * len(event)):
+        damaged = bytearray(event)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        with pytest.raises(FormatError):
+            verify_checksum(bytes(damaged), described)
+
+
+def test_an_artificial_rotate_shows_whether_it_has_a_checksum() -> None:
+    body = builder.rotate("binlog.000001")
+
+    assert checksum_matches(builder.event(EventType.ROTATE, body, flags=0x20))
+    assert not checksum_matches(builder.event(EventType.ROTATE, body, flags=0x20, checksum=False))
+
+
+def test_a_body_is_between_header_and_checksum() -> None:
+    described = FormatDescription.parse(
+        builder.event(EventType.FORMAT_DESCRIPTION, builder.format_description())
+    )
+
+    assert bytes(body_of(builder.event(EventType.XID, b"12345678"), described)) == b"12345678"
+    with pytest.raises(TruncatedError):
+        body_of(bytes(22), described)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
-from airflow_provider_binlog.binlog.events.rows import RowsHeader
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from tests.reference.rows_header import RowsHeader
 from tests.support import builder
 from tests.support.wire import lenenc
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.charset_tables import MULTI_BYTE, SINGLE_BYTE
-from airflow_provider_binlog.binlog.charsets import decode_text
+from airflow_provider_binlog.binlog.charsets import MULTI_BYTE, SINGLE_BYTE, decode_text
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types import text
 from airflow_provider_binlog.rows.types.text import to_utf8

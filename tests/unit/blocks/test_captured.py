@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.blocks import read_block
+from airflow_provider_binlog.blocks import captured
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
-from airflow_provider_binlog.blocks.read_block import ReadBlock, joined
+from airflow_provider_binlog.blocks.captured import ReadBlock, joined
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.position import Flavor
 from tests.support import builder, logs
@@ -48,7 +48,7 @@ def test_joined_parts_say_the_same(block_bytes: int, flavor: Flavor, data: st.Da
         bounds = {0, *data.draw(st.sets(st.integers(1, len(block)))), len(block)}
         parts = [whole.part(*each) for each in itertools.pairwise(sorted(bounds))]
 
-        with patch.object(read_block, "BLOCK_BYTES", block_bytes):
+        with patch.object(captured, "BLOCK_BYTES", block_bytes):
             found = list(joined(parts))
 
         assert said(*found) == said(whole)

@@ -1,4 +1,4 @@
-"""Picking: some events of a block, and those of several as one, are the same events."""
+"""Some events of a block, and those of several as one, are the same events."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.blocks import picking
-from airflow_provider_binlog.blocks.block import SLACK
+from airflow_provider_binlog.blocks.block import SLACK, choose, copy, join, span
 from airflow_provider_binlog.position import Flavor
 from tests.support import logs
 from tests.support.logs import cuts, split_blocks, write_files
@@ -41,7 +40,7 @@ def test_joined_blocks_hold_the_same_events(flavor: Flavor, data: st.DataObject)
     name, file = next(iter(files.items()))
     blocks = list(split_blocks(name, file, data.draw(cuts(file))))
 
-    joined = picking.join(blocks)
+    joined = join(blocks)
 
     assert events(joined) == events(*blocks)
     assert joined.next_offset == len(file.data)
@@ -55,8 +54,8 @@ def test_chosen_and_copied_events_are_the_same(data: st.DataObject) -> None:
     ((block),) = split_blocks("binlog.000001", files["binlog.000001"])
     chosen = sorted(data.draw(st.sets(st.integers(0, len(block) - 1), min_size=1)))
 
-    picked = picking.choose(block, np.array(chosen))
-    copied = picking.copy(picked)
+    picked = choose(block, np.array(chosen))
+    copied = copy(picked)
 
     expected = [events(block)[index] for index in chosen]
     assert events(picked) == events(copied) == expected
@@ -64,4 +63,4 @@ def test_chosen_and_copied_events_are_the_same(data: st.DataObject) -> None:
     follows = int(block.offset[last]) if last < len(block) else block.next_offset
     assert picked.next_offset == copied.next_offset == follows
     assert not np.shares_memory(copied.data, block.data)
-    assert picking.span(copied) == len(copied.data) - SLACK
+    assert span(copied) == len(copied.data) - SLACK
