@@ -49,13 +49,12 @@ TABLES = [
 ]
 # In a database of their own, with a key that leads into another one, and among many others.
 STRANGE = [
-    """CREATE TABLE `t``w o.%s` (`a``'b",` INT, `é漢
-) ON DELETE CASCADE` INT, PRIMARY KEY (`a``'b",`, `é漢
-) ON DELETE CASCADE`))""",
+    """CREATE TABLE `t``w o.%s` (`a``'b",` INT, `é漢) ON DELETE CASCADE` INT,
+        PRIMARY KEY (`a``'b",`, `é漢) ON DELETE CASCADE`))""",
     """CREATE TABLE `q``"'(``)` (id INT PRIMARY KEY, `c``,d` INT, `e```` f` INT,
         CONSTRAINT `k``ey` FOREIGN KEY (`c``,d`, `e```` f`)
-            REFERENCES `t``w o.%s` (`a``'b",`, `é漢
-) ON DELETE CASCADE`) ON DELETE SET NULL ON UPDATE NO ACTION,
+            REFERENCES `t``w o.%s` (`a``'b",`, `é漢) ON DELETE CASCADE`)
+            ON DELETE SET NULL ON UPDATE NO ACTION,
         CONSTRAINT `k` FOREIGN KEY (id) REFERENCES shop.parents (id) ON UPDATE CASCADE)""",
     *(f"CREATE TABLE other{number} (id INT)" for number in range(20)),
 ]

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pymysql.constants import ER
 
 from airflow_provider_binlog.errors import AccessDeniedError, BinlogError, SourceError
-from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.transport.server.driver import driver_errors, query
 from airflow_provider_binlog.transport.server.information_schema import (
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     import pymysql
 
-    from airflow_provider_binlog.transport.server.driver import Row
     from airflow_provider_binlog.transport.server.status import ServerVersion
 
     Connection = pymysql.Connection[Any]
@@ -183,28 +181,29 @@ def _query_mariadb(connection: Connection, tables: Collection[TableName]) -> Ite
     """Read the rules from the tables' definitions.
 
     information_schema shows them only to accounts with another privilege than SELECT. It shows
-    foreign keys and their columns to every account that may read those.
+    which tables have foreign keys to every account that may read those.
     """
     query(connection, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_mode = ''")
     query(connection, "SET SESSION sql_quote_show_create = ON")
-    keys: dict[TableName, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     rows = rows_of_tables(
         connection,
         tables,
         "SELECT TABLE_SCHEMA AS `database`, TABLE_NAME AS `table`, CONSTRAINT_NAME AS foreign_key,"
-        " COLUMN_NAME AS col, REFERENCED_TABLE_SCHEMA AS other_db,"
-        " REFERENCED_TABLE_NAME AS other, REFERENCED_COLUMN_NAME AS other_col"
-        " FROM information_schema.KEY_COLUMN_USAGE",
+        " REFERENCED_TABLE_NAME AS other FROM information_schema.KEY_COLUMN_USAGE",
         order="ORDINAL_POSITION",
     )
+    keys: dict[TableName, set[str]] = defaultdict(set)
     for row in rows:
         if row["other"] is not None:
-            keys[row["database"], row["table"]][str(row["foreign_key"])].append(row)
+            keys[row["database"], row["table"]].add(str(row["foreign_key"]))
     for name in sorted(keys):
-        definition = _definition(connection, name)
-        for key, columns in keys[name].items():
-            rules = _find_rules(definition, key, columns)
-            yield name, key, *(rules or (None, None))
+        rules = {
+            match["name"].replace("``", "`"): (match["on_delete"] or "", match["on_update"] or "")
+            for match in _FOREIGN_KEY.finditer(_definition(connection, name))
+        }
+        for key in sorted(keys[name]):
+            # MariaDB does not double the backticks in the name of a foreign key.
+            yield name, key, *rules.get(key.replace("``", "`"), (None, None))
 
 
 def _definition(connection: Connection, name: TableName) -> str:
@@ -221,27 +220,10 @@ def _definition(connection: Connection, name: TableName) -> str:
 
 
 _RULE = r"(?:CASCADE|SET NULL|SET DEFAULT|NO ACTION|RESTRICT)"
-_RULES = (
-    rf"(?: ON DELETE (?P<on_delete>{_RULE}))?(?: ON UPDATE (?P<on_update>{_RULE}))?(?:,\n|\n\))"
+_FOREIGN_KEY = re.compile(
+    r"^  CONSTRAINT `(?P<name>.*?)` FOREIGN KEY \(.*\) REFERENCES .*?\)"
+    rf"(?: ON DELETE (?P<on_delete>{_RULE}))?(?: ON UPDATE (?P<on_update>{_RULE}))?,?$",
+    re.MULTILINE,
 )
-
-
-def _find_rules(definition: str, key: str, columns: list[Row]) -> tuple[str, str] | None:
-    """Return `ON DELETE` and `ON UPDATE` of a foreign key; None where it is not as expected.
-
-    It is looked for with all that is known of it, since names may hold anything.
-    """
-    ours = ", ".join(_printed(row["col"]) for row in columns)
-    others = ", ".join(_printed(row["other_col"]) for row in columns)
-    other_database, other = _printed(columns[0]["other_db"]), _printed(columns[0]["other"])
-    found = re.search(
-        rf"\n  CONSTRAINT {_printed(key)} FOREIGN KEY \({ours}\)"
-        rf" REFERENCES (?:{other_database}\.)?{other} \({others}\){_RULES}",
-        definition,
-    )
-    return (found["on_delete"] or "", found["on_update"] or "") if found else None
-
-
-def _printed(name: str) -> str:
-    """Return a pattern of a quoted name: MariaDB doubles backticks in tables' names alone."""
-    return f"(?:{re.escape(quote_identifier(name))}|{re.escape(f'`{name}`')})"
+"""A line of SHOW CREATE TABLE. One of a name that holds a line break is not recognized: then the
+warning says that the rules of this key are not known."""
