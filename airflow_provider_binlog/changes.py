@@ -1,4 +1,4 @@
-"""What one staged change row carries besides the columns of its table.
+"""The columns of a staged change row besides those of its table, and the choices of values.
 
 The contract between capture, which writes these columns, and the merge, which
 reads them. A part is a Parquet file whose columns are the table's columns, in
@@ -48,7 +48,7 @@ ROW_FILE_SHIFT = 44
 
 
 class ChangeType(StrEnum):
-    """What happened to the row."""
+    """The change of a row."""
 
     INSERT = "insert"
     UPDATE_PREIMAGE = "update_preimage"
@@ -57,7 +57,7 @@ class ChangeType(StrEnum):
 
 
 class OnTableError(StrEnum):
-    """What happens where one captured table cannot be decoded or followed."""
+    """The effect of a captured table that cannot be decoded or followed."""
 
     QUARANTINE = "quarantine"
     """Its changes from there on are left out, and the manifest says so; the others are staged."""
@@ -66,7 +66,7 @@ class OnTableError(StrEnum):
 
 
 class BeforeImages(StrEnum):
-    """Which before-images of updates are staged.
+    """The before-images of updates that are staged.
 
     `KEY_CHANGES` keeps those whose key differs from the after-image's, which is all that a
     merge needs; tables without a key keep every one of them. `ALL` keeps all, for audit.

@@ -52,7 +52,7 @@ class CheckpointStore(Protocol):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """How far a source's log is staged, and which run saved that.
+    """A position up to which a source's log is staged, and the run that saved it.
 
     Attributes:
         identity: The server that issued the position.
@@ -197,8 +197,8 @@ def overwrite(store: CheckpointStore, key: str, checkpoint: Checkpoint) -> None:
     """
     text = checkpoint.encode()
     store.set(key, text)
-    found = store.get(key)
-    if found != text:
+    stored = store.get(key)
+    if stored != text:
         raise CheckpointError(
             "the checkpoint was saved but reads differently: another run saved one meanwhile, "
             "or one that Airflow reads first hides it (an environment variable, a secrets backend)",

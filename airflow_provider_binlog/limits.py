@@ -69,8 +69,8 @@ class Limits:
 
     def check(self) -> None:
         """Raise ConfigurationError if a limit is not a positive number of bytes."""
-        for each in fields(self):
-            getattr(self, each.name)
+        for field in fields(self):
+            getattr(self, field.name)
 
 
 def read_limits(value: object) -> Limits:
@@ -88,7 +88,7 @@ def read_limits(value: object) -> Limits:
 
 def limits_in_bytes(limits: Limits) -> dict[str, int]:
     """Return limits as they are stored and sent: by their names."""
-    return {each.name: getattr(limits, each.name) for each in fields(limits)}
+    return {field.name: getattr(limits, field.name) for field in fields(limits)}
 
 
 def read_size(value: object, name: str) -> int:

@@ -72,8 +72,8 @@ class Part:
 def count_changes(counted: Iterable[Part | TableChanges]) -> dict[str, int]:
     """Return the change rows of some parts, or tables, by type."""
     total: Counter[str] = Counter()
-    for each in counted:
-        total.update(each.changes)
+    for item in counted:
+        total.update(item.changes)
     return dict(total)
 
 
@@ -127,7 +127,7 @@ class TableChanges:
     @property
     def lacks_columns(self) -> bool:
         """Whether any row image lacks columns of the table."""
-        fields = max((len(each.fields) for each in self.schemas), default=0)
+        fields = max((len(schema.fields) for schema in self.schemas), default=0)
         return any(len(image) < fields for image in self.images)
 
     @property
@@ -147,7 +147,7 @@ class TableChanges:
 
     @property
     def state(self) -> TableState:
-        """What it is at the stop of the range."""
+        """State of the table at the stop of the range."""
         return TableState(
             id=self.id,
             name=self.name,
@@ -163,9 +163,9 @@ class TableChanges:
         Raises:
             ManifestError: None has this id.
         """
-        for each in self.schemas:
-            if each.id == schema_id:
-                return each
+        for schema in self.schemas:
+            if schema.id == schema_id:
+                return schema
         raise ManifestError("a schema is missing", table=f"{self.database}.{self.table}")
 
 
@@ -229,7 +229,7 @@ class QuarantinedTable(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a manifest leaves off, and the next one starts.
+    """The stop of a manifest, at which the next one starts.
 
     Attributes:
         sequence: Number of the manifest.
@@ -299,15 +299,17 @@ class Manifest:
         """Tables whose rows are left out, in log order; one that was truncated may repeat."""
         names = {table.id: table.name for table in self.tables}
         return tuple(
-            QuarantinedTable(*names[action.table], f"{each.file}:{each.offset}", action.reason)
-            for each in self.statements
-            for action in each.actions
+            QuarantinedTable(
+                *names[action.table], f"{statement.file}:{statement.offset}", action.reason
+            )
+            for statement in self.statements
+            for action in statement.actions
             if isinstance(action, QuarantineTable)
         )
 
     @property
     def end(self) -> End:
-        """Where it leaves off."""
+        """The stop of the range, with number and server."""
         return End(self.sequence, self.identity, self.stop)
 
     def encode(self) -> bytes:

@@ -28,7 +28,7 @@ class Flavor(StrEnum):
 
 @dataclass(frozen=True)
 class SourceIdentity:
-    """Which log a position belongs to.
+    """The log that a position belongs to.
 
     Attributes:
         flavor: MySQL's family or MariaDB's.
@@ -106,7 +106,7 @@ class Position:
 
     @property
     def file_start(self) -> Position:
-        """Where the first event of the same file begins."""
+        """Start of the first event of the same file."""
         return Position(self.file, FIRST_OFFSET, file_created=self.file_created)
 
     def to_json(self) -> dict[str, str | int | None]:
@@ -135,7 +135,7 @@ class Position:
         except (KeyError, TypeError, AttributeError) as error:
             raise FormatError("not a position", value=value) from error
         proper = isinstance(file, str) and type(offset) is int and offset >= FIRST_OFFSET
-        proper = proper and all(isinstance(each, str | None) for each in (gtid, logged))
+        proper = proper and all(isinstance(text, str | None) for text in (gtid, logged))
         if not proper or (created is not None and type(created) is not int):
             raise FormatError("not a position", value=value)
         return cls(file, offset, gtid, logged, created)

@@ -116,13 +116,13 @@ class Schema:
     @property
     def key_names(self) -> tuple[str, ...]:
         """The names of the key's columns, in key order."""
-        names = {each.id: each.name for each in self.fields}
-        return tuple(names[each] for each in self.key)
+        names = {field.id: field.name for field in self.fields}
+        return tuple(names[field_id] for field_id in self.key)
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What is known of a table at one point of the log, and carried from range to range.
+    """State of a table at one point of the log, carried from range to range.
 
     Attributes:
         id: The table id.

@@ -128,7 +128,7 @@ class StoredFormat:
 
     def _read(self, kind: type[_Value], document: dict[str, Any]) -> _Value:
         self._check_version(document)
-        own = {name: each for name, each in document.items() if name not in ("format", "version")}
+        own = {name: field for name, field in document.items() if name not in ("format", "version")}
         return from_json(kind, own)
 
     def _check_version(self, document: Mapping[str, Any]) -> None:
@@ -149,7 +149,9 @@ def encode(value: Mapping[str, Any]) -> bytes:
     Each field has a line, and each element of an array that is a field.
     """
     shared: dict[int, str] = {}
-    lines = (f" {to_text(name, shared)}: {_lines(each, shared)},\n" for name, each in value.items())
+    lines = (
+        f" {to_text(name, shared)}: {_lines(field, shared)},\n" for name, field in value.items()
+    )
     body = "".join(["{\n", *lines])
     digest = hashlib.sha256(body.encode()).hexdigest()
     return f'{body} "{DIGEST}": "{digest}"\n}}'.encode()
@@ -158,7 +160,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 def _lines(value: Any, shared: dict[int, str]) -> str:
     if not isinstance(value, tuple | list) or not value:
         return to_text(value, shared)
-    elements = ",\n  ".join([to_text(each, shared) for each in value])
+    elements = ",\n  ".join([to_text(element, shared) for element in value])
     return f"[\n  {elements}\n ]"
 
 
@@ -176,13 +178,13 @@ def decode(data: bytes | str) -> dict[str, Any]:
             "the file does not end with its digest: it was cut, or formatted again, or something "
             "else wrote it; restore it as it was written"
         )
-    found = hashlib.sha256(body).hexdigest()
-    if found != end[1].decode():
+    computed = hashlib.sha256(body).hexdigest()
+    if computed != end[1].decode():
         raise FormatError(
             "the file was edited or damaged after it was written, since its digest is another one: "
             "restore it as it was written",
             sha256=end[1].decode(),
-            found=found,
+            found=computed,
         )
     value: dict[str, Any] = json.loads(stored)
     del value[DIGEST]
@@ -204,7 +206,7 @@ def fields_of(value: Any) -> dict[str, Any]:
     """Return the values of a dataclass by their names in JSON."""
     kind: Any = type(value)
     printed = _record(kind).printed
-    return {each.name: getattr(value, each.attribute) for each in printed if each.is_in(value)}
+    return {field.name: getattr(value, field.attribute) for field in printed if field.is_in(value)}
 
 
 def to_text(value: Any, shared: dict[int, str]) -> str:
@@ -236,11 +238,14 @@ def _printer(kind: Any) -> Callable[[Any, dict[int, str]], str]:
 
 
 def _print_array(value: Any, shared: dict[int, str]) -> str:
-    return f"[{', '.join([to_text(each, shared) for each in value])}]"
+    return f"[{', '.join([to_text(element, shared) for element in value])}]"
 
 
 def _print_object(value: Any, shared: dict[int, str]) -> str:
-    own = [f"{_ENCODER.encode(name)}: {to_text(each, shared)}" for name, each in value.items()]
+    own = [
+        f"{_ENCODER.encode(name)}: {to_text(own_value, shared)}"
+        for name, own_value in value.items()
+    ]
     return f"{{{', '.join(own)}}}"
 
 
@@ -311,18 +316,18 @@ class _Record(NamedTuple):
         if not self.needed <= given <= self.fields.keys():
             raise TypeError(f"not the fields of {self.kind.__name__}: {sorted(value)}")
         own = ((*self.fields[name], value[name]) for name in given)
-        return self.kind(**{attribute: read(each) for attribute, read, each in own})
+        return self.kind(**{attribute: read(own_value) for attribute, read, own_value in own})
 
 
 @cache
 def _record(kind: Any) -> _Record:
     hints, own, printed = get_type_hints(kind), {}, []
-    for each in fields(kind):
-        name = each.metadata.get("name", each.name)
-        own[name] = each.name, _reader(hints[each.name])
-        default = each.default if "left_out" in each.metadata else _NEEDED
-        printed.append(_Printed(name, each.name, default, "shared" in each.metadata))
-    needed = {each.name for each in printed if each.default is _NEEDED}
+    for field in fields(kind):
+        name = field.metadata.get("name", field.name)
+        own[name] = field.name, _reader(hints[field.name])
+        default = field.default if "left_out" in field.metadata else _NEEDED
+        printed.append(_Printed(name, field.name, default, "shared" in field.metadata))
+    needed = {field.name for field in printed if field.default is _NEEDED}
     return _Record(kind, getattr(kind, "type", None), own, needed, tuple(printed))
 
 
@@ -344,12 +349,12 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
 
 def _read_one(kinds: tuple[Any, ...], value: Any) -> Any:
-    others = [each for each in kinds if each is not NoneType]
+    others = [kind for kind in kinds if kind is not NoneType]
     if value is None and len(others) < len(kinds):
         return None
-    for each in others:
-        if len(others) == 1 or _record(each).is_of(value):
-            return _reader(each)(value)
+    for kind in others:
+        if len(others) == 1 or _record(kind).is_of(value):
+            return _reader(kind)(value)
     raise TypeError(f"of no type that is known here: {value!r:.80}")
 
 
@@ -357,11 +362,11 @@ def _read_tuple(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     _read_plain(list, value)
     if kinds[-1] is Ellipsis:
         kinds = kinds[:1] * len(value)
-    return tuple(_reader(kind)(each) for kind, each in zip(kinds, value, strict=True))
+    return tuple(_reader(kind)(element) for kind, element in zip(kinds, value, strict=True))
 
 
 def _read_dict(kind: Any, value: Any) -> dict[str, Any]:
-    return {name: _reader(kind)(each) for name, each in value.items()}
+    return {name: _reader(kind)(element) for name, element in value.items()}
 
 
 def _read_plain(kind: Any, value: Any) -> Any:

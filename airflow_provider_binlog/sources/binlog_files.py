@@ -106,14 +106,14 @@ def find_files(locations: str | Sequence[str], reach: Reach) -> BinlogFiles:
                     "one file lies in two folders", file=name, folders=[folders[name], folder]
                 )
             systems[path] = system
-    found = arrange(folders, folder=given[0].rstrip("/"))
-    paths = tuple(f"{folders[name]}/{name}" for name in found.names)
+    log_files = arrange(folders, folder=given[0].rstrip("/"))
+    paths = tuple(f"{folders[name]}/{name}" for name in log_files.names)
 
     def open_file(path: str) -> StoredFile:
         with translated(path):
             return StoredFile(systems[path].open(path, "rb"), path)
 
-    return BinlogFiles(paths, (*ignored, *found.ignored), open_file)
+    return BinlogFiles(paths, (*ignored, *log_files.ignored), open_file)
 
 
 def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequence[str]]:
@@ -132,7 +132,7 @@ def _list(location: str, reach: Reach) -> tuple[Any, str, Sequence[str], Sequenc
             folder, _, name = path.rstrip("/").rpartition("/")
             return system, folder, [name], []
     path = path.rstrip("/")
-    found = arrange(
+    log_files = arrange(
         ObjectStore(system, path).list(""), folder=location.rstrip("/"), pattern=pattern
     )
-    return system, path, found.names, found.ignored
+    return system, path, log_files.names, log_files.ignored

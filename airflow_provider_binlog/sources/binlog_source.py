@@ -78,7 +78,7 @@ def read_source(value: object) -> BinlogSource:
     Raises:
         ConfigurationError: It is no source, or a field cannot be used as given.
     """
-    known = {each.name for each in fields(BinlogSource) if each.init}
+    known = {field.name for field in fields(BinlogSource) if field.init}
     if isinstance(value, BinlogSource):
         source = value
     elif isinstance(value, Mapping) and {"name"} <= value.keys() <= known:

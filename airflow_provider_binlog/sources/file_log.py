@@ -157,19 +157,19 @@ class FileLog(Log):
 
     def _check_position(self, position: Position) -> None:
         log, first = split_file_name(self._names[0])
-        found = {"position": position, "first": self._names[0], "end": self._end}
+        context = {"position": position, "first": self._names[0], "end": self._end}
         if split_file_name(position.file)[0] != log:
-            raise ForeignPositionError("the files are of another log than the position", **found)
+            raise ForeignPositionError("the files are of another log than the position", **context)
         if position.file not in self._names and position.file_number < first:
-            raise PositionPurgedError("the files start after the position", **found)
+            raise PositionPurgedError("the files start after the position", **context)
         if position.coordinates > self._end.coordinates:
             raise ForeignPositionError(
                 "the files end before the position: newer ones are missing, or they are of a log "
                 "that was reset",
-                **found,
+                **context,
             )
         if position.file not in self._names and position.coordinates < self._end.coordinates:
-            raise PositionPurgedError("the file of the position is not there", **found)
+            raise PositionPurgedError("the file of the position is not there", **context)
 
     def _check_history(self, saved: Checkpoint, here: SourceIdentity) -> SourceIdentity:
         """Return the checkpoint's identity, if the files are of the log that it is of.
@@ -188,14 +188,14 @@ class FileLog(Log):
                 files_of=here,
             )
         if saved.position.file in self._names and gtid is not None:
-            found = self._executed_before(saved.position, here)
-            if found is not None and not _is_one_history(here.flavor, gtid, found):
+            executed = self._executed_before(saved.position, here)
+            if executed is not None and not _is_one_history(here.flavor, gtid, executed):
                 raise ForeignPositionError(
                     "other transactions precede this position in the files than when it was "
                     "issued: they are of another server, or of a log that was reset",
                     position=saved.position,
                     gtid=gtid,
-                    found=found,
+                    found=executed,
                 )
         return saved.identity
 
@@ -214,11 +214,11 @@ class FileLog(Log):
         return None
 
 
-def _is_one_history(flavor: Flavor, gtid: str, found: str) -> bool:
-    """Whether a log in which `found` precedes a position is the one where `gtid` did.
+def _is_one_history(flavor: Flavor, gtid: str, executed: str) -> bool:
+    """Whether a log in which `executed` precedes a position is the one where `gtid` did.
 
     A server that was restored from a backup has executed more than its files say.
     """
     if flavor is Flavor.MYSQL:
-        return not missing_gtids(flavor, found, gtid)
-    return MariadbGtidPosition.parse(gtid).agrees_with(MariadbGtidPosition.parse(found))
+        return not missing_gtids(flavor, executed, gtid)
+    return MariadbGtidPosition.parse(gtid).agrees_with(MariadbGtidPosition.parse(executed))

@@ -1,4 +1,4 @@
-"""What tasks and commands need of a binary log, be it on a server or in files."""
+"""The protocol of binary logs, on a server or in files, for tasks and commands."""
 
 from __future__ import annotations
 

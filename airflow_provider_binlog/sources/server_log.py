@@ -159,11 +159,11 @@ class ServerLog(Log):
                     f"not a GTID set of a {identity.flavor.value} server: {error}"
                 ) from error
             queries.check_gtids(connection, known)
-        found = self._stream.position_after(known)
-        logged = executed_at(self._stream, identity, found)
+        position = self._stream.position_after(known)
+        logged = executed_at(self._stream, identity, position)
         if logged is None:
-            return found
-        return position_with_gtids(identity.flavor, found, staged=known, logged=logged)
+            return position
+        return position_with_gtids(identity.flavor, position, staged=known, logged=logged)
 
     def bytes_between(self, start: Position, stop: Position) -> int | None:
         """Query the server for the sizes of its files."""
@@ -193,16 +193,18 @@ class ServerLog(Log):
         first = self.settings.server_id or derived_server_id(seed)
         with closing(self._connections.open()) as connection:
             taken = queries.server_ids(connection)
-        free = (each for each in range(first + 1, MAX_SERVER_ID + 1) if each not in taken)
-        found = list(islice(free, count))
-        if len(found) < count:
+        free = (
+            server_id for server_id in range(first + 1, MAX_SERVER_ID + 1) if server_id not in taken
+        )
+        ids = list(islice(free, count))
+        if len(ids) < count:
             raise ConfigurationError(
                 "there are not so many server ids after the connection's own: give it a lower one, "
                 "or raise target_bytes",
                 server_id=first,
                 wanted=count,
             )
-        return [*found]
+        return [*ids]
 
     def unlogged_foreign_keys(
         self, captured: Callable[[str, str], bool], logged: Collection[tuple[str, str]]

@@ -62,7 +62,7 @@ _NO_TLS = 2026  # PyMySQL's, CR_SSL_CONNECTION_ERROR
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """Where a server is, who we are there, and how the way is secured.
+    """Address, account and encryption of a connection to a server.
 
     Attributes:
         ssl_mode: One of `SSL_MODES`, as the mysql client means them.
@@ -107,7 +107,7 @@ class ConnectionSettings:
         Raises:
             ConfigurationError: A field of `extra` is unknown or cannot be used as given.
         """
-        known = {each.name for each in fields(cls)} - {"host", "port", "user", "password"}
+        known = {field.name for field in fields(cls)} - {"host", "port", "user", "password"}
         if unknown := sorted(set(extra) - known):
             raise ConfigurationError(
                 f"no field of a connection's extra is called {unknown[0]}: "
@@ -162,7 +162,7 @@ class ConnectionSettings:
 
     @property
     def address(self) -> str:
-        """Where the server is, for people: `host:port` or the socket's path."""
+        """Address for people: `host:port` or the socket's path."""
         return self.unix_socket or f"{self.host}:{self.port}"
 
     def connect(self) -> pymysql.Connection[Any]:

@@ -123,21 +123,21 @@ def _covered_gtids(saved: Checkpoint, here: SourceIdentity, failover: Failover) 
     Raises:
         ForeignPositionError: It is not to be followed, or cannot be.
     """
-    found = {"position": saved.position, "issued_by": saved.identity, "this_is": here.server}
+    context = {"position": saved.position, "issued_by": saved.identity, "this_is": here.server}
     if failover != "follow":
         raise ForeignPositionError(
             "the checkpoint belongs to another server, or to a log of another name: if this server "
             'is its promoted replica, failover="follow" finds the position by GTID',
             log_name=here.log_name,
-            **found,
+            **context,
         )
     if here.flavor is not saved.identity.flavor:
-        raise ForeignPositionError("a failover to a server of another family", **found)
+        raise ForeignPositionError("a failover to a server of another family", **context)
     if not saved.position.gtid:
         raise ForeignPositionError(
             "the checkpoint has no GTIDs by which its position could be found on another server: "
             "take a new snapshot there",
-            **found,
+            **context,
         )
     return saved.position.gtid
 

@@ -140,7 +140,7 @@ class ObjectStore:
                 entries = self._fs.ls(path, detail=True)
             except FileNotFoundError:
                 return []
-        paths = (str(each["name"]).rstrip("/") for each in entries if each["type"] == kind)
+        paths = (str(entry["name"]).rstrip("/") for entry in entries if entry["type"] == kind)
         names = (path.rpartition("/")[2] for path in paths)
         return sorted(name for name in names if not name.startswith("."))
 

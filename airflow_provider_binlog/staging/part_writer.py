@@ -63,7 +63,7 @@ _SAMPLE_BYTES, _SAMPLES, _COMPRESSED_MAX = 1 << 16, 16, 0.95
 
 
 class WrittenPart(NamedTuple):
-    """What a manifest records of a part's file: its size in bytes, and its SHA-256 in hex."""
+    """Size of a part's file in bytes, and its SHA-256 in hex, as a manifest records them."""
 
     bytes: int
     sha256: str
@@ -141,7 +141,7 @@ def _combined(table: pa.Table, large: frozenset[str]) -> pa.Table:
         return table.combine_chunks()
     columns = zip(table.column_names, table.columns, strict=True)
     return pa.table(
-        {name: each if name in large else each.combine_chunks() for name, each in columns}
+        {name: values if name in large else values.combine_chunks() for name, values in columns}
     )
 
 
@@ -166,7 +166,7 @@ def _shrinks(column: pa.ChunkedArray[Any]) -> bool:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What decides how a table is encoded; many tables have the same objects, or equal ones."""
+    """Columns of a table that decide its encoding; many tables share them, or have equal ones."""
 
     arrow: pa.Schema
     fields: tuple[Field, ...]
@@ -225,17 +225,17 @@ def _form(columns: _Columns) -> _Form:
         if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type))
         and field.name not in repeating
     ]
-    names = {each.id: each.name for each in columns.fields}
+    names = {field.id: field.name for field in columns.fields}
     types = [field.type for field in columns.arrow]
     return _Form(
         repeating,
         dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
-        [*(names[each] for each in columns.key), COMMIT_TS, ROW],
-        [int(each.bit_width) for each in types if not _is_text(each)],
+        [*(names[field_id] for field_id in columns.key), COMMIT_TS, ROW],
+        [int(type_.bit_width) for type_ in types if not _is_text(type_)],
         [
-            (index, 4 if pa.types.is_list(each) else 1)
-            for index, each in enumerate(types)
-            if _is_text(each)
+            (index, 4 if pa.types.is_list(type_) else 1)
+            for index, type_ in enumerate(types)
+            if _is_text(type_)
         ],
     )
 
@@ -350,13 +350,15 @@ class PartQueue:
             self._made = []
 
     def _encode_all(self, parts: Sequence[_Made]) -> None:
-        for number, each in enumerate(parts):
+        for number, waiting in enumerate(parts):
             try:
-                if each.large:
-                    part = write_part(self._store, each.key, each.table, each.schema)
-                    each.written.set_result(part)
+                if waiting.large:
+                    part = write_part(self._store, waiting.key, waiting.table, waiting.schema)
+                    waiting.written.set_result(part)
                 else:
-                    self._sender.send(each.key, encode_part(each.table, each.schema), each.written)
+                    self._sender.send(
+                        waiting.key, encode_part(waiting.table, waiting.schema), waiting.written
+                    )
             except BaseException as error:
                 for other in parts[number:]:
                     other.written.set_exception(error)

@@ -1,4 +1,4 @@
-"""What each name stands for, as committed manifests left it: a file for every change of that.
+"""The table of each name after the committed manifests: a file for every change.
 
     <source>/schemas/<database>/<table>/0000000000000041.json
     <source>/schemas/<database>/0000000000000041.json          the database was dropped
@@ -39,7 +39,7 @@ _WRITERS = 8
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """What a name stands for after a manifest.
+    """The table of a name after a manifest.
 
     Attributes:
         sequence: Number of the manifest.
@@ -89,10 +89,12 @@ class SchemaFiles:
             ManifestError: It is unreadable, or of another name.
         """
         folder = self._folder(name)
-        found = self._newest(folder, before)
-        if found is not None and found.name != name:
-            raise ManifestError("a schema file under another's key", folder=folder, name=found.name)
-        return found
+        newest = self._newest(folder, before)
+        if newest is not None and newest.name != name:
+            raise ManifestError(
+                "a schema file under another's key", folder=folder, name=newest.name
+            )
+        return newest
 
     def _folder(self, name: TableName) -> str:
         database, table = name
@@ -102,9 +104,9 @@ class SchemaFiles:
         """Yield the newest file of every name in a database from below a sequence."""
         around = schema_folder(self._source, database)
         for folder in self._store.folders(around):
-            found = self._newest(f"{around}/{folder}", before)
-            if found is not None:
-                yield found
+            newest = self._newest(f"{around}/{folder}", before)
+            if newest is not None:
+                yield newest
 
     def _newest(self, folder: str, before: int) -> SchemaFile | None:
         numbers = map(maybe_sequence, self._store.list(folder))

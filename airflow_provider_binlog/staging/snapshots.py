@@ -45,7 +45,7 @@ class Snapshots:
 
     def since(self, name: TableName, loaded: str) -> list[str]:
         """Return the ids of a table's snapshots that are newer than one, in order."""
-        return [each for each in self.ids_of(name) if each > loaded]
+        return [snapshot_id for snapshot_id in self.ids_of(name) if snapshot_id > loaded]
 
     def read(self, snapshot_id: str) -> SnapshotManifest:
         """Return the manifest of a snapshot.
@@ -78,8 +78,8 @@ def ids_by_digest(names: Iterable[str]) -> dict[str, list[str]]:
     Args:
         names: Of manifests without `.json`, or of folders; what is no id is left out.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    by_digest: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         if (digest := digest_in(name)) is not None:
-            found[digest].append(name)
-    return dict(found)
+            by_digest[digest].append(name)
+    return dict(by_digest)

@@ -1,1 +1,1 @@
-"""Where the bytes come from: the stream of a server, files, and SQL queries to a server."""
+"""Sources of bytes: the stream of a server, files, and SQL queries to a server."""

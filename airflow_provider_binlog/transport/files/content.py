@@ -1,4 +1,4 @@
-"""What a binlog file holds: the bytes as the server wrote them, whether or not they are compressed.
+"""Content of a binlog file as the server wrote it, whether or not it is compressed.
 
 Copies of binlogs are kept as gzip (`.gz`) and zstd (`.zst`). Their first bytes say which it is, not
 their names. They are read from the beginning, a block at a time: neither form can be entered in the

@@ -1,4 +1,4 @@
-"""Where the log in some files ends: after its last whole transaction.
+"""The end of the log in a set of files: after its last whole transaction.
 
 A file that its server still writes to, copied at any moment, ends anywhere: inside a transaction,
 inside an event. What is whole of it is read; the rest comes with the next copy. A file that

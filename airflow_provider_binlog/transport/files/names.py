@@ -68,7 +68,7 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
         ConfigurationError: There is none, or they are of two logs, or one of them is compressed in
             a way that is not read.
     """
-    found: dict[str, dict[int, list[str]]] = {}
+    logs: dict[str, dict[int, list[str]]] = {}
     ignored = []
     for name in sorted(name for name in names if fnmatchcase(name, pattern)):
         parts = _NAME.fullmatch(name)
@@ -82,12 +82,12 @@ def arrange(names: Iterable[str], *, folder: str, pattern: str = "*") -> LogFile
             )
         if parts and suffix in ("", *COMPRESSED_SUFFIXES) and parts["log"] not in _NO_LOGS:
             log, number = split_file_name(plain_name(name))
-            found.setdefault(log, {}).setdefault(number, []).append(name)
+            logs.setdefault(log, {}).setdefault(number, []).append(name)
         else:
             ignored.append(name)
-    if len(found) != 1:
-        raise _not_one(found, folder, pattern)
-    ((_, by_number),) = found.items()
+    if len(logs) != 1:
+        raise _not_one(logs, folder, pattern)
+    ((_, by_number),) = logs.items()
     chosen = []
     for number in sorted(by_number):
         copies = sorted(by_number[number], key=_preference)
@@ -105,16 +105,16 @@ def _preference(name: str) -> int:
 
 
 def _not_one(
-    found: dict[str, dict[int, list[str]]], folder: str, pattern: str
+    logs: dict[str, dict[int, list[str]]], folder: str, pattern: str
 ) -> ConfigurationError:
-    if not found:
+    if not logs:
         return ConfigurationError(
             "there is no binlog: binlogs are named like binlog.000001 or binlog.000001.gz",
             folder=folder,
             pattern=pattern,
         )
-    logs = sorted(found)
+    names = sorted(logs)
     return ConfigurationError(
-        f"there are files of more than one log: name those to read, as {folder}/{logs[0]}.*",
-        logs=", ".join(logs),
+        f"there are files of more than one log: name those to read, as {folder}/{names[0]}.*",
+        logs=", ".join(names),
     )

@@ -95,12 +95,12 @@ class FileBlockStream:
 
     @property
     def first_position(self) -> Position:
-        """Where the first file's first event begins."""
+        """Start of the first event of the first file."""
         return Position(self._names[0], FIRST_OFFSET)
 
     @property
     def last_position(self) -> Position:
-        """Where the last file's first event begins."""
+        """Start of the first event of the last file."""
         return Position(self._names[-1], FIRST_OFFSET)
 
     def identity(self, file: str) -> SourceIdentity:

@@ -1,1 +1,1 @@
-"""What a server answers to SQL: its version, setup, positions and information_schema."""
+"""SQL queries to a server: version, setup, positions, information_schema, rows of a SELECT."""

@@ -97,7 +97,7 @@ _BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 @dataclass(frozen=True)
 class _Kind:
-    """What information_schema says of a table as a whole."""
+    """Facts of information_schema on a table as a whole."""
 
     type: str = "BASE TABLE"
     has_transactions: bool = True
@@ -241,8 +241,8 @@ def _owned_gtids(connection: Connection) -> set[str]:
 
 def parse_owned(text: str) -> Iterator[str]:
     """Yield the GTIDs of `gtid_owned`, each with its thread: `uuid:5#12`, `uuid:tag:1#14`."""
-    for each in text.split(","):
-        prefix, *rest = each.strip().split(":")
+    for interval in text.split(","):
+        prefix, *rest = interval.strip().split(":")
         uuid = prefix
         for word in rest:
             if "#" in word:
@@ -267,7 +267,7 @@ def read_high(read: ConsistentRead, *, gtids: bool) -> Position:
     # Visible is what was executed, and what is in the middle of its commit.
     owned: set[str] = set()
     if server_version(connection).flavor is Flavor.MYSQL:
-        owned = {each.partition("#")[0] for each in _owned_gtids(connection)}
+        owned = {gtid.partition("#")[0] for gtid in _owned_gtids(connection)}
     executed = gtid_executed(connection)
     return replace(log_end(connection), gtid=",".join(filter(None, [executed, *sorted(owned)])))
 
@@ -336,23 +336,23 @@ def _read_kind(connection: Connection, name: TableName) -> _Kind:
     )
     if not rows:
         return _Kind()
-    found = _Kind(str(rows[0]["kind"]), rows[0]["transactions"] != "NO")
-    if found.type != _Kind.type:
+    kind = _Kind(str(rows[0]["kind"]), rows[0]["transactions"] != "NO")
+    if kind.type != _Kind.type:
         raise UnsupportedError(
             "a snapshot is taken of base tables only: "
-            + _REFUSED_KINDS.get(found.type, "leave this one out"),
+            + _REFUSED_KINDS.get(kind.type, "leave this one out"),
             table=".".join(name),
-            kind=found.type,
+            kind=kind.type,
         )
-    return found
+    return kind
 
 
 @driver_errors()
 def _read_schema(connection: Connection, name: TableName) -> PartialSchema:
     if hold_table(connection, name):
-        found = read_tables(connection, [name])
-        if name in found:
-            return found[name]
+        tables = read_tables(connection, [name])
+        if name in tables:
+            return tables[name]
     raise _no_table(name)
 
 

@@ -190,7 +190,7 @@ def unverified_context() -> ssl.SSLContext:
 
 @dataclass
 class _Allowance:
-    """What a server may still send in the current phase: the login, or one answer."""
+    """Bytes and time left to a server in the current phase: the login, or one answer."""
 
     phase: str
     deadline: float

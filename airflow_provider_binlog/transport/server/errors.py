@@ -1,4 +1,4 @@
-"""What a server's error means for us: which of our errors, and what to do about it.
+"""Translate the errors of a server into ours, with what to do about each.
 
 Most refusals of a dump share the code 1236 and differ in their text, whose wording changed from
 version to version ("master" became "source", "slave" became "replica"): the patterns take all.

@@ -121,14 +121,14 @@ def _find(
         return ForeignKeys()
     tables = {name for name in _list_tables(connection) if captured(*name)}
     query_rules = _query_mysql if of.flavor is Flavor.MYSQL else _query_mariadb
-    found: list[UnloggedForeignKey] = []
+    unlogged: list[UnloggedForeignKey] = []
     hidden = set(logged) - tables
     for name, key, on_delete, on_update in query_rules(connection, tables):
         if on_delete is None:
             hidden.add(name)
         elif rules := _changing_rules(on_delete, on_update or ""):
-            found.append(UnloggedForeignKey(*name, key, rules))
-    return ForeignKeys(tuple(sorted(found)), _why_unknown(tables, hidden))
+            unlogged.append(UnloggedForeignKey(*name, key, rules))
+    return ForeignKeys(tuple(sorted(unlogged)), _why_unknown(tables, hidden))
 
 
 def _are_logged(connection: Connection, of: ServerVersion) -> bool:

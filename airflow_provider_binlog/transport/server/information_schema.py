@@ -238,8 +238,8 @@ def _table(
     if hashes and not _hides_hashes(connection, name):
         hashes.clear()
     key = _key(primary) or (_first_unique(connection, name, hashes) if others else ())
-    found = Key(key, primary=bool(primary), others=others)
-    return PartialSchema(tuple(columns), found, len(hashes))
+    table_key = Key(key, primary=bool(primary), others=others)
+    return PartialSchema(tuple(columns), table_key, len(hashes))
 
 
 def _key(rows: list[Row]) -> tuple[tuple[str, int], ...]:
@@ -295,11 +295,11 @@ def _columns(
         " FROM information_schema.COLUMNS",
         order="ORDINAL_POSITION",
     )
-    found: dict[TableName, list[PartialColumn]] = defaultdict(list)
+    columns: dict[TableName, list[PartialColumn]] = defaultdict(list)
     of = server_version(connection)
     for row in rows:
-        found[row["database"], row["table"]].append(_column(row, of))
-    return found
+        columns[row["database"], row["table"]].append(_column(row, of))
+    return columns
 
 
 def _column(row: Row, of: ServerVersion) -> PartialColumn:
@@ -357,11 +357,11 @@ def _keys(connection: Connection, names: Collection[TableName]) -> dict[TableNam
         " FROM information_schema.STATISTICS",
         order="SEQ_IN_INDEX",
     )
-    found: dict[TableName, list[Row]] = defaultdict(list)
+    by_table: dict[TableName, list[Row]] = defaultdict(list)
     for row in rows:
         if not int(row["repeats"]):
-            found[row["database"], row["table"]].append(row)
-    return found
+            by_table[row["database"], row["table"]].append(row)
+    return by_table
 
 
 def quote_table(name: TableName) -> str:
@@ -438,8 +438,8 @@ def read_default(
         column.data_type in _TEXTS and not _is_exact(column, literal)
     ):
         return None
-    found = defaults.read_default(_type(column), literal, session)
-    return found if isinstance(found, Default) else None
+    default = defaults.read_default(_type(column), literal, session)
+    return default if isinstance(default, Default) else None
 
 
 def _literal(printed: str, session: Session) -> Literal:

@@ -141,15 +141,15 @@ def first_position(connection: Connection) -> Position:
 
 def server_ids(connection: Connection) -> set[int]:
     """Return the ids of the server and of its replicas, as far as the account may see them."""
-    found = {int(query(connection, "SELECT @@GLOBAL.server_id AS id")[0]["id"])}
+    ids = {int(query(connection, "SELECT @@GLOBAL.server_id AS id")[0]["id"])}
     of = server_version(connection)
     # MariaDB has the older name alone, MySQL 8.4 the newer one; the id is the first column of both.
     new = of.flavor is Flavor.MYSQL and of.version >= _SHOW_REPLICAS_SINCE
     try:
         rows = query(connection, "SHOW REPLICAS" if new else "SHOW SLAVE HOSTS")
     except AccessDeniedError:
-        return found
-    return found | {int(next(iter(row.values()))) for row in rows}
+        return ids
+    return ids | {int(next(iter(row.values()))) for row in rows}
 
 
 @driver_errors()
@@ -325,17 +325,17 @@ def _check_mysql_history(connection: Connection, position: Position) -> None:
 
 def _check_mariadb_history(connection: Connection, position: Position) -> None:
     """Compare the last GTID of each domain with what the log holds before the position."""
-    found = gtid_at(connection, position)
-    if found is None:
+    logged = gtid_at(connection, position)
+    if logged is None:
         raise _not_a_boundary(position, "inside an event")
     before = MariadbGtidPosition.parse(position.logged_gtid or "")
-    if not before.agrees_with(MariadbGtidPosition.parse(found)):
+    if not before.agrees_with(MariadbGtidPosition.parse(logged)):
         raise ForeignPositionError(
             "other transactions precede this position than when it was issued: the log was reset; "
             f"{_BEGIN_AGAIN}",
             position=position,
             gtid=position.gtid,
-            found=found,
+            found=logged,
         )
 
 

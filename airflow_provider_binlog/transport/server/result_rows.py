@@ -158,9 +158,9 @@ class _Wire:
         no_cursor, iterations = 0, 1
         request = struct.pack("<IBI", statement_id, no_cursor, iterations)
         self._send(_COM_STMT_EXECUTE, request)
-        if (found := _lenenc(self._packet(), 0)[0]) != count:
+        if (sent := _lenenc(self._packet(), 0)[0]) != count:
             raise FormatError("a statement returns other columns than when it was prepared")
-        columns = tuple(_read_column(self._packet()) for _ in range(found))
+        columns = tuple(_read_column(self._packet()) for _ in range(sent))
         self._end_of_columns()
         # A deadline of PyMySQL's may have left the socket less.
         seconds = self._connection._read_timeout  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""What a server lacks for capture, its log filters included, and the statements that correct it.
+"""Check the setup of a server for capture, its log filters included; name what corrects it.
 
 Source: MySQL 9.7 reference manual, 19.1.6.4 Binary Logging Options and Variables, 19.2.5.1
 Evaluation of Database-Level Replication and Binary Logging Options, 8.2.2 Privileges Provided by
@@ -158,14 +158,14 @@ def check_databases(
     """
     if problem := find_replica_problem(connection):
         raise ServerSetupError(problem)
-    found = read_filter(connection)
-    if found == LogFilter():
+    log_filter = read_filter(connection)
+    if log_filter == LogFilter():
         return
     seen = {database for database, _ in list_tables(connection)}
     left_out = [
-        each
-        for each in sorted({*databases, *seen, *found.ignored})
-        if found.leaves_out(each) and captures(each)
+        database
+        for database in sorted({*databases, *seen, *log_filter.ignored})
+        if log_filter.leaves_out(database) and captures(database)
     ]
     if left_out:
         raise ServerSetupError(
@@ -194,7 +194,7 @@ def find_replica_problem(connection: Connection) -> str:
     """
     values = global_variables(connection)
     names = ("log_replica_updates", "log_slave_updates")
-    name = next((each for each in names if each in values), None)
+    name = next((candidate for candidate in names if candidate in values), None)
     if name is None or values[name].upper() != "OFF":
         return ""
     if values.get("wsrep_on", "OFF").upper() == "ON":

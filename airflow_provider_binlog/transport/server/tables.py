@@ -48,7 +48,7 @@ def read_order(
     )
     collations = {str(row["name"]): row["collation"] for row in rows}
     descending = _directions(connection, name, key)
-    return tuple(map(ColumnOrder, (collations[each] for each in key), descending))
+    return tuple(map(ColumnOrder, (collations[column] for column in key), descending))
 
 
 def _directions(

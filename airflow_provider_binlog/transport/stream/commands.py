@@ -200,11 +200,11 @@ def _read(connection: Connection, dump: bytes, position: Position) -> int:
     stream._execute_command(dump[0], dump[1:])  # noqa: SLF001
     with error_context(file=position.file):
         rotate, event = _next_event(stream), _next_event(stream)
-        found = EventHeader.parse(rotate).type, EventHeader.parse(event).type
-        if found != (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
+        types = EventHeader.parse(rotate).type, EventHeader.parse(event).type
+        if types != (EventType.ROTATE, EventType.FORMAT_DESCRIPTION):
             raise FormatError(
                 "the stream does not begin with ROTATE and FORMAT_DESCRIPTION",
-                events=[event_name(each) for each in found],
+                events=[event_name(code) for code in types],
             )
         description = FormatDescription.parse(event)
         if description.checksum_size:

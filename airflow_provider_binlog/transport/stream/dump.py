@@ -1,4 +1,4 @@
-"""What a server sends after a dump command: log events, and events that only control the stream.
+"""The stream after a dump command: log events, and events that only control the stream.
 
     artificial ROTATE (file, position) | FORMAT_DESCRIPTION | events … | artificial ROTATE | …
 

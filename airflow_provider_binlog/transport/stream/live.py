@@ -121,8 +121,8 @@ class ServerBlockStream:
             else:
                 self._prepare(connection, server_id, MariadbGtidPosition.parse(gtid))
                 request = commands.binlog_dump("", FIRST_OFFSET, server_id=server_id, flags=flags)
-            found = self._dump(connection, request).first_transaction()
-        return replace(found, gtid=gtid)
+            position = self._dump(connection, request).first_transaction()
+        return replace(position, gtid=gtid)
 
     def close(self) -> None:
         """Close the connections of iterators that are not at their end."""

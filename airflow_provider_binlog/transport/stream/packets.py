@@ -281,7 +281,7 @@ def _may_end_with_reply(data: memoryview) -> bool:
 
 @dataclass(frozen=True)
 class _PeekedPacket:
-    """What comes next in the stream.
+    """The next packet of the stream, read in advance.
 
     Attributes:
         server_id: Of the whole event in a packet of `size` bytes; None for anything else, which is
