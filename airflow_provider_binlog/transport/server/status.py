@@ -57,6 +57,7 @@ def parse_version(text: str) -> ServerVersion:
 
 
 GLOBAL_VARIABLES = (
+    "binlog_storage_engine",
     "binlog_format",
     "binlog_row_image",
     "binlog_row_metadata",

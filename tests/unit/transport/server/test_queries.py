@@ -100,6 +100,7 @@ def test_good_settings_have_no_problems(server: ServerVersion) -> None:
     assert setting_problems(server, GOOD | {"binlog_row_image": "MINIMAL"}) == []
     assert setting_problems(server, GOOD | {"binlog_row_value_options": "PARTIAL_JSON"}) == []
     assert setting_problems(server, GOOD | {"log_bin_compress": "ON"}) == []
+    assert setting_problems(server, GOOD | {"binlog_storage_engine": ""}) == []
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,14 @@ def test_good_settings_have_no_problems(server: ServerVersion) -> None:
                 "author did, and rows do not, so that a TRUNCATE could be missed. It is set for "
                 "good when a server is initialised: capture from a replica that was initialised "
                 "with 0."
+            ),
+        ),
+        (
+            ServerVersion(Flavor.MARIADB, (12, 3, 1), "12.3.1-MariaDB"),
+            {"binlog_storage_engine": "InnoDB"},
+            (
+                "binlog_storage_engine is InnoDB, and this log is not read yet: remove the option, "
+                "restart the server, and load the tables from snapshots."
             ),
         ),
         (
