@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
-from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group
-from airflow_provider_binlog.cli.run import execute
+from airflow_provider_binlog.cli.commands import COMMANDS, Command, Group, execute
 
 if TYPE_CHECKING:
     import argparse

@@ -1,13 +1,28 @@
-"""The commands and their arguments, once for both ways of calling them.
+"""The commands and their arguments, and how one is run, with and without Airflow's command line.
 
-Nothing but the standard library is imported here: `airflow` reads this at every start.
+Nothing heavy is imported here: `airflow` reads this at every start.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import argparse
+import importlib
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-PACKAGE = "airflow_provider_binlog.cli"
+from airflow_provider_binlog.errors import BinlogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+PROGRAM = "airflow_provider_binlog"
+PACKAGE = f"{PROGRAM}.cli"
+
+_FAILURE = 1
+_INTERRUPTED = 130
 
 SOURCE_HELP = (
     "an Airflow connection id, an address such as mysql://user:password@host:3306, "
@@ -105,19 +120,19 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command(
         "status",
         "Show where a server's log ends and what it lacks for capture",
-        f"{PACKAGE}.status:run",
+        f"{PACKAGE}.state:show_server",
         (_SERVER,),
     ),
     Command(
         "tables",
         "Show the state of each lake table of a source, and how to reload those that are not live",
-        f"{PACKAGE}.tables:run",
+        f"{PACKAGE}.lake_tables:show",
         (_NAME, _STAGING_PATH),
     ),
     Command(
         "reload",
         "Stage a table's rows as they are now: the next merge replaces those of the lake table",
-        f"{PACKAGE}.reload:run",
+        f"{PACKAGE}.lake_tables:reload",
         (
             _NAME,
             _STAGING_PATH,
@@ -134,7 +149,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     Command(
         "adopt",
         "Continue a lake table whose rows were loaded by other means, from the position they have",
-        f"{PACKAGE}.adopt:run",
+        f"{PACKAGE}.lake_tables:adopt",
         (
             _NAME,
             _STAGING_PATH,
@@ -154,13 +169,83 @@ COMMANDS: tuple[Command | Group, ...] = (
         "checkpoint",
         "Show or set a source's checkpoint",
         (
-            Command("show", "Print the checkpoint", f"{PACKAGE}.checkpoint:show", (_NAME,)),
+            Command("show", "Print the checkpoint", f"{PACKAGE}.state:show_checkpoint", (_NAME,)),
             Command(
                 "set",
                 "Set the checkpoint, on purpose and at your own risk",
-                f"{PACKAGE}.checkpoint:set_",
+                f"{PACKAGE}.state:set_checkpoint",
                 (_NAME, *_CHECKPOINT),
             ),
         ),
     ),
 )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command without Airflow's own command line; return the exit code."""
+    return execute(_build_parser().parse_args(arguments))
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the command that was parsed; return the exit code.
+
+    A reader that closes the pipe (`| head`) is no error. A `BinlogError` or an error of the file
+    system is printed as one line on standard error. Any other exception is a bug, and is raised.
+    """
+    try:
+        _function(arguments.command_path)(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output once more as it ends: give it a file that accepts it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BinlogError as error:
+        return _fail(str(error))
+    except OSError as error:
+        file = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{file}{error.strerror or error}")
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return 0
+
+
+def _fail(text: str) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"error: {_without_passwords(' '.join(text.split()))}\n")
+    return _FAILURE
+
+
+def _without_passwords(text: str) -> str:
+    """Return a text without what stands for a password in an address, however it is mistyped."""
+    return re.sub(r":(?!//)\S*@", ":***@", text)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong with the arguments, and exit."""
+        super().error(_without_passwords(message))
+
+
+def _function(path: str) -> Callable[[argparse.Namespace], None]:
+    module, _, name = path.partition(":")
+    function: Callable[[argparse.Namespace], None] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"python -m {PROGRAM}", description="Look into MySQL and MariaDB binary logs."
+    )
+    _add(parser, COMMANDS)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, commands: Sequence[Command | Group]) -> None:
+    words: Any = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in commands:
+        below = words.add_parser(command.name, help=command.help, description=command.help)
+        if isinstance(command, Group):
+            _add(below, command.commands)
+            continue
+        for argument in command.arguments:
+            below.add_argument(*argument.names, **argument.options)
+        below.set_defaults(command_path=command.run)

@@ -1,4 +1,4 @@
-"""A sink that turns captured rows into objects that JSON can hold, one for each row change."""
+"""Row changes as objects of JSON, and the metadata that their log lacks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,40 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType
 from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.cli.json_values import JsonValue, format_moments, to_json_values
-from airflow_provider_binlog.cli.missing_metadata import missing_metadata
 from airflow_provider_binlog.errors import BinlogError
+from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.decode import decode_pieces
 from airflow_provider_binlog.rows.events import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
+from airflow_provider_binlog.rows.types.plans import INTEGER_SIZES
+from airflow_provider_binlog.schema_history.facts import may_be_another_type
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
+from airflow_provider_binlog.transport.server.status import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from airflow_provider_binlog.binlog.events.format_description import FormatDescription
+    from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.range_reader import RangeReader
     from airflow_provider_binlog.rows.decode import DecodedRows
     from airflow_provider_binlog.schema_history.past import Past
 
+
 RowObject: TypeAlias = "dict[str, JsonValue]"
 """A row change: what the command `rows` prints as a line."""
 
 _CHANGES = tuple(ChangeType)
+_TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
+_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 _GROUP_EVENTS_MAX = 4096
 _GROUP_BYTES_MAX = 1 << 20
 """Rows are printed group by group; a group is decoded in one call."""
@@ -41,15 +50,15 @@ _GROUP_BYTES_MAX = 1 << 20
 class RowObjects:
     """Yields the row changes of a range, block after block.
 
-    Of each table whose metadata is missing, standard error gets one line: what the log does not
-    say, and what is printed instead.
+    For each table whose metadata is missing, one line is printed to standard error: what the log
+    does not say, and its fallback output.
     """
 
     def __init__(self) -> None:
         self._noted: set[str] = set()
 
     def begin(self, past: Past, reader: RangeReader) -> None:
-        """Begin to read a range, perhaps again."""
+        """Start a reading of a range."""
         self._past = past
         self._reader = reader
         # By the index of their table maps.
@@ -71,25 +80,25 @@ class RowObjects:
     def _xids(self, captured: CapturedBlock) -> dict[int, str | None]:
         """Return the name of each XA transaction of a block."""
         transactions = captured.transactions
-        found = {0: self._xid}
+        xids = {0: self._xid}
         for event, seen in transactions.scanned.items():
             own = int(transactions.of_event[event])
             # MySQL names it in a statement, MariaDB in its GTID.
             if seen.gtid is not None:
-                found[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
+                xids[own] = seen.gtid.xid if isinstance(seen.gtid, MariadbGtid) else None
             elif seen.query is not None and seen.statement_type is StatementType.XA_START:
-                found[own] = xid_of(seen.query.sql)
-        self._xid = found.get(len(transactions.start) - 1)
-        return found
+                xids[own] = xid_of(seen.query.sql)
+        self._xid = xids.get(len(transactions.start) - 1)
+        return xids
 
     def _group(self, captured: CapturedBlock, xids: dict[int, str | None]) -> Iterator[RowObject]:
         """Yield the changes of rows events of one table."""
         layout = self._layout(captured)
         headings = self._headings(captured, f"{layout.database}.{layout.table}")
-        names = [xids.get(each) for each in captured.transaction.tolist()]
+        names = [xids.get(number) for number in captured.transaction.tolist()]
         for rows in _decode(captured, layout):
-            found = (rows.event.tolist(), rows.change.tolist(), rows.offset.tolist())
-            for values, event, change, offset in zip(_values(layout, rows), *found, strict=True):
+            columns = (rows.event.tolist(), rows.change.tolist(), rows.offset.tolist())
+            for values, event, change, offset in zip(_values(layout, rows), *columns, strict=True):
                 line = headings[event] | {
                     "change": _CHANGES[change].value,
                     "row": headings[event]["row"] + offset,
@@ -100,7 +109,7 @@ class RowObjects:
                 yield line
 
     def _headings(self, captured: CapturedBlock, table: str) -> list[dict[str, Any]]:
-        """Return what the changes of each rows event have in common; its order is theirs."""
+        """Return the common fields of each rows event, in the order in which they are printed."""
         transactions, own = captured.transactions, captured.transaction
         prefixes = self._reader.transactions.prefixes
         columns = (
@@ -150,7 +159,7 @@ class RowObjects:
         return compile_layout(table_map, allow_missing_metadata=True)
 
     def _note(self, name: str, missing: list[str], unclear: str | None) -> None:
-        """Print what the log does not say of a table, where nothing else says it."""
+        """Print once what neither the log nor the server says of a table."""
         note = f"note: {name}: the log does not say {', '.join(missing)}"
         if unclear is not None:
             note += f"; information_schema does not determine it: {unclear}"
@@ -192,6 +201,35 @@ def _values(layout: RowLayout, rows: DecodedRows) -> Iterator[dict[str, JsonValu
         to_json_values(array, column)
         for array, column in zip(rows.columns, layout.columns, strict=True)
     ]
-    held = [[(names[each], columns[each]) for each in sorted(image)] for image in rows.images]
+    held = [[(names[index], columns[index]) for index in sorted(image)] for image in rows.images]
     for row, image in enumerate(rows.image.tolist()):
         yield {name: column[row] for name, column in held[image]}
+
+
+def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> list[str]:
+    """Return the facts that the log leaves out, each with its fallback output."""
+    columns = table_map.columns
+    version = parse_version(file_format.server_version).version
+    missing = {
+        "how its columns are called (@1, @2, ... stand for them)": any(
+            column.name is None for column in columns
+        ),
+        "which integers are unsigned (all are printed as if signed)": any(
+            column.real_type in INTEGER_SIZES and column.unsigned is None for column in columns
+        ),
+        "what is text and in which character set (UTF-8 is printed as text, the rest as base64)": (
+            any(column.real_type in _TEXT and column.collation is None for column in columns)
+        ),
+        "the values of ENUM and SET (their numbers are printed)": any(
+            column.real_type in _ENUMS
+            and (column.collation is None or (column.enum_values or column.set_members) is None)
+            for column in columns
+        ),
+        "whether what looks like BINARY is UUID, INET or VECTOR (it is printed as base64)": any(
+            file_format.flavor is Flavor.MARIADB
+            and column.collation is not None
+            and may_be_another_type(column, version)
+            for column in columns
+        ),
+    }
+    return [text for text, applies in missing.items() if applies]

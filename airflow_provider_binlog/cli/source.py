@@ -83,7 +83,7 @@ def read_settings(source: str) -> ConnectionSettings:
             f"not the address of a server: it starts with mysql:// or mariadb://, not with "
             f"{source.partition('://')[0]}://"
         )
-    from airflow_provider_binlog.cli.airflow_stores import find_connection
+    from airflow_provider_binlog.cli.environment import find_connection
 
     return find_connection(source)
 
@@ -150,7 +150,7 @@ def _find(location: str) -> dict[str, Callable[[str], BinaryFile]]:
 def _reach(location: str) -> tuple[Any, str]:
     """Return the file system of a location: by an Airflow connection, if it names one."""
     if "@" in urlsplit(location).netloc:
-        from airflow_provider_binlog.cli.airflow_stores import let_hooks_read_the_database
+        from airflow_provider_binlog.cli.environment import let_hooks_read_the_database
 
         let_hooks_read_the_database()
         from airflow_provider_binlog.hooks.object_storage import reach

@@ -1,5 +1,4 @@
-"""Chunks and sub-ranges that Spark's executors read: a task each, with the code that workers run.
+"""Chunks and sub-ranges read by Spark's executors, a task for each, with the code that workers run.
 
-A task writes what it read to the staging folder itself, and hands back a count or an error. Nothing
-of a row passes through Spark.
+A task stages its rows itself, and returns a count or an error: no row passes through Spark.
 """

@@ -2,9 +2,8 @@ r"""The application that spark-submit runs: chunks or sub-ranges, each read by o
 
     spark-submit --py-files airflow_provider_binlog.zip application.py --job FILE --report FILE
 
-The driver runs where the Airflow task does, and finds both files there. It starts a Spark job of
-one task for each chunk or sub-range, so many at a time as the job says, and none after the first
-that fails.
+The driver runs beside the Airflow task, where both files are. It starts a Spark job of one task for
+each chunk or sub-range, `parallelism` at a time, and none after the first failure.
 
 Exit codes: 0 done; 1 failed; 2 the arguments cannot be used; 75 failed, but may pass by itself.
 """
@@ -25,8 +24,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 
 from airflow_provider_binlog.errors import SparkJobError
-from airflow_provider_binlog.executors.job import Job
-from airflow_provider_binlog.executors.outcome import Failure, Outcome, Report
+from airflow_provider_binlog.executors.job import Failure, Job, JobReport, Outcome
 from airflow_provider_binlog.executors.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -39,35 +37,35 @@ _TEXT_SIZE_MAX = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read what the job says; return the exit code."""
+    """Run a job; return the exit code."""
     parser = argparse.ArgumentParser("application.py")
     parser.add_argument("--job", required=True, type=Path, help="a file that is read and deleted")
     parser.add_argument("--report", required=True, type=Path, help="a file that is written")
-    found = parser.parse_args(arguments)
-    if not found.job.exists():
+    parsed = parser.parse_args(arguments)
+    if not parsed.job.exists():
         parser.error("the file of the job is not there: submit with the deploy mode client")
-    job = Job.take(found.job)
+    job = Job.take(parsed.job)
     try:
         report = read_all(_start_spark(f"binlog: {job.source}"), job)
-    except Exception as error:  # noqa: BLE001  Whatever Spark has raised.
-        report = Report((), Failure.of(error))
-    found.report.write_bytes(report.encode())
-    failed = report.find_error()
-    if failed is None:
+    except Exception as failure:  # noqa: BLE001  Whatever Spark has raised.
+        report = JobReport((), Failure.of(failure))
+    parsed.report.write_bytes(report.encode())
+    error = report.find_error()
+    if error is None:
         return 0
-    return RETRYABLE_EXIT if failed.retryable else 1
+    return RETRYABLE_EXIT if error.retryable else 1
 
 
-def read_all(context: SparkContext, job: Job) -> Report:
-    """Run the tasks of a job on Spark's executors; return how they ended."""
+def read_all(context: SparkContext, job: Job) -> JobReport:
+    """Run the tasks of a job on Spark's executors; return their outcomes."""
     run = _Run(context, job)
     with ThreadPoolExecutor(job.parallelism) as pool:
         list(pool.map(run.read, job.work.numbers))
-    return Report(tuple(run.outcomes), run.failure)
+    return JobReport(tuple(run.outcomes), run.failure)
 
 
 class _Run:
-    """A job that runs.
+    """A running job.
 
     Attributes:
         outcomes: Of the tasks that ended.
@@ -83,13 +81,13 @@ class _Run:
         self._failed = False
 
     def read(self, number: int) -> None:
-        """Let an executor read one chunk or sub-range, unless another one has failed."""
+        """Read one chunk or sub-range on an executor, unless another one has failed."""
         if self._failed:
             return
         try:
             # The job is in the function, not in the data: Spark writes data to a file.
-            one = self._context.parallelize([number], 1)
-            outcomes = one.mapPartitions(partial(run_tasks, self._job)).collect()
+            partition = self._context.parallelize([number], 1)
+            outcomes = partition.mapPartitions(partial(run_tasks, self._job)).collect()
         except Py4JJavaError as error:
             with self._lock:
                 self._failed = True
@@ -113,7 +111,7 @@ class _Run:
 
 
 def _explain(error: Py4JJavaError, number: int) -> Failure:
-    """Return our error for what Spark failed with: an executor that was lost, as a rule."""
+    """Translate a failure of Spark, as a rule the loss of an executor."""
     text = " ".join(str(error.java_exception.getMessage()).split())
     return Failure.of(
         SparkJobError(
@@ -126,7 +124,8 @@ def _explain(error: Py4JJavaError, number: int) -> Failure:
 
 def _start_spark(name: str) -> SparkContext:
     """Return a context whose tasks run once each, unless their executor is lost."""
-    SparkContext._ensure_initialized()  # noqa: SLF001  Only then the submitted settings are known.
+    # Without this, SparkConf lacks the submitted settings.
+    SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf().setAppName(name).set("spark.speculation", "false")
     for setting, value in (("spark.log.level", "WARN"), ("spark.ui.showConsoleProgress", "false")):
         conf.setIfMissing(setting, value)

@@ -1,4 +1,4 @@
-"""The Airflow connection to a server whose binary log is read."""
+"""Airflow's connections, and the hook for a server whose binary log is read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.hooks.connections import find_connection
+from airflow_provider_binlog.errors import BinlogError, ConnectionNotFoundError
 from airflow_provider_binlog.sources.binlog_source import DEFAULT_CONN_ID
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 
@@ -43,8 +43,8 @@ class BinlogHook(BaseHook):
             ConnectionNotFoundError: There is no such connection.
             ConfigurationError: A field cannot be used as given.
         """
-        found = find_connection(self.binlog_conn_id, "the connection of the source does not exist")
-        return read_settings(found)
+        refusal = "the connection of the source does not exist"
+        return read_settings(find_connection(self.binlog_conn_id, refusal))
 
     def get_conn(self) -> pymysql.Connection[Any]:
         """Return a new connection; the caller closes it."""
@@ -60,11 +60,11 @@ class BinlogHook(BaseHook):
                 setup.check_setup(connection)
                 identity = queries.identify(connection)
                 end = queries.log_end(connection)
-                seen = information_schema.describe_tables(connection)
+                tables = information_schema.describe_tables(connection)
         except BinlogError as error:
             return False, str(error)
         server = f"{identity.flavor.value} server {identity.server}"
-        return True, f"{server}, log ends at {end}, tables: {seen}"
+        return True, f"{server}, log ends at {end}, tables: {tables}"
 
 
 def read_settings(connection: Connection) -> ConnectionSettings:
@@ -80,3 +80,19 @@ def read_settings(connection: Connection) -> ConnectionSettings:
         password=connection.password,
         extra=connection.extra_dejson,
     )
+
+
+def find_connection(conn_id: str, refusal: str) -> Connection:
+    """Return a connection.
+
+    Args:
+        conn_id: Its id.
+        refusal: What an error says.
+
+    Raises:
+        ConnectionNotFoundError: Airflow has none of this id, or does not say.
+    """
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise ConnectionNotFoundError(refusal, conn_id=conn_id) from error

@@ -1,4 +1,4 @@
-"""Locations of staged files and binlogs: opened by tasks, and named for Spark."""
+"""Locations of staged files and binlogs, opened by tasks or named for Spark."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from airflow.sdk import ObjectStoragePath
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.executors.location import Location
-from airflow_provider_binlog.hooks.connections import find_connection
+from airflow_provider_binlog.executors.job import Location
+from airflow_provider_binlog.hooks.binlog import find_connection
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"}
-"""The schemes whose authority is a bucket, so that an Airflow connection may precede its `@`."""
+"""Schemes whose authority is a bucket, which an Airflow connection may precede, with an `@`."""
 
 _AZURE_SCHEMES = ("abfs", "abfss", "az")
 
@@ -24,8 +24,7 @@ def open_store(location: str) -> ObjectStore:
     """Return the store below `location`, e.g. `s3://conn_id@bucket/prefix` or `file:///data/staging`.
 
     Raises:
-        ConfigurationError: As `reach`; or it is a relative path, which every process would find
-            elsewhere.
+        ConfigurationError: As `reach`; or the location is a relative path.
     """
     _check_absolute(location)
     return ObjectStore(*reach(location))
@@ -35,10 +34,8 @@ def reach(location: str) -> tuple[Any, str]:
     """Return the fsspec file system that a location is on, and its path there.
 
     Raises:
-        ConnectionNotFoundError: The connection that the location names does not exist. Airflow
-            would go on with whatever credentials the machine has, and fail much later or not at
-            all.
-        ConfigurationError: Nothing that is installed knows the location's scheme.
+        ConnectionNotFoundError: The connection that the location names does not exist.
+        ConfigurationError: No installed package knows the location's scheme.
     """
     if _has_account(location):
         return reach_plainly(location)
@@ -49,10 +46,11 @@ def reach(location: str) -> tuple[Any, str]:
             scheme=urlsplit(location).scheme,
         )
     if conn_id:
+        # Airflow would continue with the machine's credentials, and fail later or not at all.
         find_connection(conn_id, f"the connection of this location does not exist: {location}")
     try:
         path = ObjectStoragePath(location)
-        found = path.fs, path.path
+        reached = path.fs, path.path
     except ValueError as error:  # Airflow knows the schemes of its providers, fsspec many more
         if conn_id:
             raise ConfigurationError(
@@ -60,11 +58,11 @@ def reach(location: str) -> tuple[Any, str]:
                 location=location,
             ) from error
         return reach_plainly(location)
-    return found
+    return reached
 
 
 def _has_account(location: str) -> bool:
-    """Whether a container of Azure precedes the `@`, and its account follows, as Spark has it."""
+    """Whether a location is `container@account…`, as Spark names those of Azure."""
     parts = urlsplit(location)
     return parts.scheme in _AZURE_SCHEMES and "." in parts.netloc.rpartition("@")[2]
 
@@ -73,7 +71,7 @@ def locate(location: str) -> Location:
     """Return a location as a process without Airflow reaches it, with the credentials for it.
 
     Raises:
-        ConfigurationError: As `reach`; or what its connection makes works in this process alone.
+        ConfigurationError: As `reach`; or a file system that exists in this process alone.
     """
     system, path = reach(location)
     options = {**system.storage_options}
@@ -95,6 +93,7 @@ def _is_absolute(location: str) -> bool:
 
 
 def _check_absolute(location: str) -> None:
+    # Every process would resolve a relative path against its own working folder.
     if not _is_absolute(location):
         raise ConfigurationError(
             "a location is a URL, such as s3://conn_id@bucket/prefix, or an absolute path",
@@ -103,7 +102,7 @@ def _check_absolute(location: str) -> None:
 
 
 def _encode_options(options: dict[str, Any]) -> str | None:
-    """Return options as JSON; None if one of them is of this process alone."""
+    """Return options as JSON; None if an option has no JSON form."""
     try:
         return json.dumps({name: value for name, value in options.items() if value is not None})
     except TypeError:
@@ -111,8 +110,8 @@ def _encode_options(options: dict[str, Any]) -> str | None:
 
 
 def _credentials(system: Any, session: Any) -> dict[str, Any]:
-    """Return the options of an S3 file system that stand for a session, which has no JSON form."""
-    # Here: only where staging is on S3 it is installed.
+    """Return the credentials of an S3 session, as options of a file system."""
+    # Here: installed only where staging is on S3.
     from fsspec.asyn import sync
 
     async def find() -> dict[str, Any]:
@@ -123,8 +122,8 @@ def _credentials(system: Any, session: Any) -> dict[str, Any]:
         return {"key": frozen.access_key, "secret": frozen.secret_key, "token": frozen.token}
 
     region = session.get_config_variable("region")
-    found: dict[str, Any] = sync(system.loop, find)
-    return found | ({"client_kwargs": {"region_name": region}} if region else {})
+    credentials: dict[str, Any] = sync(system.loop, find)
+    return credentials | ({"client_kwargs": {"region_name": region}} if region else {})
 
 
 def lake_location(format: str, lake: str, table_name: str | None) -> str:  # noqa: A002
@@ -140,8 +139,7 @@ def spark_location(location: str) -> str:
     """Return the name by which Spark reads `location`: no connection id in it, and s3a for S3.
 
     Raises:
-        ConfigurationError: It is a relative path, which every process would find elsewhere, or on
-            Azure and does not name the account.
+        ConfigurationError: The location is a relative path, or on Azure without its account.
     """
     _check_absolute(location)
     parts = urlsplit(location)
@@ -154,11 +152,11 @@ def spark_location(location: str) -> str:
             "variables AZURE_STORAGE_... of their environment, or by the machine's identity",
             location=location,
         )
-    if parts.scheme == "az":  # fsspec's name for it, which Spark does not know
+    if parts.scheme == "az":  # fsspec's name; Spark does not have it
         return f"abfss{location.removeprefix(parts.scheme)}"
     if parts.scheme not in _SPARK_SCHEMES:
         return location
     bucket = parts.netloc.rpartition("@")[2]
-    # As it is: in a key, # and ? are characters like others.
+    # Not parts.path: in a key, # and ? are ordinary characters.
     path = location.partition("://")[2].removeprefix(parts.netloc)
     return f"{_SPARK_SCHEMES[parts.scheme]}://{bucket}{path}"

@@ -1,4 +1,4 @@
-"""The Spark that a connection leads to, and what submits to it."""
+"""The spark-submit of a connection, and its environment."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from airflow_provider_binlog.hooks.connections import find_connection
+from airflow_provider_binlog.hooks.binlog import find_connection
 
 
 @dataclass(frozen=True)
-class SparkSurroundings:
-    """What spark-submit is run with; nothing of its own for a cluster.
+class SubmitEnvironment:
+    """The program and the variables that submit a job; for a cluster both are Airflow's own.
 
     Attributes:
         spark_binary: The program; None for the first one on the PATH.
@@ -25,26 +25,26 @@ class SparkSurroundings:
     env_vars: dict[str, str] = field(default_factory=dict)
 
 
-def find_surroundings(conn_id: str) -> SparkSurroundings:
-    """Return what spark-submit is run with; check the connection, which its hook does not.
+def find_environment(conn_id: str) -> SubmitEnvironment:
+    """Return what submits to a Spark connection.
 
     Raises:
-        ConnectionNotFoundError: There is no such connection: the job would be submitted to YARN.
+        ConnectionNotFoundError: There is no such connection.
     """
+    # The hook does not check: without a connection it submits to YARN.
     connection = find_connection(
         conn_id,
         "the Spark connection does not exist, or its URI cannot be read (a master such as "
         'local[2] takes the JSON form {"conn_type": "spark", "host": "local[2]"})',
     )
     if not re.match(r"local(-cluster)?(\[|$)", connection.host or ""):
-        return SparkSurroundings()
-    # On this machine: the Spark and the Python of Airflow's environment, not the first ones on
-    # the PATH.
+        return SubmitEnvironment()
+    # A local master: use the Spark and Python of Airflow's environment, not the first on the PATH.
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return SparkSurroundings(maybe_own_spark_submit(), python)
+    return SubmitEnvironment(find_own_spark_submit(), python)
 
 
-def maybe_own_spark_submit() -> str | None:
+def find_own_spark_submit() -> str | None:
     """Return spark-submit of the PySpark installed in this environment; None without one.
 
     None as well if SPARK_HOME is set, which names another Spark.

@@ -1,4 +1,4 @@
-"""Airflow Variables as the store of checkpoints."""
+"""Checkpoints in Airflow Variables."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def checkpoint_key(source: str) -> str:
 
 
 class AirflowVariableStore:
-    """Checkpoints in Variables, one each; for tasks and triggers."""
+    """Store of checkpoints, a Variable for each; for tasks and triggers."""
 
     def get(self, key: str) -> str | None:
         """Return the stored value, or None.
 
         Raises:
-            AirflowRuntimeError: Airflow cannot say whether there is one.
+            AirflowRuntimeError: Airflow cannot determine whether there is a value.
         """
         value = Variable.get(key, default=None)
-        # Airflow returns the default, too, where its API server did not answer.
+        # Airflow also returns the default where its API server did not answer.
         if value is None and key in Variable.keys(prefix=key):
             value = Variable.get(key)
         return None if value is None else str(value)

@@ -9,9 +9,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersSource
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 if TYPE_CHECKING:

@@ -18,13 +18,14 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.hooks.mapping import max_map_length
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
-from airflow_provider_binlog.hooks.outlets import pass_to_outlets
-from airflow_provider_binlog.hooks.repairs import naming_repairs
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.tasks import (
+    RendersSource,
+    max_map_length,
+    name_run,
+    pass_to_outlets,
+)
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
-    from airflow_provider_binlog.executors.location import Location
+    from airflow_provider_binlog.executors.job import Location
 
 
 class BinlogPlanOperator(BinlogExtractOperator):
@@ -163,7 +164,7 @@ class BinlogSubRangeOperator(EngineOperator):
                 raise
 
     def _stage(self, run: str) -> dict[str, Any]:
-        from airflow_provider_binlog.executors.sub_ranges import stage_planned
+        from airflow_provider_binlog.executors.tasks import stage_planned
         from airflow_provider_binlog.manifest import count_changes
 
         source = read_source(self.source)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable
+from airflow_provider_binlog.hooks.tasks import name_run
 from airflow_provider_binlog.operators.staged import move_checkpoint
 
 if TYPE_CHECKING:

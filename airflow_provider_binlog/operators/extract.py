@@ -32,12 +32,9 @@ from airflow_provider_binlog.errors import (
     ForeignPositionError,
     PositionPurgedError,
 )
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.outlets import pass_to_outlets
-from airflow_provider_binlog.hooks.repairs import naming_repairs
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run, now
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersSource, name_run, now, pass_to_outlets
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import Limits, read_limits
 from airflow_provider_binlog.operators.source_log import open_log

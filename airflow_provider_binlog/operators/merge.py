@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_provider_binlog.errors import ConfigurationError, MergeError, UnknownMergeError
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
-from airflow_provider_binlog.hooks.outlets import pass_to_outlets
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.hooks.spark import find_surroundings
+from airflow_provider_binlog.hooks.spark import find_environment
+from airflow_provider_binlog.hooks.tasks import name_run, pass_to_outlets
 from airflow_provider_binlog.operators.idle_merge import find_idle_report
 from airflow_provider_binlog.operators.merge_report import (
     find_error,
@@ -157,9 +156,9 @@ class BinlogMergeOperator(SparkSubmitOperator):
         with fail_unless_retryable():
             source, staging_path = _read_staged(self.staged)
             check_choice(OnStale, self.on_stale, "on_stale")
-            surroundings = find_surroundings(self._conn_id)
-            self._spark_binary = self._spark_binary or surroundings.spark_binary
-            self.env_vars = {**surroundings.env_vars, **(self.env_vars or {})}
+            environment = find_environment(self._conn_id)
+            self._spark_binary = self._spark_binary or environment.spark_binary
+            self.env_vars = {**environment.env_vars, **(self.env_vars or {})}
             store, report = open_store(staging_path), report_key(source, context)
             arguments = merge_arguments(
                 source=source,

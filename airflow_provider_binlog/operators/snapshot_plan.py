@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_provider_binlog.errors import ConfigurationError, ManifestError
-from airflow_provider_binlog.hooks.mapping import max_map_length
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.runs import name_run
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersSource, max_map_length, name_run
 from airflow_provider_binlog.names import join_table_name
 from airflow_provider_binlog.operators.chunk_shares import share_tables
 from airflow_provider_binlog.operators.snapshot_arguments import (

@@ -1,4 +1,4 @@
-"""What a task lets Spark's executors read in its place, by way of spark-submit."""
+"""Operators whose reading Spark's executors can do, by an application that they submit."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError, SparkJobError
-from airflow_provider_binlog.executors.outcome import Report
-from airflow_provider_binlog.executors.package import APPLICATION, build_py_files
-from airflow_provider_binlog.hooks.spark import find_surroundings
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.executors.job import JobReport
+from airflow_provider_binlog.hooks.spark import find_environment
+from airflow_provider_binlog.hooks.tasks import RendersSource
 from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
+from airflow_provider_binlog.spark.job.package import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from airflow_provider_binlog.executors.job import Job
-    from airflow_provider_binlog.executors.outcome import Outcome
+    from airflow_provider_binlog.executors.job import Job, Outcome
 
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ROOMS = (
+    *("binlog", "blocks", "capture", "executors", "rows", "schema_history", "snapshot", "sources"),
+    *("sql", "staging", "transport"),
+)
 _OWN = {"self", "application_args", "deploy_mode", "java_class"}
+
+APPLICATION = _PACKAGE / "executors" / "application.py"
+"""The main file, which spark-submit takes as its application."""
 
 
 class EngineOperator(RendersSource, BaseOperator):
@@ -75,10 +83,10 @@ class EngineOperator(RendersSource, BaseOperator):
         return False
 
     def run_on_spark(self, job: Job) -> Sequence[Outcome]:
-        """Submit a job, and return how its tasks ended: all of them are done.
+        """Submit a job, wait for its end, and return the outcomes of its tasks.
 
         Raises:
-            BinlogError: What a task failed with, on its executor.
+            BinlogError: A task failed on its executor.
             SparkJobError: Spark failed.
             ConfigurationError: The Spark connection does not exist, or an argument in `spark`
                 cannot be used as given.
@@ -87,19 +95,19 @@ class EngineOperator(RendersSource, BaseOperator):
             file, report = Path(folder) / "job.json", Path(folder) / "report.json"
             hook = self._hook(str(build_py_files(folder)), ["--job", file, "--report", report])
             job.write(file)
-            # It stays: after an `execution_timeout`, `on_kill` is called once this has returned.
+            # Not reset: after an `execution_timeout`, `on_kill` is called once this has returned.
             self._submitting = hook
             try:
                 hook.submit(str(APPLICATION))
             except AirflowException as failure:
                 raise _read_report(report).find_error() or _spark_failed() from failure
-            found = _read_report(report)
-        if (error := found.find_error()) is not None:
+            ended = _read_report(report)
+        if (error := ended.find_error()) is not None:
             raise error
-        return found.outcomes
+        return ended.outcomes
 
     def _hook(self, py_files: str, arguments: Sequence[Any]) -> SparkSubmitHook:
-        # Here: most DAGs do without.
+        # Here: most DAGs submit nothing to executors.
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
         given = {"conn_id": "spark_default", "name": "binlog-read", **(self.spark or {})}
@@ -109,34 +117,44 @@ class EngineOperator(RendersSource, BaseOperator):
                 "client",
                 deploy_mode=(self.spark or {}).get("deploy_mode"),
             )
-        known = signature(SparkSubmitHook.__init__).parameters.keys() - _OWN
-        if unknown := sorted(given.keys() - known):
+        names = signature(SparkSubmitHook.__init__).parameters.keys() - _OWN
+        if unknown := sorted(given.keys() - names):
             raise ConfigurationError(
-                f"spark holds arguments of a SparkSubmitOperator: {', '.join(sorted(known))}",
+                f"spark holds arguments of a SparkSubmitOperator: {', '.join(sorted(names))}",
                 unknown=unknown,
             )
-        surroundings = find_surroundings(given["conn_id"])
-        own = {"spark_binary": surroundings.spark_binary}
-        given["env_vars"] = {**surroundings.env_vars, **(given.get("env_vars") or {})}
+        environment = find_environment(given["conn_id"])
+        own = {"spark_binary": environment.spark_binary}
+        given["env_vars"] = {**environment.env_vars, **(given.get("env_vars") or {})}
         given["py_files"] = ",".join(filter(None, (py_files, given.get("py_files"))))
         return SparkSubmitHook(
             **{**own, **given},
-            application_args=[str(each) for each in arguments],
+            application_args=[str(argument) for argument in arguments],
             deploy_mode="client",
         )
 
 
-def _read_report(file: Path) -> Report:
-    """Return how an application ended.
+def _read_report(file: Path) -> JobReport:
+    """Return the report of an application.
 
     Raises:
-        SparkJobError: It ended before it could write that.
+        SparkJobError: The application ended before it wrote one.
     """
     try:
-        return Report.decode(file.read_bytes())
+        return JobReport.decode(file.read_bytes())
     except (OSError, *MALFORMED) as error:
         raise _spark_failed() from error
 
 
 def _spark_failed() -> SparkJobError:
     return SparkJobError("the Spark application ended without a report: its output is in this log")
+
+
+def build_py_files(folder: str | Path) -> Path:
+    """Write the zip of what executors import into `folder`, and return its path.
+
+    It is pure Python: NumPy, Arrow, PyMySQL, fsspec and the store's own packages are not in it.
+    """
+    modules = [file for file in sorted(_PACKAGE.glob("*.py")) if file.name != "data_source.py"]
+    rooms = [file for room in _ROOMS for file in sorted((_PACKAGE / room).rglob("*.py"))]
+    return pack([*modules, *rooms], folder)

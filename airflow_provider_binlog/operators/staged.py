@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.checkpoint import Checkpoint, advance
 from airflow_provider_binlog.errors import ConfigurationError, FormatError
-from airflow_provider_binlog.hooks.repairs import naming_repair_command
-from airflow_provider_binlog.hooks.runs import now
+from airflow_provider_binlog.hooks.failures import naming_repair_command
+from airflow_provider_binlog.hooks.tasks import now
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.staging.paths import manifest_folder, manifest_name

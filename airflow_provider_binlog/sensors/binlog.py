@@ -16,10 +16,9 @@ from airflow_provider_binlog.errors import (
     PositionPurgedError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
+from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.repairs import naming_repairs
-from airflow_provider_binlog.hooks.retries import fail_unless_retryable
-from airflow_provider_binlog.hooks.templates import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersSource
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.sources.binlog_source import (
     BinlogSource,

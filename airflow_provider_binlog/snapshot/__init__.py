@@ -7,7 +7,7 @@ tasks that share the chunks of a table it is divided: `begin_snapshot`, `read_ch
 
 from airflow_provider_binlog.snapshot.chunk import ChunkReader
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot.request import SnapshotRequest
+from airflow_provider_binlog.snapshot.request import SnapshotRequest, Throttle
 from airflow_provider_binlog.snapshot.take import (
     Progress,
     TakenSnapshot,
@@ -16,7 +16,6 @@ from airflow_provider_binlog.snapshot.take import (
     read_chunks,
     take_snapshot,
 )
-from airflow_provider_binlog.snapshot.throttle import Throttle
 
 __all__ = [
     "ChunkReader",

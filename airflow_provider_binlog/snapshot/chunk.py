@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from pymysql.constants import ER
 
-from airflow_provider_binlog.changes import Policies
+from airflow_provider_binlog.changes import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    COMMIT_TS,
+    FILE,
+    GTID,
+    IMAGE,
+    POSITION,
+    ROW,
+    ChangeType,
+    Policies,
+)
 from airflow_provider_binlog.errors import (
     FormatError,
     ServerChangedError,
@@ -17,6 +32,7 @@ from airflow_provider_binlog.errors import (
     error_context,
 )
 from airflow_provider_binlog.limits import Limits
+from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.rows.results.layout import ResultLayout, compile_results
 from airflow_provider_binlog.schema import Schema
@@ -28,10 +44,10 @@ from airflow_provider_binlog.snapshot.bounds import (
     condition,
     find_key,
 )
-from airflow_provider_binlog.snapshot.parts import ChunkParts
 from airflow_provider_binlog.snapshot.plan import ChunkRecord
-from airflow_provider_binlog.snapshot.throttle import RowPace, Throttle, wait_until_idle
-from airflow_provider_binlog.snapshot_manifest import Chunk
+from airflow_provider_binlog.snapshot.request import RowPace, Throttle, wait_until_idle
+from airflow_provider_binlog.snapshot_manifest import Chunk, snapshot_part_path
+from airflow_provider_binlog.staging.part_writer import write_part
 from airflow_provider_binlog.transport.server.consistent_read import open_read, read_high
 from airflow_provider_binlog.transport.server.information_schema import quote_table
 from airflow_provider_binlog.transport.server.queries import identify
@@ -44,23 +60,31 @@ if TYPE_CHECKING:
 
     import pymysql
 
+    from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.rows.conversion import Converted
+    from airflow_provider_binlog.rows.values import Array
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
     from airflow_provider_binlog.transport.server.consistent_read import ConsistentRead
 
     Connect = Callable[[], pymysql.Connection[Any]]
 
+
 _SCHEMA_ID = 1
+_ROW_CHUNK_SHIFT = 40
+"""`_row` is `(number of the chunk << _ROW_CHUNK_SHIFT) + number of the row in it`."""
+
+_TOKEN_BYTES = 6
 
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A table as a transaction sees it, and how its rows are read.
+    """Columns and key of a table as a transaction sees them.
 
     Attributes:
-        layout: Its columns, as the log has them.
-        schema: The same, as a manifest has them.
-        key: By which it is read in chunks.
+        layout: The columns, as the log has them.
+        schema: The columns, as a manifest has them.
+        key: Divides the table into chunks.
     """
 
     layout: RowLayout
@@ -70,13 +94,13 @@ class ReadTable:
 
 @dataclass(frozen=True)
 class ChunkReader:
-    """What chunks are read with.
+    """Connection, files and limits that chunks are read with.
 
     Attributes:
         connect: Opens a connection.
         files: Where the rows are staged.
-        limits: How large parts become.
-        throttle: How the server is spared.
+        limits: Of the parts' sizes.
+        throttle: Of the load on the server.
         on_wait: Called with the reason while the server is too busy.
     """
 
@@ -88,13 +112,13 @@ class ChunkReader:
 
 
 def describe_table(read: ConsistentRead, name: TableName, policies: Policies) -> ReadTable:
-    """Return how the rows of a table are read.
+    """Return columns and key of a table.
 
     Raises:
         UnsupportedError: The type of a column is not decoded.
     """
-    of = server_version(read.connection)
-    table_map = describe(name, read.schema, of.flavor, of.version)
+    server = server_version(read.connection)
+    table_map = describe(name, read.schema, server.flavor, server.version)
     layout = compile_layout(table_map, policies=policies)
     fields = layout.fields
     schema = Schema(_SCHEMA_ID, fields, tuple(fields[index].id for index in layout.key))
@@ -104,7 +128,7 @@ def describe_table(read: ConsistentRead, name: TableName, policies: Policies) ->
 
 
 def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRecord:
-    """Read a chunk of a plan, stage its rows, and return its record, which is stored last.
+    """Read a chunk of a plan, stage its rows, and store its record, which is returned.
 
     Raises:
         TableAlteredError: The table has another schema than in the plan, or another order.
@@ -126,7 +150,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
                 before=plan.identity,
                 now=here,
             )
-        # Not after the rows: a statement that waits to alter the table follows them.
+        # Before the rows: a statement that waits to alter the table is logged after them.
         high = read_high(read, gtids=plan.low.gtid is not None)
         table = _describe(read, plan)
         if not _is_planned(table, plan):
@@ -145,7 +169,7 @@ def read_chunk(plan: SnapshotPlan, number: int, reader: ChunkReader) -> ChunkRec
         try:
             _read_rows(read, _statement(plan, number, table.key, results), results, parts, pace)
         except (FormatError, SourceError) as error:
-            # A server looks at the columns before it says that the table is another one now.
+            # A server checks the columns before it reports that the table was altered.
             code = error.context.get("code")
             of_columns = isinstance(error, FormatError) or code in LACKS_NAME
             if code == ER.TABLE_DEF_CHANGED or (of_columns and _is_altered(plan, reader)):
@@ -193,3 +217,110 @@ def _read_rows(
             parts.add(results.decode(block.data, block.start, block.stop))
             pace.count(len(block))
     parts.flush()
+
+
+class ChunkParts:
+    """Collects the rows of one chunk and writes parts.
+
+    Attributes:
+        parts: Parts that were written, in the order of their rows.
+        rows: How many rows they have.
+    """
+
+    def __init__(
+        self,
+        files: SnapshotFiles,
+        snapshot_id: str,
+        schema: Schema,
+        *,
+        number: int,
+        low: Position,
+        read_at: int,
+        bytes_max: int,
+    ) -> None:
+        """Create the writer of a chunk.
+
+        Args:
+            files: Where the parts are written.
+            snapshot_id: Of the snapshot.
+            schema: Of the table.
+            number: Of the chunk.
+            low: Of the chunk.
+            read_at: When it is read, microseconds since 1970 in UTC.
+            bytes_max: Bytes of decoded rows in one part.
+        """
+        self.parts: list[Part] = []
+        self.rows = 0
+        self._files = files
+        self._snapshot_id = snapshot_id
+        self._schema = schema
+        self._number = number
+        self._low = low
+        self._read_at = read_at
+        self._bytes_max = bytes_max
+        self._token = secrets.token_hex(_TOKEN_BYTES)
+        self._buffered: list[list[Array]] = []
+        self._bytes = 0
+        self._replaced: Counter[str] = Counter()
+
+    def add(self, rows: Converted) -> None:
+        """Buffer rows, and write a part once it is full."""
+        self._buffered.append(rows.columns)
+        self._bytes += sum(column.nbytes for column in rows.columns)
+        self._replaced.update(rows.unrepresentable)
+        self._replaced.update(rows.invalid_text)
+        if self._bytes >= self._bytes_max:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffered rows as a part."""
+        count = sum(len(columns[0]) for columns in self._buffered)
+        if not count:
+            return
+        first = (self._number << _ROW_CHUNK_SHIFT) + self.rows
+        path = snapshot_part_path(
+            self._snapshot_id, self._number, f"{self._token}{len(self.parts):06}"
+        )
+        table = self._table(first, count)
+        self._buffered = []
+        written = write_part(self._files.store, self._files.key(path), table, self._schema)
+        self.parts.append(
+            Part(
+                path=path,
+                schema=self._schema.id,
+                rows=count,
+                bytes=written.bytes,
+                sha256=written.sha256,
+                first_row=first,
+                last_row=first + count - 1,
+                first_commit=self._read_at,
+                last_commit=self._read_at,
+                changes={ChangeType.INSERT.value: count},
+                replaced=dict(sorted(self._replaced.items())),
+            )
+        )
+        self.rows += count
+        self._bytes = 0
+        self._replaced.clear()
+
+    def _table(self, first: int, count: int) -> pa.Table:
+        columns = [pa.chunked_array(pieces) for pieces in zip(*self._buffered, strict=True)]
+        change = {
+            CHANGE_TYPE: _repeated(ChangeType.INSERT.value, count),
+            COMMIT_TS: pa.array(np.full(count, self._read_at)).view(pa.timestamp("us", "UTC")),
+            GTID: pa.nulls(count, pa.string()),
+            FILE: _repeated(self._low.file, count),
+            POSITION: pa.array(np.full(count, self._low.offset)),
+            ROW: pa.array(np.arange(first, first + count)),
+            IMAGE: pa.array(np.zeros(count, dtype=np.int32)),
+        }
+        return pa.Table.from_arrays(
+            [*columns, *(change[name] for name in CHANGE_COLUMNS)],
+            names=[*(field.name for field in self._schema.fields), *CHANGE_COLUMNS],
+        )
+
+
+def _repeated(text: str, count: int) -> Array:
+    index: Array = pa.array(np.zeros(count, dtype=np.int32))
+    array: Array = pa.DictionaryArray.from_arrays(index, pa.array([text]))
+    return array

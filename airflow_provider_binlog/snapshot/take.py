@@ -17,7 +17,7 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
 from airflow_provider_binlog.snapshot.chunk import ChunkReader, describe_table, read_chunk
 from airflow_provider_binlog.snapshot.plan import SnapshotFiles, SnapshotPlan
-from airflow_provider_binlog.snapshot.throttle import wait_until_idle
+from airflow_provider_binlog.snapshot.request import wait_until_idle
 from airflow_provider_binlog.snapshot_manifest import (
     SnapshotManifest,
     snapshot_path,

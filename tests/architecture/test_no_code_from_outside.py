@@ -21,7 +21,7 @@ ATTRIBUTES = {
     *("fork", "forkpty", "posix_spawn", "extractall", "load_module", "exec_module"),
 }
 ARGUMENTS = {"shell", "allow_pickle"}
-IMPORTING = {"__init__.py", "cli/run.py"}
+IMPORTING = {"__init__.py", "cli/commands.py"}
 """Modules that import others by names from a table of their own."""
 
 

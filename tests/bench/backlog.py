@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_provider_binlog.capture import ExtractRequest, TableFilter, extract
 from airflow_provider_binlog.capture.backlog import commit_backlog, plan_backlog, store_plan
 from airflow_provider_binlog.capture.extract import find_next
-from airflow_provider_binlog.executors.job import Job, SubRangeWork
-from airflow_provider_binlog.executors.location import Location
+from airflow_provider_binlog.executors.job import Job, Location, SubRangeWork
 from airflow_provider_binlog.executors.tasks import run_task
 from airflow_provider_binlog.sources.server_log import ServerLog
 from airflow_provider_binlog.sources.settings import ConnectionSettings
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from multiprocessing.pool import Pool
 
     from airflow_provider_binlog.capture.backlog import BacklogPlan
-    from airflow_provider_binlog.executors.outcome import Outcome
+    from airflow_provider_binlog.executors.job import Outcome
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 _Value = TypeVar("_Value")

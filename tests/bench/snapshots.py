@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.executors.job import ChunkWork, Job
-from airflow_provider_binlog.executors.location import Location
+from airflow_provider_binlog.executors.job import ChunkWork, Job, Location
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.snapshot import (
     ChunkReader,

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_binlog.cli import checkpoint as cli
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli import state as cli
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.errors import CheckpointError, CheckpointMissingError
 from airflow_provider_binlog.hooks.variables import checkpoint_key
 from airflow_provider_binlog.limits import Limits

@@ -19,7 +19,7 @@ from pymysql.cursors import DictCursor
 
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.checkpoint import Checkpoint
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
 from airflow_provider_binlog.sources.settings import ConnectionSettings

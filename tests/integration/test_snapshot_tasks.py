@@ -17,7 +17,7 @@ from airflow_provider_binlog import (
     BinlogSnapshotPlanOperator,
     BinlogSource,
 )
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.errors import (
     ConfigurationError,
     ServerChangedError,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from tests.fixtures.mysql import execute
 from tests.services.servers import Server
 

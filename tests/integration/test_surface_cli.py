@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server

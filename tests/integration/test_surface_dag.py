@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from tests.support.lake import Lake
 from tests.support.secrets import files_with, watched_processes
 from tests.support.shop_dag import DAG_ID, create_shop_airflow

@@ -14,8 +14,7 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.cli.airflow_commands import get_binlog_cli_commands
-from airflow_provider_binlog.cli.commands import COMMANDS, Group
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import COMMANDS, Group, main
 from tests.support import builder
 
 NUMBER = (42).to_bytes(4, "little")
@@ -214,7 +213,7 @@ ABSENT = ["airflow", "pyspark", "s3fs"]
 @pytest.mark.parametrize("command", ["events", "rows"])
 def test_files_are_read_where_airflow_is_not_installed(command: str, log: Path) -> None:
     hide = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))"
-    run_it = "from airflow_provider_binlog.cli.run import main; sys.exit(main())"
+    run_it = "from airflow_provider_binlog.cli.commands import main; sys.exit(main())"
     run = subprocess.run(
         [sys.executable, "-c", f"{hide}; {run_it}", command, log],
         capture_output=True,
@@ -238,7 +237,7 @@ def test_files_are_read_where_airflow_is_not_installed(command: str, log: Path) 
 )
 def test_an_airflow_connection_needs_airflow(command: list[str]) -> None:
     hide = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))"
-    run_it = "from airflow_provider_binlog.cli.run import main; sys.exit(main())"
+    run_it = "from airflow_provider_binlog.cli.commands import main; sys.exit(main())"
     run = subprocess.run(
         [sys.executable, "-c", f"{hide}; {run_it}", *command],
         capture_output=True,

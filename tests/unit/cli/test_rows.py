@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.compression import inner_events, payload, zstd

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from airflow_provider_binlog.cli.source import Range
+from airflow_provider_binlog.cli.verify import Refusals
 from airflow_provider_binlog.cli.verify import verify as verify_range
-from airflow_provider_binlog.errors import AccessDeniedError, TableLockedError, UnsupportedError
+from airflow_provider_binlog.errors import (
+    AccessDeniedError,
+    FormatError,
+    TableLockedError,
+    UnsupportedError,
+)
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, Made, a_table, insert
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.events.table_map import TableMap
     from airflow_provider_binlog.errors import BinlogError
+
 
 A, B = TABLES[:2]
 NAMELESS = a_table("nameless", "id", table_id=7)
@@ -329,3 +336,21 @@ def test_a_server_that_fails_is_not_asked_again(
     assert "there is no server" not in out
     assert "  shop.nameless                          120  120 inserts" in out
     assert "  shop.a                                 120  120 inserts" in out
+
+
+def test_one_reason_of_one_table_is_one_line() -> None:
+    refusals = Refusals()
+    refusals.file = "f.1"
+    for offset in (4, 8):
+        refusals.add(UnsupportedError("no", table="a.b", file="f.1", offset=offset))
+    refusals.file = "f.2"
+    refusals.add(UnsupportedError("no", table="a.c"), times=3)
+    refusals.file = "f.3"
+    refusals.add(FormatError("damaged", log_pos=7, wanted=2))
+
+    assert list(refusals.lines()) == [
+        "  f.1:4  no (table=a.b)  (2 times)",
+        "  f.2  no (table=a.c)  (3 times)",
+        "  f.3  damaged (wanted=2)",
+    ]
+    assert refusals.count == 6

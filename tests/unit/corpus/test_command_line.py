@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.changes import CHANGE_TYPE, FILE, ROW
-from airflow_provider_binlog.cli.run import main
+from airflow_provider_binlog.cli.commands import main
 from tests.corpus.capture import capture
 from tests.corpus.case import Recorded, recorded
 from tests.support.mysqlbinlog import microseconds

@@ -11,11 +11,18 @@ import pytest
 
 from airflow_provider_binlog import errors
 from airflow_provider_binlog.errors import BinlogError, ConfigurationError, SparkJobError
-from airflow_provider_binlog.executors.job import ChunkWork, FoundAt, Job, SubRangeWork
-from airflow_provider_binlog.executors.location import Location
-from airflow_provider_binlog.executors.outcome import Failure, Outcome, Report
-from airflow_provider_binlog.executors.package import build_py_files
+from airflow_provider_binlog.executors.job import (
+    ChunkWork,
+    Failure,
+    FoundAt,
+    Job,
+    JobReport,
+    Location,
+    Outcome,
+    SubRangeWork,
+)
 from airflow_provider_binlog.executors.tasks import run_tasks
+from airflow_provider_binlog.operators.spark_engine import build_py_files
 from airflow_provider_binlog.sources.settings import ConnectionSettings
 
 PASSWORD = "planted"
@@ -73,7 +80,7 @@ def test_the_driver_takes_what_the_task_wrote(
 def test_an_error_is_the_same_in_the_airflow_task(kind: type[BinlogError]) -> None:
     error = kind("what happened", table="shop.orders", code=7)
 
-    report = Report.decode(Report((Outcome(3, failure=Failure.of(error)),)).encode())
+    report = JobReport.decode(JobReport((Outcome(3, failure=Failure.of(error)),)).encode())
 
     found = report.find_error()
     assert type(found) is kind
@@ -84,9 +91,9 @@ def test_what_no_retry_mends_is_what_the_task_fails_with() -> None:
     lost = Failure.of(SparkJobError("lost"))
     refused = Outcome(1, failure=Failure.of(ConfigurationError("refused")))
 
-    assert isinstance(Report((refused,), lost).find_error(), ConfigurationError)
-    assert isinstance(Report((Outcome(1, 5),), lost).find_error(), SparkJobError)
-    assert Report((Outcome(1, 5),)).find_error() is None
+    assert isinstance(JobReport((refused,), lost).find_error(), ConfigurationError)
+    assert isinstance(JobReport((Outcome(1, 5),), lost).find_error(), SparkJobError)
+    assert JobReport((Outcome(1, 5),)).find_error() is None
 
 
 def test_a_package_that_an_executor_lacks_is_named() -> None:
@@ -122,8 +129,8 @@ def test_the_zip_and_third_party_packages_are_all_that_executors_need(tmp_path: 
     assert build_py_files(tmp_path).read_bytes() == archive.read_bytes()
     code = f"import sys; sys.path.insert(0, {str(archive)!r}); sys.modules['airflow'] = None; "
     names = (
-        *("executors.application", "executors.sub_ranges", "executors.tasks", "snapshot"),
-        *("sources.file_log", "sources.server_log", "sources.connections"),
+        *("executors.application", "executors.tasks", "capture.backlog", "snapshot"),
+        *("sources.file_log", "sources.server_log", "sources.settings"),
     )
     code += "import airflow_provider_binlog." + ", airflow_provider_binlog.".join(names)
     code += "; assert '.zip' in airflow_provider_binlog.__file__"

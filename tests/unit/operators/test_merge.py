@@ -18,7 +18,7 @@ from airflow_provider_binlog.errors import (
     ConnectionNotFoundError,
     UnknownMergeError,
 )
-from airflow_provider_binlog.hooks.spark import maybe_own_spark_submit
+from airflow_provider_binlog.hooks.spark import find_own_spark_submit
 from airflow_provider_binlog.operators import merge as module
 from airflow_provider_binlog.operators import staged as staged_module
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
@@ -133,12 +133,12 @@ def test_it_can_be_mapped_over_lakes() -> None:
 
 def test_spark_submit_of_this_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    found = maybe_own_spark_submit()
+    found = find_own_spark_submit()
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
 
     assert found is not None
     assert Path(found).name == "spark-submit"
-    assert maybe_own_spark_submit() is None
+    assert find_own_spark_submit() is None
 
 
 # ------------------------------------------------------------------- tables that wait for a reload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_binlog.cli.tables import run
+from airflow_provider_binlog.cli.lake_tables import show
 from airflow_provider_binlog.errors import StagingError
 from airflow_provider_binlog.spark.merge.progress import (
     Progress,
@@ -58,7 +58,7 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
         files, progress_folder("delta", "s3://lake", TableRules()), progress, loaded=None, merged=()
     )
 
-    run(Namespace(name="shop", staging_path=staging))
+    show(Namespace(name="shop", staging_path=staging))
 
     assert capsys.readouterr().out == (
         "delta s3://lake: merged up to manifest 0\n"
@@ -74,4 +74,4 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
 
 def test_a_source_that_was_never_merged_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StagingError, match="no merge"):
-        run(Namespace(name="shop", staging_path=f"file://{tmp_path}"))
+        show(Namespace(name="shop", staging_path=f"file://{tmp_path}"))

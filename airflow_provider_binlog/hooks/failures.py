@@ -1,16 +1,21 @@
-"""What repairs a source whose position or checkpoint cannot be used, with the arguments to give."""
+"""How a task fails: whether it is retried, and which command or argument repairs its source."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from airflow.sdk.exceptions import AirflowFailException
+
 from airflow_provider_binlog.checkpoint import repair_command
 from airflow_provider_binlog.errors import (
+    BinlogError,
     CheckpointError,
+    ConfigurationError,
     ForeignPositionError,
     FormatError,
     PositionPurgedError,
+    SourceError,
     UnsupportedError,
 )
 from airflow_provider_binlog.position import FIRST_OFFSET, Position, split_file_name
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
 
+
 _LOAD = (
     "and load its tables from snapshots; into the same lake with adopt=True of the merge, until "
     "all of its tables are loaded"
@@ -28,7 +34,7 @@ _LOAD = (
 
 @contextmanager
 def naming_repairs(source: BinlogSource, staging_path: str | None = None) -> Iterator[None]:
-    """Add to errors what repairs the source."""
+    """Add the repair of a source to the context of its errors."""
     try:
         with naming_repair_command(source.name, staging_path):
             yield
@@ -63,7 +69,7 @@ def _name_again(source: BinlogSource, start: str) -> str:
 
 
 def _restore(source: BinlogSource, file: str) -> str:
-    """Return what to do about a damaged file of the log."""
+    """Return how to continue after a damaged file of the log."""
     following = "FILE"
     with suppress(FormatError):
         log, number = split_file_name(file)
@@ -77,10 +83,27 @@ def _restore(source: BinlogSource, file: str) -> str:
 
 @contextmanager
 def naming_repair_command(source: str, staging_path: str | None) -> Iterator[None]:
-    """Add the staging path to the command that repairs the checkpoint of a source, if known."""
+    """Complete the command that repairs a checkpoint with the staging path, if there is one."""
     try:
         yield
     except CheckpointError as error:
         if staging_path is not None and "repair" in error.context:
             error.context["repair"] = repair_command(source, staging_path)
         raise
+
+
+@contextmanager
+def fail_unless_retryable() -> Iterator[None]:
+    """Turn an error that is not retryable into Airflow's "fail, do not retry".
+
+    The one place that reads `retryable`.
+    """
+    try:
+        yield
+    except BinlogError as error:
+        if error.retryable:
+            raise
+        failure = AirflowFailException(f"{type(error).__name__}: {error}")
+        # The text of these says what to change; a traceback would bury it.
+        is_plain = isinstance(error, ConfigurationError | SourceError)
+        raise failure from (None if is_plain else error)

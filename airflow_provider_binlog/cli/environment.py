@@ -1,11 +1,12 @@
-"""Connections and Variables as Airflow's own command line reads them: from its database.
+"""Airflow's connections and Variables for commands, from its database, and who runs a command.
 
-Tasks use the Task SDK instead; a command line runs in no task. Hence `airflow.models`, which ruff
-takes for an oversight.
+Tasks use the Task SDK instead; a command line runs in no task. Hence `airflow.models`, against
+ruff's advice.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ def find_connection(conn_id: str) -> ConnectionSettings:
     """Return the fields of an Airflow connection.
 
     Raises:
-        ConfigurationError: There is none of this id, or no Airflow.
+        ConfigurationError: There is no connection of this id, or no Airflow.
     """
     _need_airflow(f"{conn_id} is no binlog file and no mysql:// address")
     from airflow.models import Connection
@@ -73,3 +74,12 @@ def let_hooks_read_the_database() -> None:
 def _need_airflow(why: str) -> None:
     if find_spec("airflow") is None or find_spec("airflow.models") is None:
         raise ConfigurationError(f"{why}, and Airflow is not installed here")
+
+
+def name_person() -> str:
+    """Return the account's name, or its number: containers may run under one without a name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = f"uid {os.getuid()}"
+    return f"{name} by hand"

@@ -1,4 +1,4 @@
-"""`checkpoint show` and `checkpoint set`."""
+"""`status`, `checkpoint show` and `checkpoint set`: the state of a source's log and checkpoint."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.cli.airflow_stores import (
+from airflow_provider_binlog.cli.environment import (
     MetastoreVariableStore,
     let_hooks_read_the_database,
+    name_person,
 )
-from airflow_provider_binlog.cli.person import name_person
 from airflow_provider_binlog.cli.source import read_settings
 from airflow_provider_binlog.errors import CheckpointMissingError, ConfigurationError
+from airflow_provider_binlog.sources.settings import Connections
+from airflow_provider_binlog.transport.server import queries, setup
+from airflow_provider_binlog.transport.server.foreign_keys import unlogged_foreign_keys
+from airflow_provider_binlog.transport.server.information_schema import describe_tables
+from airflow_provider_binlog.transport.server.status import global_variables
 
 if TYPE_CHECKING:
     import argparse
@@ -21,22 +26,22 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.checkpoint import Checkpoint
 
 
-def show(arguments: argparse.Namespace) -> None:
+def show_checkpoint(arguments: argparse.Namespace) -> None:
     """Print a source's checkpoint as it is stored.
 
     Raises:
-        CheckpointMissingError: There is none.
+        CheckpointMissingError: No checkpoint is saved.
     """
     store = MetastoreVariableStore()
     from airflow_provider_binlog.checkpoint import load
 
-    found = load(store, _key(arguments.name))
-    if found is None:
+    checkpoint = load(store, _key(arguments.name))
+    if checkpoint is None:
         raise CheckpointMissingError(f"no checkpoint is saved for {arguments.name}")
-    sys.stdout.write(found.encode() + "\n")
+    sys.stdout.write(checkpoint.encode() + "\n")
 
 
-def set_(arguments: argparse.Namespace) -> None:
+def set_checkpoint(arguments: argparse.Namespace) -> None:
     """Overwrite the checkpoint.
 
     Raises:
@@ -84,3 +89,42 @@ def _key(name: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_OWN_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+
+
+def show_server(arguments: argparse.Namespace) -> None:
+    """Print where a server's log ends, and what it lacks for capture.
+
+    Raises:
+        ServerSetupError, AccessDeniedError: The text names all that is missing.
+    """
+    settings = read_settings(arguments.source)
+    connections = Connections(settings)
+    with closing(settings.connect()) as connection:
+        values = global_variables(connection)
+        _print("server", f"{settings.address}, {values.get('version', '')}")
+        # First: a server without a log, or an account without privileges, cannot answer the rest.
+        setup.check_setup(connection)
+        connections.check(connection)
+        identity = queries.identify(connection)
+        logs = queries.binary_logs(connection)
+        _print("identity", str(identity))
+        _print("log", f"{len(logs)} files, {sum(log.size for log in logs)} bytes")
+        _print("oldest", str(queries.first_position(connection)))
+        _print("end", str(queries.log_end(connection)))
+        _print("executed", queries.gtid_executed(connection) or "-")
+        _print("tables", describe_tables(connection))
+    foreign_keys = unlogged_foreign_keys(
+        connections.open, lambda name, _: name not in _OWN_DATABASES
+    )
+    for key in foreign_keys.unlogged:
+        _print("unlogged", str(key))
+    if foreign_keys.unknown:
+        _print("unlogged", f"not known, or not all: {foreign_keys.unknown}")
+    _print("capture", "ready")
+
+
+def _print(name: str, value: str) -> None:
+    sys.stdout.write(f"{name:<10}{value}\n")

@@ -1,0 +1,63 @@
+"""What our tasks share: run name, time, mapped tasks, asset events, templates of sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, conf, timezone
+
+from airflow_provider_binlog.sources.binlog_source import BinlogSource
+
+if TYPE_CHECKING:
+    import jinja2
+    from airflow.sdk import BaseOperator, Context
+
+    _Base = BaseOperator
+else:
+    _Base = object
+
+
+def name_run(context: Context) -> str:
+    """Return `dag_id run_id task_id`, as manifests and checkpoints note it."""
+    # No logical date: it may be missing.
+    instance = context["ti"]
+    return f"{instance.dag_id} {instance.run_id} {instance.task_id}"
+
+
+def now() -> str:
+    """Return the time, ISO 8601 in UTC."""
+    return timezone.utcnow().isoformat(timespec="seconds")
+
+
+def max_map_length() -> int:
+    """Return `[core] max_map_length`: a task that returns more values to be mapped fails."""
+    return int(conf.getint("core", "max_map_length", fallback=1024))
+
+
+def pass_to_outlets(task: BaseOperator, context: Context, value: dict[str, Any]) -> None:
+    """Store a value in the event of every asset among a task's outlets."""
+    for outlet in task.outlets:
+        if isinstance(outlet, Asset):
+            context["outlet_events"][outlet].extra = value
+
+
+class RendersSource(_Base):
+    """Base of tasks with a template field ``source``; precedes Airflow's own base class.
+
+    Airflow renders texts, lists and mappings by itself, and assigns to the fields of other objects,
+    which a frozen `BinlogSource` refuses.
+    """
+
+    def render_template(
+        self,
+        content: Any,
+        context: Context,
+        jinja_env: jinja2.Environment | None = None,
+        seen_oids: set[int] | None = None,
+    ) -> Any:
+        """Return the content with all texts in it rendered."""
+
+        def render(value: Any) -> Any:
+            return super(RendersSource, self).render_template(value, context, jinja_env, seen_oids)
+
+        return content.render(render) if isinstance(content, BinlogSource) else render(content)
