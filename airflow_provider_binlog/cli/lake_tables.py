@@ -63,15 +63,15 @@ def _lake_lines(progress: Progress, reload: str) -> Iterator[str]:
 
 
 def _table_lines(name: TableName, table: TableProgress, reload: str) -> Iterator[str]:
-    state, text = table.state, join_table_name(name)
-    waits = "  waits for a merge" if table.pending and state.is_merged else ""
-    yield f"{text}  {state.name}  {table.mark}{waits}"
-    if state.is_merged:
+    hold, text = table.hold, join_table_name(name)
+    if hold is None:
+        yield f"{text}  live  {table.mark}{'  waits for a merge' if table.pending else ''}"
         return
-    position = f" (at {state.position})" if state.position else ""
-    yield f"    {state.reason}{position}"
-    if state.since:
-        yield f"    since {state.since}"
+    yield f"{text}  {hold.state}  {table.mark}"
+    position = f" (at {hold.position})" if hold.position else ""
+    yield f"    {hold.reason}{position}"
+    if hold.since:
+        yield f"    since {hold.since}"
     yield f"    to reload it: {reload} {shlex.quote(text)}, then merge"
 
 

@@ -313,7 +313,7 @@ def next_time(name: TableName, progress: Progress | None, snapshots: Snapshots) 
     As long after its newest snapshot as that was taken after the first one that did not help.
     """
     known = progress.tables.get(name) if progress is not None else None
-    tried = snapshots.since(name, "" if known is None else known.state.snapshot)
+    tried = snapshots.since(name, "" if known is None else known.loaded)
     if not tried:
         return datetime.min.replace(tzinfo=UTC)
     newest = planned_at(tried[-1])
@@ -335,7 +335,7 @@ def _is_unreadable(name: TableName, progress: Progress | None, snapshots: Snapsh
 def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles) -> bool:
     known = progress.tables.get(name) if progress is not None else None
     if known is not None:
-        return not known.state.is_merged
+        return known.hold is not None
     file = schemas.find(name, before=1 << 63)
     return file is None or file.state is None or file.state.created is None
 

@@ -19,10 +19,10 @@ from airflow_provider_binlog.spark.merge.running import note_start, read_running
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import (
     PROPERTY,
+    hold_property,
     read_fields,
+    read_hold,
     read_key,
-    read_state,
-    state_property,
 )
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.targets import Target, Wrong, check_text, with_digest
@@ -138,9 +138,9 @@ def _lake_properties(data: bytes) -> None:
 
 def _lake_state(data: bytes) -> None:
     text = data.decode(errors="replace")
-    found = read_state({PROPERTY: text}, STALE.mark or Mark())
-    if read_state(state_property(found), found.mark or Mark(), found.snapshot) != found:
-        raise Wrong(f"a state that does not survive being written: {found}")
+    hold = read_hold({PROPERTY: text}, Mark(2, 1))
+    if hold is not None and read_hold(hold_property(hold, Mark(7)), Mark(7)) != hold:
+        raise Wrong(f"a hold that does not survive being written: {hold}")
 
 
 def _plans() -> list[bytes]:
@@ -199,7 +199,7 @@ STORED_TARGETS = (
     Target(
         "lake_state",
         _lake_state,
-        lambda: [each.encode() for each in state_property(STALE).values()],
+        lambda: [each.encode() for each in hold_property(STALE, Mark(2, 1)).values()],
         mutate_json,
     ),
 )

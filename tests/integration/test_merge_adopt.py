@@ -87,7 +87,7 @@ def test_the_table_of_another_source_is_adopted_and_read_until_its_rows_are_repl
     second.merge_killed("overwrite", adopt=True)
     assert {row["note"] for row in second.found(table)} == {row["note"] for row in older.values}
     state = second.state(table)
-    assert (state.applied, state.lake_state.name) == (NOTHING, "loading")
+    assert (state.applied, workplace.hold(table).state) == (NOTHING, "loading")
     second.merge()
     second.check(table, in_order=False)
     state = second.state(table)

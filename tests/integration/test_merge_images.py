@@ -130,7 +130,7 @@ def test_a_patch_of_a_row_that_the_lake_lacks_needs_a_reload(workplace: Workplac
     assert "rows=1, key=2, columns=n" in held.reason
     assert held.applied_after == Mark(1)
     assert [row["note"] for row in workplace.found(table)] == ["old"]
-    assert workplace.state(table).lake_state.name == "stale"
+    assert workplace.hold(table).state == "stale"
     take_snapshot(table)
     workplace.follow(table)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, LIVE, LakeState, read_state
+from airflow_provider_binlog.spark.target.state import read_hold
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT
@@ -142,7 +142,8 @@ def test_a_delta_table_restored_to_before_its_first_merge_and_by_time(workplace:
     workplace.spark.sql(f"RESTORE {workplace.target(table)} TO TIMESTAMP AS OF '{time[0]}'")
     restored = workplace.state(table)
 
-    assert "RESTORE it again" in restored.lake_state.reason
+    assert restored.hold is not None
+    assert "RESTORE it again" in restored.hold.reason
     restore(workplace, table, version)
     assert workplace.state(table).applied == Mark(2)
     table.update(3, note="four")
@@ -242,10 +243,8 @@ def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workpla
         assert "manifest 3 was captured without" in report.tables[0].reason
     assert workplace.found(table) == before
     state = workplace.state(table)
-    assert state.lake_state == LakeState("loading", report.tables[0].reason, mark=Mark(1)) or (
-        state.lake_state.name == "loading"
-    )
-    assert read_state(state.properties, Mark(manifest.sequence)).name == "live"
+    assert state.hold == report.tables[0].hold
+    assert read_hold(state.properties, Mark(manifest.sequence)) is None
 
 
 @in_either_format
@@ -322,16 +321,17 @@ def test_a_table_with_rows_from_before_the_log_waits_or_begins_as_the_author_say
     assert merge("changes_only") == [(names[0], "merged")]
 
     workplace.check(table)
-    assert workplace.state(table).lake_state == CHANGES_ONLY
-    assert workplace.state(truncated).lake_state == workplace.state(whole).lake_state == LIVE
+    assert workplace.state(table).lacks_rows
+    assert not workplace.state(truncated).lacks_rows
+    assert not workplace.state(whole).lacks_rows
     table.update(1, note="three")
     source.commit()
     assert merge("snapshot") == [(names[0], "merged")]
-    assert workplace.state(table).lake_state == CHANGES_ONLY
+    assert workplace.state(table).lacks_rows
     table.truncate()
     source.commit()
     merge("snapshot")
-    assert workplace.state(table).lake_state == LIVE
+    assert not workplace.state(table).lacks_rows
 
 
 @pytest.mark.fault("manifest-damaged", lakes="iceberg", stores="file")

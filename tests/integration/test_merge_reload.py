@@ -68,7 +68,7 @@ def test_a_table_that_is_older_than_the_log_is_loaded_while_it_is_written(
     workplace.check(table)
     state = workplace.state(table)
     assert (state.applied, state.loaded, state.table) == (Mark(3), snapshot.id, table.identity.id)
-    assert state.lake_state.name == "live"
+    assert state.hold is None
     assert workplace.merge().tables == []
 
     table.alter("RENAME ...", {"id": BIGINT, "text": TEXT}, renamed={"text": "note"})
@@ -125,7 +125,7 @@ def test_a_stale_table_is_live_after_a_reload(workplace: Workplace) -> None:
     assert workplace.merge().held == []
     workplace.check(table)
     state = workplace.state(table)
-    assert (state.lake_state.name, state.loaded) == ("live", snapshot.id)
+    assert (state.hold, state.loaded) == (None, snapshot.id)
     table.update(7, more=9)
     workplace.follow(table)
 
@@ -202,11 +202,11 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(workplace: Workplace) -
     workplace.merge_killed("create_as")
     assert workplace.lake.find_state(workplace.spark, workplace.target(table)) is None
     workplace.create_empty()
-    assert workplace.state(table).lake_state.name == "loading"
+    assert workplace.hold(table).state == "loading"
     assert workplace.found(table) == []
     workplace.merge_killed("overwrite", done=True)
     state = workplace.state(table)
-    assert (state.lake_state.name, state.table) == ("live", table.identity.id)
+    assert (state.hold, state.table) == (None, table.identity.id)
     assert SNAPSHOT not in state.properties
     workplace.check(table)
 
@@ -221,10 +221,10 @@ def test_a_reload_that_is_killed_begins_again_or_is_done(workplace: Workplace) -
     snapshot = take_snapshot(table)
     source.commit()
     workplace.merge_killed("overwrite")
-    assert workplace.state(table).lake_state.name == "stale"
+    assert workplace.hold(table).state == "stale"
     workplace.merge_killed("overwrite", done=True)
     assert "stale" in workplace.state(table).properties[PROPERTY]
-    assert workplace.state(table).lake_state.name == "live"
+    assert workplace.state(table).hold is None
     assert workplace.state(table).loaded == snapshot.id
     workplace.merge()
     workplace.check(table)

@@ -64,7 +64,7 @@ def test_a_merge_killed_at_a_stop_and_at_a_restart_is_repeated(workplace: Workpl
     assert "dropped a partition" in held.reason
     assert sorted_rows(workplace.found(table)) == before
     assert workplace.state(table).applied == Mark(1, 1)
-    assert workplace.state(table).lake_state.reason == held.reason
+    assert workplace.hold(table).reason == held.reason
     workplace.check(other)
 
     for restart in ("truncate", "drop") if workplace.format == "iceberg" else ("drop",):
@@ -76,12 +76,12 @@ def test_a_merge_killed_at_a_stop_and_at_a_restart_is_repeated(workplace: Workpl
         kill(workplace, lake, "overwrite", after=False)
         # Until the new rows are committed, it is as stale as it was.
         assert sorted_rows(workplace.found(table)) == rows
-        assert not workplace.state(table).lake_state.is_merged
+        assert workplace.state(table).hold is not None
         kill(workplace, lake, "overwrite", after=True)
         workplace.merge()
 
         workplace.check(table, other)
-        assert workplace.state(table).lake_state.is_merged
+        assert workplace.state(table).hold is None
         if restart == "truncate":
             table.rewrite("dropped a partition")
             source.commit()

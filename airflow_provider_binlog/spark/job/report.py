@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.position import Position
+    from airflow_provider_binlog.spark.target.state import Hold
 
 FORMAT = "airflow-provider-binlog/merge-report"
 
@@ -28,11 +29,9 @@ class TableReport:
     Attributes:
         table: `database.table` at the source.
         target: The lake table, as SQL names it.
-        status: `merged`, `current` (nothing to do), `failed`; or the lake table's own state,
-            `loading` or `stale`, in which it is left alone until it is reloaded.
-        reason, position: Why it is `loading` or `stale`, and from where in the log on; of a merged
-            table what it lacks, if the author chose that.
-        since: When a merge first found it so, ISO 8601 in UTC.
+        hold: Why the table is not merged, until it is reloaded; None if it is.
+        is_merged: Whether anything was committed.
+        lacks: What a merged table lacks, if the author chose that.
         snapshot: Id of the snapshot that was loaded; or why a newer one is not.
         applied_before, applied_after: How much of the log the target contained, and contains.
         changes: Change rows that were read, by type.
@@ -48,10 +47,9 @@ class TableReport:
 
     table: str
     target: str
-    status: str = "current"
-    reason: str = ""
-    position: str = ""
-    since: str = ""
+    hold: Hold | None = None
+    is_merged: bool = False
+    lacks: str = ""
     snapshot: str = ""
     applied_before: Mark = NOTHING
     applied_after: Mark = NOTHING
@@ -63,6 +61,32 @@ class TableReport:
     seconds: float = 0.0
     error: str | None = None
     retryable: bool = False
+
+    @property
+    def status(self) -> str:
+        """`failed`, `loading`, `stale`, `merged`, or `current` where there is nothing to do."""
+        if self.error is not None:
+            return "failed"
+        if self.hold is not None:
+            return self.hold.state
+        return "merged" if self.is_merged else "current"
+
+    @property
+    def reason(self) -> str:
+        """Why the table is not merged, or what it lacks."""
+        return self.lacks if self.hold is None else self.hold.reason
+
+    @property
+    def position(self) -> str:
+        """Where in the log that happened; empty if nowhere in particular."""
+        return "" if self.hold is None else self.hold.position
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a value of JSON."""
+        value = asdict(self)
+        del value["is_merged"], value["hold"], value["lacks"]
+        value["since"] = "" if self.hold is None else self.hold.since
+        return value | {name: getattr(self, name) for name in ("status", "reason", "position")}
 
     def line(self) -> str:
         """Return what a person wants to read as the table is done."""
@@ -113,7 +137,7 @@ class Report:
     @property
     def held(self) -> list[TableReport]:
         """Return the tables that are left alone until they are reloaded."""
-        return [each for each in self.tables if each.status in ("loading", "stale")]
+        return [each for each in self.tables if each.error is None and each.hold is not None]
 
     @property
     def may_pass(self) -> bool:
@@ -136,6 +160,6 @@ class Report:
             "unmatched": list(self.unmatched),
             "stop": None if self.stop is None else self.stop.to_json(),
             "versions": dict(self.versions),
-            "tables": [asdict(each) for each in self.tables],
+            "tables": [table.to_json() for table in self.tables],
         }
         return json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.spark.merge.lake_table import check_manifests
+from airflow_provider_binlog.spark.merge.coverage import check_manifests
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
 from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.table_log import TableLog
@@ -79,7 +79,14 @@ def read_needed_log(staged: StagedLog, start: MergeStart, tables: Sequence[LakeT
     last = start.before.through
     for table in tables:
         if table.is_merged:
-            check_manifests(table, start.present, last=last, folder=staged.folder)
+            try:
+                check_manifests(
+                    *(table.first_needed, table.applied, start.present),
+                    last=last,
+                    folder=staged.folder,
+                )
+            except ManifestError as error:
+                table.fail(error)
     first = min((each.first_needed for each in tables if each.is_merged), default=last + 1)
     log = staged.since(first)
     if not log.manifests:

@@ -18,12 +18,7 @@ from airflow_provider_binlog.manifest import End, check_follows
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.plan.captured import Globs, extend_globs, find_uncaptured
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import (
-    LIVE,
-    LakeState,
-    state_from_json,
-    state_to_json,
-)
+from airflow_provider_binlog.spark.target.state import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +33,7 @@ PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""
 
 FORMAT = "airflow-provider-binlog/merged"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,8 @@ class TableProgress:
         first: Number of the first manifest that may hold something more for it; None if none does
             of those that were read.
         pending: Whether one of them does, so that the next merge reads the lake table's state.
-        state: What that was.
+        hold: Why the table was not merged then; None if it was.
+        loaded: The snapshot that its lake table was last loaded from; empty if from none.
         version: Delta's version of the lake table, or the id of Iceberg's snapshot, with what the
             mark says; None if that is not known.
     """
@@ -59,7 +55,8 @@ class TableProgress:
     mark: Mark = NOTHING
     first: int | None = None
     pending: bool = False
-    state: LakeState = LIVE
+    hold: Hold | None = None
+    loaded: str = ""
     version: int | None = None
 
 
@@ -112,7 +109,7 @@ class Progress:
 
         Tables that wait for a reload do not count.
         """
-        live = (self.tables[name].state.is_merged for name in self.pending(chosen))
+        live = (self.tables[name].hold is None for name in self.pending(chosen))
         return through <= self.through and not any(live)
 
     @property
@@ -132,7 +129,7 @@ class Progress:
             ".".join(name): each.version
             for name, each in sorted(self.tables.items())
             if each.version is not None
-            and each.state.is_merged
+            and each.hold is None
             and not each.pending
             and each.mark.sequence <= self.through
         }
@@ -174,9 +171,8 @@ class Progress:
             one, two = (each.tables.get(name, TableProgress()) for each in (newer, older))
             if one != two and (name in merged or newer is self):
                 first = min(one.first or newer.through + 1, two.first or older.through + 1)
-                tables[name] = TableProgress(
-                    max(one.mark, two.mark), first, pending=True, state=one.state
-                )
+                mark, loaded = max(one.mark, two.mark), max(one.loaded, two.loaded)
+                tables[name] = TableProgress(mark, first, True, one.hold, loaded)  # noqa: FBT003
         return replace(newer, tables=tables, snapshots=self.snapshots | stored.snapshots)
 
     def _servers_through(self, manifests: Sequence[Manifest]) -> tuple[SourceIdentity, ...]:
@@ -252,7 +248,7 @@ def save_progress(
         "tables": [
             [
                 *(*name, str(each.mark), each.first, each.pending),
-                *(state_to_json(each.state), each.version),
+                *(each.hold and each.hold.to_json(), each.loaded, each.version),
             ]
             for name, each in sorted(progress.tables.items())
         ],
@@ -291,10 +287,11 @@ def _from_json(value: dict[str, Any]) -> Progress:
                 Mark.parse(mark),
                 None if first is None else int(first),
                 bool(pending),
-                state_from_json(state),
+                None if hold is None else Hold.from_json(hold),
+                str(loaded),
                 None if version is None else int(version),
             )
-            for database, table, mark, first, pending, state, version in value["tables"]
+            for database, table, mark, first, pending, hold, loaded, version in value["tables"]
         },
         snapshots=frozenset(_texts(value["snapshots"])),
         lake=str(value["lake"]),

@@ -31,7 +31,7 @@ def take_rows_along(
     names: list[TableName] = []
     try:
         log = staged.newest
-        failed = known.pending and known.state.is_merged and known.mark == NOTHING
+        failed = known.pending and known.hold is None and known.mark == NOTHING
         if failed and known.first is not None:
             again = range(known.first, run.start.before.through + 1)
             if not all(number in run.start.present for number in again):

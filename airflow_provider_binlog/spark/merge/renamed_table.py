@@ -21,7 +21,7 @@ from airflow_provider_binlog.spark.target.properties import (
     table_property,
 )
 from airflow_provider_binlog.spark.target.protocol import Applied, Lake
-from airflow_provider_binlog.spark.target.state import LIVE, TargetState, state_property
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, TargetState, live_property
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def find_old_table(
         found = identify(lake.find_state(session, target), old, log)
         if found is None or found.applied == NOTHING or found.ended or found.unfilled:
             continue
-        if found.lost or not found.lake_state.is_merged:
+        if found.lost or found.hold is not None:
             continue
         table = log.holdings(name, since=log.first)[-1].table
         if found.key and found.table == table and (not state or state.columns == found.columns):
@@ -121,9 +121,9 @@ def copy_rows(
         lake.create(session, target, state.columns, wanted | table_property(str(state.table)))
     made = _read(session, lake, target, NOTHING)
     noted = fields_property(made, state.fields)
-    if state.lake_state != LIVE:
+    if state.lacks_rows:
         # Rows that the old one lacks the new one lacks, too.
-        noted |= state_property(state.lake_state)
+        noted |= live_property(CHANGES_ONLY)
     session.sql(merge_sql.set_properties(target, noted))
     applied = Applied(source, state.applied, "", state.table, state.loaded)
     lake.overwrite(session, target, made, merge_sql.select_all(old.target, made.columns), applied)

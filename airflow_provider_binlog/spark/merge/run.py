@@ -39,7 +39,7 @@ from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.jvm import check_catalog, check_jars
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.protocol import Applied, Lake
-from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, state_property
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, hold_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.merge.running import RunningMerge
-    from airflow_provider_binlog.spark.target.state import LakeState, TargetState
+    from airflow_provider_binlog.spark.target.state import Hold, TargetState
 
 
 def merge_all(
@@ -182,9 +182,9 @@ def _work(
             last = log.manifests[-1]
             created = None if plan.table is None else log.created(plan.table)
             is_complete = created is not None or log.find_restart(table.name) is not None
-            state = CHANGES_ONLY if table.state is None else table.state.lake_state
-            if table.reload is None and not is_complete and state == CHANGES_ONLY:
-                table.report.reason = CHANGES_ONLY.reason
+            lacks_rows = table.state is None or table.state.lacks_rows
+            if table.reload is None and not is_complete and lacks_rows:
+                table.report.lacks = CHANGES_ONLY
             work = TableWork(
                 plan,
                 table.target,
@@ -211,7 +211,7 @@ def _plan(table: LakeTable, log: TableLog, options: MergeOptions) -> None:
             table.name, log, first=table.first_needed, state=table.state, options=chosen
         )
     except ReloadNeededError as error:
-        table.hold(stale_for(error))
+        table.hold = stale_for(error)
         return
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
@@ -227,13 +227,13 @@ def _plan_again(
 
 
 def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
-    """Say in the lake table's properties why it is left alone, and since when."""
+    """Say in the lake table's properties why it is not merged, and since when."""
     known = run.start.before.tables.get(table.name)
-    table.date(None if known is None else known.state, run.began)
-    state, held = table.state, table.held
-    if held is None or state is None or state.unknown is not None or table.is_foreign:
+    table.set_hold_since(None if known is None else known.hold, run.began)
+    state, hold = table.state, table.hold
+    if hold is None or state is None or state.unknown is not None or table.is_foreign:
         return
-    wanted = state_property(held)
+    wanted = hold_property(hold, table.applied, table.loaded)
     if state.properties.get(PROPERTY) == wanted[PROPERTY]:
         return
     try:
@@ -242,13 +242,13 @@ def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
         table.fail(error)
 
 
-def _hold_stale(run: MergeRun, table: LakeTable, state: LakeState) -> None:
+def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
     """Leave a table at what was committed of it, until a reload."""
     try:
         session = run.sessions.get()
         table.state = run.lake.find_state(session, table.target)
         table.report.applied_after = table.applied
-        table.hold(state)
+        table.hold = hold
         _note_held(run, session, table)
     except Exception as failed:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(failed)
@@ -265,9 +265,9 @@ def _merge(
     table.is_settled = merged.commit is not None
     if merged.commit is None:
         return
-    table.report.status = "merged"
+    table.report.is_merged = True
     if table.reload is not None:
-        table.report.snapshot = table.done_with = table.reload.snapshot.id
+        table.report.snapshot = table.processed_snapshot = table.reload.snapshot.id
     table.report.applied_after = merged.applied
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
     table.report.missing_rows = merged.commit.missing
@@ -287,6 +287,6 @@ def _advance(
         known[name] = replace(each, first=first, pending=True)
     for table in tables:
         known[table.name] = table.progress(known.get(table.name, TableProgress()))
-    done = {table.done_with for table in tables if table.done_with is not None}
+    done = {table.processed_snapshot for table in tables if table.processed_snapshot is not None}
     there = {*run.start.snapshots.ids()}
     return replace(now, tables=known, snapshots=frozenset((now.snapshots | done) & there))

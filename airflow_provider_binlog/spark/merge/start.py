@@ -101,7 +101,7 @@ class MergeStart:
         """Report snapshots that are unreadable, but for those of tables that were seen since."""
         digests = {table_digest(name) for name in seen}
         return [
-            TableReport(f"snapshot {id_}", "", status="failed", error=str(error))
+            TableReport(f"snapshot {id_}", "", error=str(error))
             for id_, error in self.unnamed.items()
             if digest_in(id_) not in digests
         ]
@@ -112,10 +112,7 @@ class MergeStart:
         return TableReport(
             ".".join(name),
             target_name(options.format, options.lake, options.table_options, *name),
-            status=known.state.name,
-            reason=known.state.reason,
-            position=known.state.position,
-            since=known.state.since,
+            hold=known.hold,
             applied_before=known.mark,
             applied_after=known.mark,
         )

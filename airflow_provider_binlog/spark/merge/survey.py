@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable, check_coverage
+from airflow_provider_binlog.spark.merge.coverage import find_coverage
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.renamed_rows import take_rows_along
 from airflow_provider_binlog.spark.reload.table_reload import (
     find_reload,
@@ -68,13 +70,25 @@ def find_needs(
         if table.is_followed:
             _check_numbers(run, table, newest_staged)
         if table.is_followed:
-            initial_load = run.options.initial_load
-            check_coverage(table, newest, run.start.before, now, initial_load=initial_load)
+            _cover(run, table, newest, now)
         hold_waiting(table, newest)
     for table in tables:
         if table.is_followed and table.name in needed:
             # The next merge copies its rows: they have to be those from before the rename.
             table.fail(needed[table.name])
+
+
+def _cover(run: MergeRun, table: LakeTable, log: TableLog, now: Progress) -> None:
+    before, initial_load = run.start.before, run.options.initial_load
+    table.first_needed = before.first_needed(table.name, table.applied)
+    try:
+        coverage = find_coverage(
+            table.name, table.state, log, before=before, now=now, initial_load=initial_load
+        )
+    except MergeError as error:
+        table.fail(error)
+    else:
+        table.cover(coverage)
 
 
 def _check_numbers(run: MergeRun, table: LakeTable, newest_staged: int) -> None:

@@ -27,12 +27,12 @@ from airflow_provider_binlog.spark.target.protocol import Applied, Commit, Lake
 from airflow_provider_binlog.spark.target.state import (
     CHANGES_ONLY,
     ENDED,
-    LIVE,
     PROPERTY,
     SNAPSHOT,
-    LakeState,
+    Hold,
     TargetState,
-    state_property,
+    hold_property,
+    live_property,
 )
 
 if TYPE_CHECKING:
@@ -188,22 +188,22 @@ def _count_missing(merge: _Merge, commit: Commit, collapsed: Collapsed) -> int |
     return max(0, inserted - deleted - segment.growth)
 
 
-def _first_state(merge: _Merge) -> LakeState | None:
-    """Return the state that the target gets before it has the rows; None if it keeps its own."""
+def _first_state(merge: _Merge) -> dict[str, str]:
+    """Return the property of its state that the target gets before it has the rows."""
     work, state = merge.work, merge.work.state
     if work.snapshot is not None:
-        # Believed until its rows are committed.
-        loading = LakeState("loading", "its rows are being loaded").at(NOTHING)
-        return loading if state is None or state.applied == NOTHING else None
+        # Effective until its rows are committed.
+        loading = hold_property(Hold("loading", "its rows are being loaded"), NOTHING)
+        return loading if state is None or state.applied == NOTHING else {}
     if state is not None:
-        return None
-    return LIVE if work.is_complete else CHANGES_ONLY
+        return {}
+    return live_property("" if work.is_complete else CHANGES_ONLY)
 
 
-def _last_state(merge: _Merge, state: TargetState) -> LakeState:
-    """Return the state of a lake table that has the rows; another one held at those from before."""
-    lacks_rows = state.lake_state == CHANGES_ONLY and not merge.segment.starts_empty
-    return CHANGES_ONLY if lacks_rows and merge.work.snapshot is None else LIVE
+def _last_state(merge: _Merge, state: TargetState) -> dict[str, str]:
+    """Return the property of the state of a lake table that has the rows."""
+    still_lacks = not merge.segment.starts_empty and merge.work.snapshot is None
+    return live_property(CHANGES_ONLY if still_lacks and state.lacks_rows else "")
 
 
 def _own_properties(merge: _Merge) -> dict[str, str]:
@@ -216,8 +216,7 @@ def _own_properties(merge: _Merge) -> dict[str, str]:
         wanted[ENDED] = str(work.applied.mark)
     if work.plan.table is not None and (state is None or state.applied == NOTHING):
         wanted |= table_property(work.plan.table)
-    lake_state = _first_state(merge)
-    return wanted if lake_state is None else wanted | state_property(lake_state)
+    return wanted | _first_state(merge)
 
 
 def _create(merge: _Merge, rows: DataFrame) -> TargetState:
@@ -331,7 +330,7 @@ def _follow(merge: _Merge, state: TargetState) -> None:
     if snapshot is not None:
         noted |= {SNAPSHOT: snapshot}
     if snapshot is not None or PROPERTY in state.properties:
-        noted |= state_property(_last_state(merge, state))
+        noted |= _last_state(merge, state)
     _set_properties(merge, dict(noted.items() - state.properties.items()))
 
 

@@ -18,7 +18,7 @@ from airflow_provider_binlog.spark.reload.window import find_first, is_comparabl
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.mark import NOTHING
 from airflow_provider_binlog.spark.target.properties import is_of_merges
-from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.spark.target.state import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +62,7 @@ def find_reload(
     """
     id_ = snapshots.newest_id(table.name)
     if id_ is not None and id_ <= table.loaded:
-        table.done_with = id_
+        table.processed_snapshot = id_
     if id_ is None or id_ <= table.loaded or _is_settled(table, id_, before):
         return
     snapshot = snapshots.read(id_)
@@ -142,12 +142,12 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
     elif plan.reason:
         table.refuse(reload.snapshot.id, plan.reason)
         if table.is_merged:
-            loading = LakeState("loading", table.unloaded)
-            table.hold(loading if state is None or table.is_foreign else state.lake_state)
+            table.hold = None if state is None or table.is_foreign else state.hold
+            table.hold = table.hold or Hold("loading", table.unloaded)
     else:
         # The next merge continues as if it were not there.
         table.wait(reload.snapshot.id, "its table was dropped or renamed after it")
-        table.done_with = reload.snapshot.id
+        table.processed_snapshot = reload.snapshot.id
 
 
 def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:
@@ -207,7 +207,7 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
 def hold_foreign(table: LakeTable) -> None:
     """Leave a table alone whose lake table is to be adopted, until its snapshot is loaded."""
     if table.is_foreign and table.is_followed:
-        table.hold(LakeState("loading", table.unloaded or _TO_ADOPT))
+        table.hold = Hold("loading", table.unloaded or _TO_ADOPT)
 
 
 def hold_waiting(table: LakeTable, newest: TableLog) -> None:
@@ -220,4 +220,4 @@ def hold_waiting(table: LakeTable, newest: TableLog) -> None:
     is_complete = id_ is not None and newest.created(id_) is not None
     waits = table.unloaded and table.state is None and table.report.error is None
     if waits and not is_complete:
-        table.hold(LakeState("loading", table.unloaded))
+        table.hold = Hold("loading", table.unloaded)

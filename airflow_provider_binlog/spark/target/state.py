@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_binlog.errors import MALFORMED, FormatError, MergeError, cause_of
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
@@ -50,104 +50,84 @@ ENDED = "binlog.ended"
 RENAME. It holds only while the applied mark is still that one."""
 
 PROPERTY = "binlog.state"
-"""Table property: `LakeState` as JSON. One that holds at a mark is believed only while that is the
-table's: after a restore it says nothing."""
-
-StateName: TypeAlias = Literal["loading", "live", "stale"]
+"""Table property: whether the table is `live`, or its `Hold` as JSON, with the applied mark and the
+snapshot that it holds at: after a restore it says nothing."""
 
 
 @dataclass(frozen=True)
-class LakeState:
-    """The state of a lake table.
+class Hold:
+    """Why a table is not merged now; in its place None says that the table is merged.
 
     Attributes:
-        name: See the module.
-        reason: Why it is `loading` or `stale`; for people.
+        state: `loading` or `stale`; see the module.
+        reason: Why, and what to do, for people.
         position: Where in the log that happened; empty if nowhere in particular.
-        mark: The applied mark that it holds at; None if at every one.
-        snapshot: The snapshot that the table was last loaded from when it got that mark.
         since: When a merge first found it so, ISO 8601 in UTC; empty if that is not noted.
     """
 
-    name: StateName
-    reason: str = ""
+    state: Literal["loading", "stale"]
+    reason: str
     position: str = ""
-    mark: Mark | None = None
-    snapshot: str = ""
     since: str = field(default="", compare=False)
 
-    @property
-    def is_merged(self) -> bool:
-        """Whether merges change the table."""
-        return self.name == "live"
+    def to_json(self) -> dict[str, str]:
+        """Return the hold as a value of JSON."""
+        return {name: getattr(self, name) for name in ("state", "reason", "position", "since")}
 
-    def at(self, mark: Mark, snapshot: str = "") -> LakeState:
-        """Return the state as one that holds at a mark, once loaded from a snapshot."""
-        return replace(self, mark=mark, snapshot=snapshot)
+    @classmethod
+    def from_json(cls, value: Any) -> Hold:
+        """Return the hold that `to_json` returned the value of.
 
-    def continues(self, before: LakeState) -> bool:
-        """Whether a table was in this state before, for the same reason."""
-        own, other = ((each.name, each.reason, each.position) for each in (self, before))
-        return own == other
+        Raises:
+            FormatError: There is no such state; and what else `MALFORMED` lists.
+        """
+        state = value["state"]
+        if state not in ("loading", "stale"):
+            raise FormatError("not the state of a table that is not merged", state=state)
+        return cls(state, *(str(value[name]) for name in ("reason", "position", "since")))
 
 
-LIVE = LakeState("live")
-CHANGES_ONLY = LakeState(
-    "live",
-    "it began with the changes that are staged (initial_load='changes_only'): it lacks the rows "
-    "that did not change since",
-)
-WITHOUT_BEGINNING = LakeState(
+WITHOUT_BEGINNING = Hold(
     "loading",
     "it has rows from before the staged log, which does not contain its creation: load it from a "
     "snapshot; or let it begin with the changes, with initial_load='changes_only'",
 )
+CHANGES_ONLY = (
+    "it began with the changes that are staged (initial_load='changes_only'): it lacks the rows "
+    "that did not change since"
+)
+"""What a live table lacks, if its author chose that."""
 
 
-def state_property(state: LakeState) -> dict[str, str]:
-    """Return the property that says so."""
-    return {PROPERTY: json.dumps(state_to_json(state), ensure_ascii=False)}
+def live_property(lacks: str = "") -> dict[str, str]:
+    """Return the property that says that a table is live, and what it lacks all the same."""
+    return {PROPERTY: json.dumps({"state": "live", "reason": lacks})}
 
 
-def read_state(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> LakeState:
-    """Return the state of a table with a mark, last loaded from a snapshot.
+def hold_property(hold: Hold, mark: Mark | None, snapshot: str = "") -> dict[str, str]:
+    """Return the property that says why a table is not merged.
 
-    `live` where its property holds at another mark, or was set before that was loaded; so is a
-    table that began with changes, once it is loaded.
+    Args:
+        hold: Why.
+        mark: The applied mark that it holds at; None if at every one.
+        snapshot: The snapshot that the table was last loaded from when it got that mark.
+    """
+    at = {"applied": None if mark is None else str(mark), "snapshot": snapshot}
+    return {PROPERTY: json.dumps(hold.to_json() | at, ensure_ascii=False)}
+
+
+def read_hold(properties: Mapping[str, str], mark: Mark, snapshot: str = "") -> Hold | None:
+    """Return why a table with a mark, last loaded from a snapshot, is not merged; None if it is.
+
+    It is merged where the property holds at another mark, or was set before that was loaded.
     """
     try:
-        state = state_from_json(json.loads(properties[PROPERTY]))
+        value = json.loads(properties[PROPERTY])
+        hold = Hold.from_json(value)
+        at = None if value["applied"] is None else (Mark.parse(value["applied"]), value["snapshot"])
     except MALFORMED:
-        return LIVE
-    holds = state.mark is None or (state.mark, state.snapshot) == (mark, snapshot)
-    holds = holds and (state.name != "live" or state.snapshot == snapshot)
-    return state if holds else LIVE
-
-
-def state_to_json(state: LakeState) -> dict[str, str | None]:
-    """Return a state as a value of JSON."""
-    return {
-        "state": state.name,
-        "reason": state.reason,
-        "position": state.position,
-        "applied": None if state.mark is None else str(state.mark),
-        "snapshot": state.snapshot,
-        "since": state.since,
-    }
-
-
-def state_from_json(value: Any) -> LakeState:
-    """Return the state that `state_to_json` returned the value of.
-
-    Raises:
-        FormatError: There is no such state; and what else `MALFORMED` lists.
-    """
-    name, applied = value["state"], value["applied"]
-    if name not in get_args(StateName):
-        raise FormatError("no state of a lake table", state=name)
-    mark = None if applied is None else Mark.parse(applied)
-    reason, position, snapshot = value["reason"], value["position"], value["snapshot"]
-    return LakeState(name, str(reason), str(position), mark, str(snapshot), str(value["since"]))
+        return None
+    return hold if at in (None, (mark, snapshot)) else None
 
 
 @dataclass(frozen=True)
@@ -214,11 +194,17 @@ class TargetState:
         return self.properties.get(SNAPSHOT, "") if noted is None else noted
 
     @property
-    def lake_state(self) -> LakeState:
-        """Whether it is `loading`, `live` or `stale`."""
+    def hold(self) -> Hold | None:
+        """Why it is not merged; None if it is."""
         if self.unknown is not None:
-            return LakeState("loading", self.unknown)
-        return read_state(self.properties, self.applied, self.loaded)
+            return Hold("loading", self.unknown)
+        return read_hold(self.properties, self.applied, self.loaded)
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether it began with the changes, and was not loaded or truncated since."""
+        began = live_property(CHANGES_ONLY)[PROPERTY]
+        return self.properties.get(PROPERTY) == began and not self.loaded
 
     @property
     def ended(self) -> bool:

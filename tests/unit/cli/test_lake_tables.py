@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     save_progress,
 )
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
 from tests.support.stores import open_store
@@ -42,14 +42,12 @@ def test_each_table_is_printed_with_its_state_and_the_way_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     staging = f"file://{tmp_path}"
-    stale = LakeState(
-        "stale", "a partition was truncated", "binlog.000007:5120", since="2026-11-22"
-    )
+    stale = Hold("stale", "a partition was truncated", "binlog.000007:5120", since="2026-11-22")
     progress = Progress(
         lake="delta s3://lake",
         tables={
             ("shop", "orders"): TableProgress(Mark(42)),
-            ("shop", "items"): TableProgress(Mark(40, 2), 41, pending=True, state=stale),
+            ("shop", "items"): TableProgress(Mark(40, 2), 41, pending=True, hold=stale),
             ("shop", "late"): TableProgress(Mark(41), 42, pending=True),
         },
     )

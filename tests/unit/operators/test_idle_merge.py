@@ -23,7 +23,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 from airflow_provider_binlog.spark.merge.running import note_start
 from airflow_provider_binlog.spark.merge.start import read_start
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.table_options import TableRules
@@ -145,8 +145,8 @@ def test_globs_that_match_nothing_staged_are_reported(files: _Files, orders: Tab
 
 def test_a_stale_table_is_reported(files: _Files, orders: Table) -> None:
     manifest = orders.source.log.load(1)
-    state = LakeState("stale", "its key changed", "binlog.000001:4")
-    tables = {orders.name: TableProgress(Mark(1), first=2, pending=True, state=state)}
+    state = Hold("stale", "its key changed", "binlog.000001:4")
+    tables = {orders.name: TableProgress(Mark(1), first=2, pending=True, hold=state)}
     _save(files, replace(Progress().read([manifest]), tables=tables))
 
     report = _find(files)

@@ -21,7 +21,7 @@ from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.snapshot_manifest import new_snapshot_id, snapshot_path
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 from airflow_provider_binlog.staging.snapshots import Snapshots
@@ -48,13 +48,11 @@ class _Shop:
         manifest = self.source.commit()
         SchemaFiles(self.source.store, "shop").publish(manifest)
 
-    def merge(self, state: LakeState | None = None, **other: object) -> None:
-        """Merge what was logged; then the table has this state."""
+    def merge(self, hold: Hold | None = None, loaded: str = "", **other: object) -> None:
+        """Merge what was logged; then the table has this hold, loaded from this snapshot."""
         self.orders.insert(id=len(self.orders.values) + 1)
         manifest = self.source.commit()
-        known = TableProgress(Mark(manifest.sequence))
-        if state is not None:
-            known = replace(known, state=state)
+        known = TableProgress(Mark(manifest.sequence), hold=hold, loaded=loaded)
         progress = (self.progress or Progress()).read([manifest])
         tables = {self.orders.name: known}
         self.progress = replace(progress, tables=tables, **other)  # type: ignore[arg-type]
@@ -67,8 +65,8 @@ class _Shop:
         return find_tables_to_read(on_server, self.progress, snapshots, SchemaFiles(store, "shop"))
 
 
-_STALE = LakeState("stale", "rows were removed", "", Mark(1))
-_LOADING = LakeState("loading", "its rows are not staged", "", Mark(1))
+_STALE = Hold("stale", "rows were removed")
+_LOADING = Hold("loading", "its rows are not staged")
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def test_a_table_that_is_live_is_not(shop: _Shop) -> None:
 
 
 @pytest.mark.parametrize("state", [_STALE, _LOADING])
-def test_a_table_that_waits_for_a_reload_is_read_once(shop: _Shop, state: LakeState) -> None:
+def test_a_table_that_waits_for_a_reload_is_read_once(shop: _Shop, state: Hold) -> None:
     shop.merge(state)
     assert shop.plan() == [shop.orders.name]
 
@@ -141,7 +139,7 @@ def test_a_table_that_no_snapshot_helps_is_read_again_ever_later(shop: _Shop) ->
         at = next_time(shop.orders.name, shop.progress, snapshots)
         return (at - start) / timedelta(minutes=1)
 
-    shop.merge(replace(_STALE, snapshot=take(0)))
+    shop.merge(_STALE, loaded=take(0))
     assert minutes() < 0
     for at, again in ((60, 60), (65, 70), (75, 90)):
         take(at)

@@ -26,10 +26,10 @@ from airflow_provider_binlog.spark.target.properties import (
 from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.state import (
     ENDED,
-    LIVE,
     SNAPSHOT,
     TargetState,
-    state_property,
+    hold_property,
+    live_property,
 )
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import SnapshotMaker
@@ -208,8 +208,10 @@ class LakeInMemory:
         return self.find_state(None, target)
 
     def note_held(self, _run: object, _session: object, table: LakeTable) -> None:
-        if table.held is not None and table.target in self.tables:
-            self.tables[table.target].properties |= state_property(table.held)
+        if table.hold is not None and table.target in self.tables:
+            self.tables[table.target].properties |= hold_property(
+                table.hold, table.applied, table.loaded
+            )
 
     def merge_segment(self, merge: Any) -> Commit:
         work: TableWork = merge.work
@@ -246,7 +248,7 @@ class LakeInMemory:
         self._maybe_die()
         if work.snapshot is not None:
             self.reloads += 1
-            target.properties |= {SNAPSHOT: work.snapshot} | state_property(LIVE)
+            target.properties |= {SNAPSHOT: work.snapshot} | live_property()
         return Commit(0, 0, 0)
 
     def _state(self, work: TableWork) -> TargetState:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.spark.job.report import Report, TableReport
     from airflow_provider_binlog.spark.target.protocol import Lake
-    from airflow_provider_binlog.spark.target.state import TargetState
+    from airflow_provider_binlog.spark.target.state import Hold, TargetState
 
 in_either_format = pytest.mark.parametrize(
     "workplace", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
@@ -151,6 +151,12 @@ class Workplace:
         state = self.lake.find_state(self.spark, self.target(table))
         assert state is not None
         return state
+
+    def hold(self, table: Table) -> Hold:
+        """Why a lake table is not merged."""
+        hold = self.state(table).hold
+        assert hold is not None
+        return hold
 
     def found(self, table: Table) -> list[dict[str, Any]]:
         """The rows of the lake table, by column name."""

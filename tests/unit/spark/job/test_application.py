@@ -40,7 +40,7 @@ def test_arguments() -> None:
 
 
 def test_a_table_is_one_line() -> None:
-    done = TableReport("shop.t", "`t`", status="merged", seconds=1.25, version=7)
+    done = TableReport("shop.t", "`t`", is_merged=True, seconds=1.25, version=7)
     done.rows = {"inserted": 1200, "updated": 3, "deleted": None}
 
     assert done.line() == "shop.t: 1,200 inserted, 3 updated rows in 1.2 s, version 7"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.schema import CreateTable, QuarantineTable, RenameTable, TruncateTable
 from airflow_provider_binlog.spark.job.report import TableReport
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable, check_coverage
+from airflow_provider_binlog.spark.merge.coverage import find_coverage
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, LakeState
+from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold
 from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
@@ -26,27 +29,25 @@ BEFORE = manifest(4, table([(10, 14)]))
 
 
 def checked(
-    *manifests: Manifest, known: LakeState | None = None, initial_load: str = "snapshot"
-) -> LakeTable:
-    """Return a table without a lake table after the check."""
-    found = LakeTable(NAME, "lake.orders", TableReport("shop.orders", "lake.orders"), is_read=True)
-    tables = {} if known is None else {NAME: TableProgress(first=4, pending=True, state=known)}
-    before = Progress(tables=tables)
+    *manifests: Manifest, known: Hold | None = None, initial_load: str = "snapshot"
+) -> Hold | None:
+    """Return why a table without a lake table is not merged."""
+    tables = {} if known is None else {NAME: TableProgress(first=4, pending=True, hold=known)}
+    before, log = Progress(tables=tables), TableLog(manifests)
     now = before.read(manifests)
-    check_coverage(found, TableLog(manifests), before, now, initial_load=initial_load)
-    return found
+    return find_coverage(NAME, None, log, before=before, now=now, initial_load=initial_load).hold
 
 
-@pytest.mark.parametrize(
-    ("initial_load", "held", "fails"),
-    [("snapshot", True, False), ("changes_only", False, False), ("fail", False, True)],
-)
-def test_a_table_without_a_beginning(initial_load: str, *, held: bool, fails: bool) -> None:
-    found = checked(BEFORE, initial_load=initial_load)
+def a_table(hold: Hold | None = None) -> LakeTable:
+    report = TableReport("shop.orders", "lake.orders", hold=hold)
+    return LakeTable(NAME, "lake.orders", report, is_read=True)
 
-    assert found.held == (WITHOUT_BEGINNING if held else None)
-    assert (found.report.error or "").startswith(WITHOUT_BEGINNING.reason) == fails
-    assert found.report.retryable is False
+
+def test_a_table_without_a_beginning() -> None:
+    assert checked(BEFORE) == WITHOUT_BEGINNING
+    assert checked(BEFORE, initial_load="changes_only") is None
+    with pytest.raises(MergeError, match="rows from before the staged log"):
+        checked(BEFORE, initial_load="fail")
 
 
 @pytest.mark.parametrize(
@@ -65,60 +66,62 @@ def test_a_table_without_a_beginning(initial_load: str, *, held: bool, fails: bo
     ids=["created", "created before", "truncated", "renamed", "quarantined"],
 )
 def test_one_whose_rows_are_staged_or_followed_otherwise_is_merged(first: Manifest) -> None:
-    assert checked(first).is_merged
+    assert checked(first) is None
 
 
 QUIET: Any = manifest(5)
 
 
 def test_it_waits_while_the_log_does_not_mention_it() -> None:
-    assert checked(QUIET, known=WITHOUT_BEGINNING).held == WITHOUT_BEGINNING
-    assert checked(QUIET, known=WITHOUT_BEGINNING, initial_load="changes_only").is_merged
+    assert checked(QUIET, known=WITHOUT_BEGINNING) == WITHOUT_BEGINNING
+    assert checked(QUIET, known=WITHOUT_BEGINNING, initial_load="changes_only") is None
 
 
 @pytest.mark.parametrize("initial_load", ["snapshot", "changes_only"])
 def test_one_that_lacks_changes_waits_while_the_log_does_not_mention_it(initial_load: str) -> None:
-    loading = LakeState("loading", "manifest 4 was captured without the table")
+    loading = Hold("loading", "manifest 4 was captured without the table")
 
-    assert checked(QUIET, known=loading, initial_load=initial_load).held == loading
+    assert checked(QUIET, known=loading, initial_load=initial_load) == loading
 
 
 def test_one_that_is_stale_stays_so_for_its_own_reason() -> None:
-    stale = LakeState("stale", "the table was quarantined: why")
+    stale = Hold("stale", "the table was quarantined: why")
 
-    assert checked(BEFORE, known=stale).is_merged  # Planned again, it meets the same stop.
+    assert checked(BEFORE, known=stale) is None  # Planned again, it meets the same stop.
 
 
 def test_a_renamed_table_of_which_nothing_is_staged_is_loading() -> None:
     quiet = manifest(4, table(), statements=[RENAMED])
-    found = checked(quiet)
-    assert found.is_merged
-    found.take(plan_table(NAME, TableLog([quiet]), first=4, state=None, options=TableOptions()))
+    assert checked(quiet) is None
+    renamed = a_table()
+    renamed.take(plan_table(NAME, TableLog([quiet]), first=4, state=None, options=TableOptions()))
 
-    assert found.held is not None
-    assert (found.held.name, found.held.position) == ("loading", "binlog.000001:5")
-    assert "the table was called shop.old before it was renamed" in found.held.reason
-    known = found.progress(TableProgress())
-    assert (known.pending, known.state) == (True, found.held)
+    hold = renamed.hold
+    assert hold is not None
+    assert (hold.state, hold.position) == ("loading", "binlog.000001:5")
+    assert "the table was called shop.old before it was renamed" in hold.reason
+    progress = renamed.progress(TableProgress())
+    assert (progress.pending, progress.hold) == (True, hold)
     # As long as nothing else is logged, and when its first row comes.
-    assert checked(QUIET, known=known.state).held == found.held
-    assert not checked(manifest(5, table([(10, 14)])), known=known.state).is_merged
+    assert checked(QUIET, known=hold) == hold
+    assert checked(manifest(5, table([(10, 14)])), known=hold) is not None
 
 
-def test_a_state_has_the_time_at_which_it_was_first_found() -> None:
-    first = checked(BEFORE)
-    first.date(None, "2026-11-22T09:00:00+00:00")
-    assert first.held is not None
-    assert first.report.since == first.held.since == "2026-11-22T09:00:00+00:00"
+@pytest.mark.parametrize(
+    ("before", "since"),
+    [
+        (None, "2026-11-22"),
+        (replace(WITHOUT_BEGINNING, since="2026-11-20"), "2026-11-20"),
+        (Hold("stale", "why", since="2026-11-20"), "2026-11-22"),
+    ],
+    ids=["none", "the same", "another"],
+)
+def test_a_hold_has_the_time_at_which_it_was_first_found(before: Hold | None, since: str) -> None:
+    table, merged = a_table(WITHOUT_BEGINNING), a_table()
 
-    again = checked(BEFORE)
-    again.date(first.held, "2026-11-22T10:00:00+00:00")
-    assert again.report.since == first.held.since
+    table.set_hold_since(before, "2026-11-22")
+    merged.set_hold_since(before, "2026-11-22")
 
-    another = checked(BEFORE)
-    another.date(LakeState("stale", "why", since="2026-11-21"), "2026-11-22T10:00:00+00:00")
-    assert another.report.since == "2026-11-22T10:00:00+00:00"
-
-    merged = checked(BEFORE, initial_load="changes_only")
-    merged.date(first.held, "2026-11-22T10:00:00+00:00")
-    assert merged.report.since == ""
+    assert table.hold is not None
+    assert table.hold.since == table.report.to_json()["since"] == since
+    assert merged.hold is None

@@ -19,7 +19,7 @@ from airflow_provider_binlog.spark.merge.progress import (
 )
 from airflow_provider_binlog.spark.plan.captured import Globs
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import LakeState
+from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BEFORE = replace(IDENTITY, server="before")
 AFTER = replace(IDENTITY, server="after")
-STALE = LakeState("stale", "converted", "log.000001:4", Mark(2, 1))
+STALE = Hold("stale", "converted", "log.000001:4")
 PROGRESS = Progress(
     end=End(7, IDENTITY, Position(LOG, 8000, "u:1-8")),
     servers=(IDENTITY, BEFORE),
@@ -41,7 +41,7 @@ PROGRESS = Progress(
         ("shop", "ü"): TableProgress(Mark(5), version=12),
         ("shop", "waits"): TableProgress(Mark(2), 5),
         ("shop", "failed"): TableProgress(Mark(3, 2), 4, pending=True),
-        ("shop", "stale"): TableProgress(Mark(2, 1), 3, pending=True, state=STALE),
+        ("shop", "stale"): TableProgress(Mark(2, 1), 3, pending=True, hold=STALE),
     },
 )
 

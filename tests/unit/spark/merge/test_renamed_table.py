@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.target.state import (
     TABLE_ID,
     UNSEEN,
     TargetState,
-    state_property,
+    live_property,
 )
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.plan.table_plans import ID_N, lake
@@ -84,11 +84,12 @@ def test_a_table_that_lost_a_column_is_not_copied() -> None:
 
 
 def test_what_the_old_table_lacks_the_new_one_lacks() -> None:
-    for noted in ({}, state_property(CHANGES_ONLY)):
+    properties: list[dict[str, str]] = [{}, live_property(CHANGES_ONLY)]
+    for noted in properties:
         tables = Tables(orders=replace(lake(ID_N), properties=lake(ID_N).properties | noted))
         old = OldTable(NAME, "orders", tables.states["orders"])
         session = cast("SparkSession", tables)
         copy_rows(session, cast("Lake", tables), old, name=NEW, source="a", identity=IDENTITY)
 
-        (properties,) = tables.statements
-        assert (PROPERTY in properties) == bool(noted)
+        (statement,) = tables.statements
+        assert (PROPERTY in statement) == bool(noted)

@@ -76,12 +76,12 @@ def test_the_newest_snapshot_counts_whichever_manifests_are_new(old: int) -> Non
     assert (found.reload.snapshot.id, found.reload.first, found.first_needed) == (ID, 2, 2)
 
 
-def test_a_snapshot_that_was_loaded_is_done_with() -> None:
+def test_a_snapshot_that_was_loaded_is_processed_snapshot() -> None:
     found = find(a_table(ID), snapshot())
 
-    assert (found.reload, found.done_with, found.unloaded) == (None, ID, "")
+    assert (found.reload, found.processed_snapshot, found.unloaded) == (None, ID, "")
     assert find(a_table(), snapshot(database="shop", table="orders")).reload is not None
-    assert find(a_table()).done_with is None
+    assert find(a_table()).processed_snapshot is None
 
 
 def test_a_snapshot_that_is_settled_counts_again_for_a_lake_table_that_was_put_back() -> None:
@@ -105,7 +105,7 @@ def test_the_log_has_to_reach_the_snapshot() -> None:
     assert (found.report.status, found.report.reason) == ("loading", found.unloaded)
     complete = find(a_table(), snapshot(high=Position(LOG, 5001)))
     hold_waiting(complete, TableLog([manifest(4, table([(4010, 4020)], created=4))]))
-    assert complete.held is None
+    assert complete.hold is None
 
 
 def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:

@@ -7,32 +7,35 @@ import pytest
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import (
-    LIVE,
     PROPERTY,
-    LakeState,
+    Hold,
+    hold_property,
+    live_property,
     read_fields,
+    read_hold,
     read_key,
-    read_state,
-    state_property,
 )
 
-STALE = LakeState("stale", "a conversion", "log.000001:4", Mark(7, 2))
+STALE = Hold("stale", "a conversion", "log.000001:4", since="2026-11-23")
 
 
-def test_a_state_is_believed_at_its_mark_alone() -> None:
-    properties = state_property(STALE)
+def test_a_hold_is_effective_at_its_mark_alone() -> None:
+    properties = hold_property(STALE, Mark(7, 2))
+    found = read_hold(properties, Mark(7, 2))
 
-    assert read_state(properties, Mark(7, 2)) == STALE
-    assert read_state(properties, Mark(7)) == LIVE
-    assert read_state(state_property(LIVE), Mark(7)) == LIVE
-    assert read_state(properties, Mark(7, 2), "20261122") == LIVE
-    assert not STALE.is_merged
+    assert found == STALE
+    assert found is not None
+    assert found.since == STALE.since
+    assert read_hold(properties, Mark(7)) is None
+    assert read_hold(properties, Mark(7, 2), "20261122") is None
+    assert read_hold(hold_property(STALE, None), Mark(7)) == STALE
+    assert read_hold(live_property(), Mark(7)) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"state": "x", "applied": null}'])
 def test_a_property_that_is_not_ours_says_nothing(text: str) -> None:
-    assert read_state({PROPERTY: text}, Mark(7)) == LIVE
-    assert read_state({}, Mark(7)) == LIVE
+    assert read_hold({PROPERTY: text}, Mark(7)) is None
+    assert read_hold({}, Mark(7)) is None
 
 
 PROPERTY_NAME = "binlog.any"
