@@ -125,12 +125,6 @@ class TableChanges:
         return self.state.is_partial
 
     @property
-    def lacks_columns(self) -> bool:
-        """Whether any row image lacks columns of the table."""
-        fields = max((len(schema.fields) for schema in self.schemas), default=0)
-        return any(len(image) < fields for image in self.images)
-
-    @property
     def rows(self) -> int:
         """Change rows over all parts."""
         return sum(part.rows for part in self.parts)

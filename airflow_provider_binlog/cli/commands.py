@@ -140,9 +140,9 @@ COMMANDS: tuple[Command | Group, ...] = (
             _ONE_TABLE,
             _argument(
                 "--lock",
-                default="auto",
-                choices=["auto", "brief", "none"],
-                help="as the snapshot operator has it; default: auto",
+                default="none",
+                choices=["none", "brief"],
+                help="as the snapshot operator has it; default: none",
             ),
         ),
     ),

@@ -67,8 +67,7 @@ class BinlogSnapshotOperator(EngineOperator):
     :param lock: Under ``"brief"`` all rows are read in one transaction, at a position that is exact
         because the table is locked until the transaction is open (on MariaDB without a lock,
         unless it commits XA transactions in two phases); a table without a key is always read so.
-        Under ``"none"`` no other table is. ``"auto"`` reads so where row images lack columns
-        (``binlog_row_image``), and rows may get another key.
+        Under ``"none"`` no other table is.
     :param chunk_bytes: Bytes of the table that one transaction reads, about: a number, or a text
         such as ``"64 MiB"``.
     :param chunks: Which chunks to read of a snapshot that was begun: ``where``, ``lock`` and
@@ -102,7 +101,7 @@ class BinlogSnapshotOperator(EngineOperator):
         staging_path: str,
         table: str,
         where: str | None = None,
-        lock: SnapshotLock = "auto",
+        lock: SnapshotLock = "none",
         chunk_bytes: int | str = "64 MiB",
         chunks: Mapping[str, Any] | None = None,
         max_rows_per_second: float | None = None,

@@ -42,7 +42,7 @@ def read_request(
         name=name,
         created_by=run,
         where=where or None,
-        exact=None if lock == "auto" else lock == "brief",
+        exact=lock == "brief",
         chunk_bytes=read_size(chunk_bytes, "chunk_bytes"),
         policies=Policies(ZeroDates(source.zero_dates), InvalidText(source.invalid_text)),
     )

@@ -127,7 +127,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         merge_tables: Sequence[str] = (),
         merge_exclude: Sequence[str] = (),
         where: str | None = None,
-        lock: SnapshotLock = "auto",
+        lock: SnapshotLock = "none",
         chunk_bytes: int | str = "64 MiB",
         max_threads_running: int | None = None,
         max_replica_lag: float | None = None,

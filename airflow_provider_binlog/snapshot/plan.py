@@ -77,7 +77,7 @@ class SnapshotPlan:
     schema: Schema
     low: Position
     exact: bool
-    asked_exact: bool | None
+    asked_exact: bool
     chunk_bytes: int
     where: str | None
     order: tuple[str, ...]

@@ -107,8 +107,7 @@ class SnapshotRequest:
         created_by: The run that takes it: a later try of the same run continues it.
         where: The condition on the rows to read, in SQL; None for all.
         exact: Whether all rows are read at one position, in one transaction, if need be by a lock
-            that writers wait for, for moments. A table without a key is always read so; with None
-            also a table whose row images may lack columns.
+            that writers wait for, for moments. A table without a key is always read so.
         chunk_bytes: Bytes of the table that one transaction reads, about.
         policies: How values are staged that no lake type holds.
         limits: Of the parts' sizes.
@@ -119,7 +118,7 @@ class SnapshotRequest:
     name: TableName
     created_by: str
     where: str | None = None
-    exact: bool | None = None
+    exact: bool = False
     chunk_bytes: int = CHUNK_BYTES
     policies: Policies = DEFAULT_POLICIES
     limits: Limits = field(default_factory=Limits)

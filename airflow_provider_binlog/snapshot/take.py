@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.column_types import BLOBS, ColumnType
 from airflow_provider_binlog.errors import ConflictError, StagingError, TableAlteredError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot.bounds import find_bounds
@@ -30,7 +29,6 @@ from airflow_provider_binlog.transport.server.consistent_read import (
 )
 from airflow_provider_binlog.transport.server.queries import identify
 from airflow_provider_binlog.transport.server.setup import check_databases
-from airflow_provider_binlog.transport.server.status import global_variables
 from airflow_provider_binlog.transport.server.tables import row_bytes
 
 if TYPE_CHECKING:
@@ -38,16 +36,13 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
     from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.snapshot.chunk import Connect, ReadTable
+    from airflow_provider_binlog.snapshot.chunk import Connect
     from airflow_provider_binlog.snapshot.plan import ChunkRecord
     from airflow_provider_binlog.snapshot.request import SnapshotRequest
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.server.consistent_read import Connection
 
 _ROUNDS_MAX = 5
-_FULL, _NOBLOB = "FULL", "NOBLOB"
-_LEFT_OUT = BLOBS | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
-"""What images may lack under NOBLOB."""
 _KEPT = timedelta(days=7)
 """What a snapshot left that was not completed is kept for so long: a task may still be at it."""
 
@@ -194,7 +189,8 @@ def _plan(
             return found
         chunk_rows = max(1, request.chunk_bytes // row_bytes(connection, request.name))
         latest = ManifestLog(files.store, request.source_name).latest()
-        exact = _is_exact(request, table, connection, latest)
+        # Equal rows cannot be replayed over rows that the log changed already.
+        exact = request.exact or not table.schema.key
         wait = partial(wait_until_idle, request.throttle, connect, on_wait=on_wait)
         bounds = (
             [] if exact else find_bounds(connection, request.name, table.key, chunk_rows, wait=wait)
@@ -218,25 +214,6 @@ def _plan(
         created_at=now.isoformat(timespec="seconds"),
         created_by=request.created_by,
     )
-
-
-def _is_exact(
-    request: SnapshotRequest, table: ReadTable, connection: Connection, latest: Manifest | None
-) -> bool:
-    """Whether all rows have to be read at one position.
-
-    Where row images lack columns, a row whose key changes between two chunks may be in neither, and
-    the log does not have all of it. Images are those that the server logs now, and those that were
-    staged last: a session may have its own setting, or still have the one of before.
-    """
-    if request.exact is not None or not table.schema.key:
-        return bool(request.exact) or not table.schema.key
-    lacked = latest is not None and any(each.lacks_columns for each in latest.tables)
-    image = global_variables(connection).get("binlog_row_image", _FULL).upper()
-    if image == _NOBLOB:
-        types = {column.logged.real_type for column in table.layout.columns}
-        return bool(types & _LEFT_OUT) or lacked
-    return image != _FULL or lacked
 
 
 def _with_gtids(

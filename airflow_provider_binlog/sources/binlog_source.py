@@ -103,7 +103,7 @@ InitialLoad = Literal["snapshot", "changes_only", "fail"]
 OnTableErrorChoice = Literal["quarantine", "fail"]
 OnStale = Literal["warn", "fail"]
 """What to do about lake tables that wait for a reload."""
-SnapshotLock = Literal["auto", "none", "brief"]
+SnapshotLock = Literal["none", "brief"]
 WhenNothingNew = Literal["wait", "skip"]
 Engine = Literal["worker", "spark"]
 """What reads for a task: its own process, or the executors of Spark."""

@@ -53,12 +53,15 @@ class Clerk:
     def work(self, steps: int) -> None:
         for _ in range(steps):
             image = self.chance.choice(["MINIMAL", "MINIMAL", "NOBLOB", "FULL"])
+            action = self.chance.choice("iuuukksd")
+            if action in "ks":
+                # Keys change in whole images.
+                image = "FULL"
             self.cursor.execute(f"SET SESSION binlog_row_image = {image}")
-            self.step()
+            self.step(action)
 
-    def step(self) -> None:
+    def step(self, action: str) -> None:
         chance = self.chance
-        action = chance.choice("iuuukksd")
         if action == "i" or len(self.used) < 2:
             key = (chance.choice(["eu", "us"]), self.next_id)
             self.next_id += 1

@@ -17,14 +17,13 @@ from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from tests.fixtures.mysql import Database, connect, execute
 from tests.services.servers import Account, Server
-from tests.support.ranges import Range, end_of, happen, live, stage
+from tests.support.ranges import Range, end_of, live, stage
 from tests.support.snapshots import (
     CHUNK_BYTES,
     ROWS,
     by_key,
     fill,
     fold,
-    new_store,
     read,
     server,
     take,
@@ -180,41 +179,6 @@ def test_without_gtids_the_position_is_read_under_a_lock(
     assert chunked.low.gtid is None
     assert len(chunked.chunks) > 3
     assert exact.is_exact
-
-
-def test_a_table_whose_images_lack_columns_is_read_at_one_position(
-    delaying_server: Server, create_database: Callable[[Server], Database]
-) -> None:
-    database = create_database(delaying_server)
-    fill(database)
-
-    def read_under(image: str, **arguments: Any) -> tuple[bool, bool]:
-        """Return whether a snapshot has one position, and whether it is in chunks."""
-        execute(delaying_server, f"SET GLOBAL binlog_row_image = {image}")
-        run = f"{image} {arguments}"
-        manifest = take(
-            database, "numbers", chunk_bytes=CHUNK_BYTES, created_by=run, **arguments
-        ).manifest
-        return manifest.is_exact, len(manifest.chunks) > 1
-
-    try:
-        assert read_under("FULL") == (False, True)
-        with Writers(database):
-            assert read_under("MINIMAL") == (True, False)
-        assert read_under("MINIMAL", exact=False) == (False, True)
-        # Without a TEXT or BLOB there is nothing that NOBLOB leaves out.
-        assert read_under("NOBLOB") == (False, True)
-        database.execute("ALTER TABLE numbers MODIFY text TEXT")
-        assert read_under("NOBLOB", source_name="text") == (True, False)
-    finally:
-        execute(delaying_server, "SET GLOBAL binlog_row_image = FULL")
-    # A session may have a setting of its own, or one of before.
-    store, name = new_store(), "a session of its own"
-    update = happen(
-        database, "SET binlog_row_image = MINIMAL", "UPDATE numbers SET n = n - 1 LIMIT 1"
-    )
-    stage(live(delaying_server), update, store=store, source_name=name)
-    assert read_under("FULL", source_name=name) == (True, False)
 
 
 @pytest.mark.parametrize("kind", ["delaying_server", "mariadb118"])

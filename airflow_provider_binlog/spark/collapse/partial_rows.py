@@ -3,32 +3,37 @@
 What no image has since the row began stays what it is in the target: such a source row is a patch
 of the target's row. One shuffle, as with whole images; columns that the same images lack are kept
 together.
+
+A value that is neither in the range nor in the target is not guessed: the table becomes stale, and
+nothing of the segment is committed. The same holds where an image that lacks columns gives a row
+another key: what it lacks is known under the old key alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.spark.collapse.key_changes import LINEAGE, ROLE, Role
-from airflow_provider_binlog.spark.collapse.whole_rows import CHANGES, is_end
-from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
+from airflow_provider_binlog.errors import ReloadNeededError
+from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.spark.collapse.kept_rows import CHANGES
+from airflow_provider_binlog.spark.collapse.whole_rows import is_end
+from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.spark.collapse.kept_rows import Keep
+    from airflow_provider_binlog.spark.plan.segment import Segment
 
 ROW = "row"
 """`LACKS`: columns that did not change in the range. The row must be in the target."""
-
-ROOT = "root"
-"""`LACKS`: the same, of a row whose key changed. The row of its first key must be in the target."""
 
 DEFAULT = "default"
 """`LACKS`: columns that the row's insert left out, and whose default is not known."""
@@ -36,10 +41,98 @@ DEFAULT = "default"
 END = "end"
 """`LACKS`: what the row was before it was deleted, and then changed."""
 
+MOVED = "moved"
+"""`LACKS`: of a key that a row left, and whose next image does not have all of the row."""
 
-def root_column(index: int) -> str:
-    """Return the name of the source column with a key column as it was when the range began."""
-    return f"root{index}"
+_REPEATS = "repeats"
+_MOVES = "moves"
+
+_MESSAGES = {
+    MOVED: "rows got another key in images that lack their other columns: set "
+    "binlog_row_image=FULL at the source, and reload the table",
+    DEFAULT: "rows were inserted without all of their columns, and what the others took is not "
+    "known: set binlog_row_image=FULL at the source, and reload the table",
+    END: "a row is changed after its delete: the staged changes are not those of one table",
+    ROW: "the log holds only changed columns of rows that the lake table does not have: reload "
+    "the table from a snapshot",
+}
+
+
+def collapse_partial(
+    changes: DataFrame, segment: Segment, *, has_rows: bool, keep: Keep
+) -> DataFrame:
+    """Return the source rows of the MERGE, computed once and kept while they are referred to.
+
+    Args:
+        changes: What `read_changes` returned.
+        segment: What there is to do; its images lack columns.
+        has_rows: Whether the target has rows that patches may be of.
+        keep: How rows are kept.
+
+    Raises:
+        ReloadNeededError: Values are neither in the range nor in the target.
+    """
+    key, groups = _numbers(segment)
+    if segment.has_before_images:
+        changes = mark_before_images(changes, key=key, groups=groups)
+    rows = keep(collapse_parts(changes, width=len(segment.columns), key=key, groups=groups))
+    lacking = {row[LACKS] for row in rows.select(LACKS).distinct().collect()}
+    for what in (MOVED, DEFAULT, END) if has_rows else _MESSAGES:
+        if what in lacking:
+            raise _refused(rows.where(F.col(LACKS) == what), segment, what)
+    return rows
+
+
+def refuse_orphans(session: SparkSession, rows: DataFrame, segment: Segment, target: str) -> None:
+    """Refuse changes of rows that the target does not have: on such a row the MERGE failed.
+
+    Args:
+        session: The table's session.
+        rows: The source rows.
+        segment: What there is to do.
+        target: Quoted name of the lake table, which has all columns of the segment.
+
+    Raises:
+        ReloadNeededError: There are any.
+    """
+    key, _ = _numbers(segment)
+    names = [F.col(quote_identifier(name)) for name in segment.key]
+    there = session.table(target).select(
+        *(name.alias(f"k{index}") for index, name in zip(key, names, strict=True))
+    )
+    patches = rows.where(F.col(LACKS) == ROW)
+    same = reduce(and_, (patches[source_column(i)].eqNullSafe(there[f"k{i}"]) for i in key))
+    orphans = patches.join(there, same, "left_anti")
+    if not orphans.isEmpty():
+        raise _refused(orphans, segment, ROW)
+
+
+def mark_before_images(
+    changes: DataFrame, *, key: Sequence[int], groups: Sequence[Sequence[int]]
+) -> DataFrame:
+    """Return changes with what their before-images are to `collapse_parts`.
+
+    One that is followed by the same key repeats what is there. One that is followed by another key
+    ends its own; where that image lacks columns, the row cannot be followed.
+
+    Args:
+        changes: As for `collapse_parts`, with `EVENT`.
+        key: As for it.
+        groups: As for it.
+    """
+    # Both images of an update are in one event, one directly after the other.
+    in_event = Window.partitionBy(EVENT).orderBy(ORDER)
+
+    def after(name: str) -> Column:
+        return F.lead(name).over(in_event)
+
+    is_before = F.col(CHANGE) == ChangeType.UPDATE_PREIMAGE.value
+    names = map(source_column, key)
+    is_same = reduce(and_, (F.col(name).eqNullSafe(after(name)) for name in names))
+    is_whole = reduce(and_, (F.coalesce(after(held(n)), F.lit(False)) for n in range(len(groups))))  # noqa: FBT003
+    return changes.withColumns(
+        {_REPEATS: is_before & is_same, _MOVES: is_before & ~is_same & ~is_whole}
+    )
 
 
 def collapse_parts(
@@ -47,12 +140,11 @@ def collapse_parts(
 ) -> DataFrame:
     """Return one row per key: what `collapse` returns, `held` for each group, and `LACKS`.
 
-    Columns without a value are NULL, and their group is not held. Rows that lack their `ROOT` have
-    its key in `root_column`s.
+    Columns without a value are NULL, and their group is not held.
 
     Args:
-        changes: Columns `c0` to `c{width - 1}`, `CHANGE`, `ORDER`, and `held` for each group;
-            where keys change, `LINEAGE` and `ROLE`.
+        changes: Columns `c0` to `c{width - 1}`, `CHANGE`, `ORDER`, and `held` for each group; if
+            there are before-images, what `mark_before_images` adds.
         width: How many columns the table has.
         key: Which of them identify a row; none of them is in a group.
         groups: Columns that images may lack, those together that the same ones do.
@@ -71,15 +163,11 @@ def collapse_parts(
     for number, (group, flag) in enumerate(zip(groups, flags, strict=True)):
         for index in group:
             values[names[index]] = F.when(flag, F.col(f"part{number}.{names[index]}"))
-    moved = ~reduce(
-        and_,
-        (F.col(f"first.{root_column(i)}").eqNullSafe(values[names[i]]) for i in key),
-    )
     lacks = (
-        F.when(F.col("last.ended") | reduce(and_, flags), F.lit(None).cast("string"))
+        F.when(F.col(_MOVES), MOVED)
+        .when(F.col("last.ended") | reduce(and_, flags), F.lit(None).cast("string"))
         .when(F.col("base.begun"), DEFAULT)
         .when(F.col("base").isNotNull(), END)
-        .when(moved, ROOT)
         .otherwise(ROW)
     )
     return grouped.select(
@@ -87,7 +175,6 @@ def collapse_parts(
         F.col("last.ended").alias(DELETED),
         *(flag.alias(held(number)) for number, flag in enumerate(flags)),
         lacks.alias(LACKS),
-        "first.*",
         CHANGES,
     )
 
@@ -99,7 +186,7 @@ def _group_changes(
     key: Sequence[int],
     groups: Sequence[Sequence[int]],
 ) -> DataFrame:
-    """Return one row per key: its `first` key, what the `last` change holds, and `CHANGES`.
+    """Return one row per key: what the `last` change holds, whether it `_MOVES`, and `CHANGES`.
 
     And where the row began, as `base`, and the last values of each group, as `part0` and so on.
 
@@ -111,21 +198,16 @@ def _group_changes(
     """
     order = F.col(ORDER)
     begins, ends = F.col(CHANGE) == ChangeType.INSERT.value, is_end()
-    keys = [F.col(source_column(index)) for index in key]
-    by = {source_column(index): each for index, each in zip(key, keys, strict=True)}
-    counts = F.expr("true")
-    if LINEAGE in changes.columns:
-        # A lineage is a group of its own, whatever keys it has had.
-        by = {name: F.when(F.col(LINEAGE).isNull(), each) for name, each in by.items()}
-        by[LINEAGE] = F.col(LINEAGE)
-        counts = F.coalesce(F.col(ROLE) != int(Role.ROOT), counts)
-    first = F.struct(*(each.alias(root_column(i)) for i, each in zip(key, keys, strict=True)))
+    is_marked = _REPEATS in changes.columns
+    counts = ~F.col(_REPEATS) if is_marked else F.expr("true")
+    moves = F.bool_or(_MOVES) if is_marked else F.expr("false")
 
     def last(where: Column, *values: str | Column) -> Column:
         """Return what the last change of some holds."""
         return F.max_by(F.struct(*values), F.when(where, order))
 
-    return changes.groupBy(*(each.alias(f"by_{name}") for name, each in by.items())).agg(
+    keys = [source_column(index) for index in key]
+    return changes.groupBy(*(F.col(name).alias(f"by_{name}") for name in keys)).agg(
         last(counts, *always, ends.alias("ended")).alias("last"),
         last(counts & (begins | ends), order.alias("at"), begins.alias("begun")).alias("base"),
         *(
@@ -136,81 +218,34 @@ def _group_changes(
             ).alias(f"part{number}")
             for number, group in enumerate(groups)
         ),
-        F.min_by(first, order).alias("first"),
+        moves.alias(_MOVES),
         F.count(F.lit(1)).alias(CHANGES),
     )
 
 
-def complete_moved(
-    collapsed: DataFrame,
-    target: DataFrame,
-    *,
-    width: int,
-    key: Sequence[int],
-    groups: Sequence[Sequence[int]],
-) -> DataFrame:
-    """Give the rows whose key changed what they do not hold, from the target's rows.
-
-    Args:
-        collapsed: What `collapse_parts` returned.
-        target: The target's rows as they are, as columns `c0` to `c{width - 1}`.
-        width: As for `collapse_parts`.
-        key: As for it.
-        groups: As for it.
-    """
-    old = target.select(*(F.col(source_column(i)).alias(f"old{i}") for i in range(width)))
-    rooted = F.coalesce(F.col(LACKS) == ROOT, F.expr("false"))
-    moved = collapsed.where(rooted)
-    same = reduce(and_, (moved[root_column(i)].eqNullSafe(old[f"old{i}"]) for i in key))
-    # Few rows of many.
-    old = old.join(F.broadcast(moved), same, "left_semi").withColumn("found", F.expr("true"))
-    joined = moved.join(old, same, "left")
-    flags = {index: held(number) for number, group in enumerate(groups) for index in group}
-    found = F.coalesce(F.col("found"), F.expr("false"))
-    changed = {
-        source_column(index): F.when(F.col(flag), F.col(source_column(index))).otherwise(
-            F.col(f"old{index}")
-        )
-        for index, flag in flags.items()
-    }
-    changed |= {flag: found | F.col(flag) for flag in flags.values()}
-    changed[LACKS] = F.when(~found, F.col(LACKS))
-    filled = joined.select(
-        *(changed.get(name, F.col(name)).alias(name) for name in collapsed.columns)
-    )
-    return collapsed.where(~rooted).unionAll(filled)
+def _numbers(segment: Segment) -> tuple[list[int], list[list[int]]]:
+    """Return the numbers of the columns of the key, and of each group."""
+    names = list(segment.columns)
+    groups = [[names.index(name) for name in group] for group in segment.groups]
+    return [names.index(name) for name in segment.key], groups
 
 
-@dataclass(frozen=True)
-class Lacking:
-    """Rows that a merge cannot make whole.
-
-    Attributes:
-        rows: How many.
-        key: The key of one of them, as text.
-        columns: Numbers of the columns that any of them lacks.
-    """
-
-    rows: int
-    key: tuple[str | None, ...]
-    columns: tuple[int, ...]
-
-
-def count_lacking(
-    rows: DataFrame, *, key: Sequence[int], groups: Sequence[Sequence[int]]
-) -> Lacking:
-    """Count source rows of which each lacks something."""
+def _refused(rows: DataFrame, segment: Segment, what: str) -> ReloadNeededError:
+    """Return the refusal of source rows: how many they are, the key of one, and what they lack."""
+    key, groups = _numbers(segment)
     texts = F.struct(*(F.col(source_column(index)).cast("string") for index in key))
     row = rows.agg(
         F.count(F.lit(1)).alias("rows"),
         F.min(texts).alias("key"),
         *(F.count_if(~F.col(held(n))).alias(held(n)) for n in range(len(groups))),
     ).collect()[0]
-    columns = [i for n, group in enumerate(groups) if row[held(n)] for i in group]
-    return Lacking(row["rows"], tuple(row["key"] or ()), tuple(sorted(columns)))
-
-
-def counts_by_lack(collapsed: DataFrame) -> Mapping[str, int]:
-    """Return how many source rows lack something, by what it is."""
-    found = collapsed.where(F.col(LACKS).isNotNull()).groupBy(LACKS).count().collect()
-    return {row[LACKS]: row["count"] for row in found}
+    names = list(segment.columns)
+    lacked = sorted(index for n, group in enumerate(groups) if row[held(n)] for index in group)
+    return ReloadNeededError(
+        _MESSAGES[what],
+        table=segment.table,
+        position=segment.position,
+        rows=row["rows"],
+        key=",".join(map(str, row["key"] or ())),
+        columns=",".join(names[index] for index in lacked),
+    )

@@ -1,31 +1,41 @@
-"""Many changes of a key become the one action that is left of them.
+"""Collapse of whole row images: the last change of a key says what is there at the end.
 
-With whole row images no change depends on another one: the last change of a key says what is there
-at the end. A changed key is two changes, the before-image ends the old key and the after-image
-begins the new one, so chains and swaps within a range need nothing else. An update that keeps its
-key may bring its before-image too: the after-image directly follows it.
+No change depends on another one. A changed key is two changes, the before-image ends the old key
+and the after-image begins the new one, so chains and swaps within a range need nothing else. An
+update that keeps its key may bring its before-image too: the after-image directly follows it.
+
+Of many changes only the keys are shuffled. The result is a bit for each change, whether it is the
+last one of its key. The source rows of the MERGE are the changes with that bit, read from the parts
+once more: no row is kept in between, and none is shuffled that another one follows. Rows count from
+0 in the order of the log, by part and by their offset in it, so the bits are dense.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.spark.collapse.key_intervals import as_text
-from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
+from airflow_provider_binlog.spark.collapse.kept_rows import (
+    CHANGES,
+    Collapsed,
+    checkpoint,
+    count_actions,
+    count_columns,
+    counted,
+)
+from airflow_provider_binlog.spark.names import quote_text
+from airflow_provider_binlog.spark.staged.changes import CHANGE, INDEX, ORDER, PART
 from airflow_provider_binlog.spark.target.protocol import DELETED, source_column
+from airflow_provider_binlog.staging.paths import part_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow_provider_binlog.spark.collapse.key_intervals import Interval, KeyColumn
-
-CHANGES = "changes"
-"""Column of a collapsed row: how many changes it stands for."""
+    from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
 
 _ENDS = (ChangeType.DELETE.value, ChangeType.UPDATE_PREIMAGE.value)
 _BEGINS = (ChangeType.INSERT.value, ChangeType.UPDATE_POSTIMAGE.value)
@@ -34,6 +44,11 @@ IS_END = (
     f" ELSE CAST(raise_error(concat('not a change type: ', {CHANGE})) AS boolean) END"
 )
 """SQL of whether a change leaves its key without a row; it fails if it is no change."""
+
+
+def is_end() -> Column:
+    """Whether a change leaves its key without a row; fails if it is no change."""
+    return F.expr(IS_END)
 
 
 def collapse(changes: DataFrame, *, width: int, key: Sequence[int]) -> DataFrame:
@@ -76,52 +91,83 @@ def as_log(changes: DataFrame, *, width: int) -> DataFrame:
     return changes.select(*columns, kept, one)
 
 
-@dataclass(frozen=True)
-class Collapsed:
-    """What a collapse came to.
+def number_parts(parts: Iterable[Part]) -> dict[str, int] | None:
+    """Return the number of the first row of each part, by the name of its file.
 
-    Attributes:
-        changes: Change rows that were read.
-        deletes: Keys that are to be deleted.
-        upserts: Keys that are to be there.
-        intervals: What all keys lie in, in the column asked for; none if they lie in none: there
-            are no keys, or NULL is one.
+    None if rows of one part are between those of another one.
     """
-
-    changes: int
-    deletes: int
-    upserts: int
-    intervals: tuple[Interval, ...] = ()
-
-
-def count_columns(range_of: KeyColumn | None) -> list[Column]:
-    """Return the aggregates of a collapse's rows that `counted` reads."""
-    bounded = F.lit(None) if range_of is None else F.col(range_of.name)
-    low, high = F.min(bounded), F.max(bounded)
-    return [
-        F.coalesce(F.sum(CHANGES), F.lit(0)).alias("changes"),
-        F.count_if(F.col(DELETED)).alias("deletes"),
-        F.count_if(~F.col(DELETED)).alias("upserts"),
-        F.count_if(bounded.isNull()).alias("nulls"),
-        as_text(low, range_of).alias("low"),
-        as_text(high, range_of).alias("high"),
-    ]
+    numbers: dict[str, int] = {}
+    count, before = 0, (0, -1)
+    for part in sorted(parts, key=_first):
+        if _first(part) <= before:
+            return None
+        numbers[_file_name(part)] = count
+        count, before = count + part.rows, (_first(part)[0], part.last_row)
+    return numbers
 
 
-def counted(found: Mapping[str, Any]) -> Collapsed:
-    """Return what the aggregates of `count_columns` say."""
-    bounds = found["low"], found["high"]
-    bounded = not found["nulls"] and None not in bounds
-    return Collapsed(
-        found["changes"], found["deletes"], found["upserts"], (bounds,) if bounded else ()
+def number_changes(changes: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
+    """Return changes with their `number`.
+
+    Args:
+        changes: What `read_changes` returns, with `PART` and `INDEX`.
+        numbers: What `number_parts` returns.
+    """
+    rows = ", ".join(f"({quote_text(name)}, {first}L)" for name, first in numbers.items())
+    # A frame of Python's rows would start Python on the executors.
+    query = f"SELECT * FROM VALUES {rows} AS v({PART}, first)"  # noqa: S608  Quoted.
+    firsts = changes.sparkSession.sql(query)
+    placed = changes.join(F.broadcast(firsts), PART)
+    return placed.withColumn("number", F.expr(f"first + {INDEX}"))
+
+
+def find_last(
+    changes: DataFrame, key: Sequence[int], range_of: KeyColumn | None, *, most: int
+) -> tuple[DataFrame, Collapsed]:
+    """Return the bits of the last change of each key, and the counts of the collapse.
+
+    Args:
+        changes: What `number_changes` returns.
+        key: Which columns identify a row.
+        range_of: The column whose range is counted; None for none.
+        most: How many changes there can be.
+    """
+    keys = [F.expr(f"{source_column(index)} AS k{index}") for index in key]
+    last = F.expr(f"max(shiftleft(number, 1) + CAST({IS_END} AS bigint)) AS last")
+    by_key = changes.groupBy(*keys).agg(last, F.expr(f"count(1) AS {CHANGES}"))
+    counts = Observation()
+    columns = [f"k{index} AS {source_column(index)}" for index in key]
+    rows = by_key.selectExpr(
+        *columns, "shiftright(last, 1) AS number", f"last % 2 = 1 AS {DELETED}", CHANGES
+    ).observe(counts, *count_columns(range_of))
+    bits = rows.groupBy(F.expr("shiftright(number, 6) AS word")).agg(
+        F.expr("bit_or(shiftleft(1L, CAST(number % 64 AS int))) AS bits")
     )
+    kept, collapsed = checkpoint(bits), counted(counts.get)
+    if collapsed.changes > most:
+        # Spark counts twice what a task counted that it had to repeat, after a lost executor.
+        collapsed = count_actions(rows, range_of)
+    return kept, collapsed
 
 
-def count_actions(collapsed: DataFrame, range_of: KeyColumn | None) -> Collapsed:
-    """Count what `collapse` returned, and find the range of one of its columns."""
-    return counted(collapsed.agg(*count_columns(range_of)).collect()[0].asDict())
+def keep_last(changes: DataFrame, bits: DataFrame, *, width: int) -> DataFrame:
+    """Return one row per key: the columns as the last change left them, and `DELETED`.
+
+    Args:
+        changes: What `number_changes` returns.
+        bits: Those that `find_last` returns of them.
+        width: How many columns the table has.
+    """
+    is_of_word = F.expr("shiftright(number, 6) = word")
+    is_last = "shiftright(bits, CAST(number % 64 AS int)) % 2 != 0"
+    columns = map(source_column, range(width))
+    last = changes.join(F.broadcast(bits), is_of_word).where(is_last)
+    return last.selectExpr(*columns, f"{IS_END} AS {DELETED}")
 
 
-def is_end() -> Column:
-    """Whether a change leaves its key without a row; fails if it is no change."""
-    return F.expr(IS_END)
+def _first(part: Part) -> tuple[int, int]:
+    return part_sequence(part.path), part.first_row
+
+
+def _file_name(part: Part) -> str:
+    return part.path.rpartition("/")[2]

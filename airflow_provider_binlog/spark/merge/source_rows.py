@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.spark.collapse.kept_rows import (
     as_literals,
     checkpoint,
     checkpoint_counted,
+    count_actions,
     count_literals,
 )
 from airflow_provider_binlog.spark.collapse.key_intervals import (
@@ -16,17 +16,14 @@ from airflow_provider_binlog.spark.collapse.key_intervals import (
     condition,
     has_intervals,
 )
-from airflow_provider_binlog.spark.collapse.last_changes import (
+from airflow_provider_binlog.spark.collapse.partial_rows import collapse_partial
+from airflow_provider_binlog.spark.collapse.whole_rows import (
+    as_log,
+    collapse,
     find_last,
     keep_last,
     number_changes,
     number_parts,
-)
-from airflow_provider_binlog.spark.collapse.partial_source import collapse_partial
-from airflow_provider_binlog.spark.collapse.whole_rows import (
-    as_log,
-    collapse,
-    count_actions,
     partition_by_key,
 )
 from airflow_provider_binlog.spark.job.session_settings import fixed_partitions
@@ -42,7 +39,7 @@ from airflow_provider_binlog.spark.target.protocol import source_column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_provider_binlog.spark.collapse.whole_rows import Collapsed
+    from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.spark.target.state import TargetState
@@ -53,8 +50,6 @@ def make_source_rows(
     files: SourceFiles,
     segment: Segment,
     state: TargetState | None,
-    *,
-    target: str,
 ) -> tuple[DataFrame, Collapsed]:
     """Return rows that are the same whenever they are read, and what they come to.
 
@@ -63,7 +58,6 @@ def make_source_rows(
         files: Where the parts are.
         segment: What is read.
         state: The lake table; None if there is none.
-        target: Its quoted name.
 
     Raises:
         StagingError: The parts do not hold as many rows as their manifests say.
@@ -72,7 +66,7 @@ def make_source_rows(
     range_of = _find_key_column(segment, state)
     few = has_few_rows(segment)
     if segment.groups:
-        rows, counted = _complete(session, files, segment, state, target=target, range_of=range_of)
+        rows, counted = _complete(session, files, segment, state, range_of)
     elif few:
         rows = as_literals(_fold(segment, _read(session, files, segment)))
         counted = count_literals(rows, range_of)
@@ -111,24 +105,17 @@ def _complete(
     files: SourceFiles,
     segment: Segment,
     state: TargetState | None,
-    *,
-    target: str,
     range_of: KeyColumn | None,
 ) -> tuple[DataFrame, Collapsed]:
     """Return the source rows of images that lack columns."""
     few = has_few_rows(segment)
-    keep = as_literals if few else checkpoint
-    changes = _read(session, files, segment)
-    read = None
-    if segment.has_before_images:
-        # They are read several times, and not all of them are part of a row.
-        changes = keep(changes)
-        read = changes.count()
     rows = collapse_partial(
-        session, changes, segment, target=target, is_new=state is None, keep=keep
+        _read(session, files, segment),
+        segment,
+        has_rows=state is not None and not segment.starts_empty,
+        keep=as_literals if few else checkpoint,
     )
-    counted = count_literals(rows, range_of) if few else count_actions(rows, range_of)
-    return rows, counted if read is None else replace(counted, changes=read)
+    return rows, count_literals(rows, range_of) if few else count_actions(rows, range_of)
 
 
 def _reduce(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.key_intervals import condition
-from airflow_provider_binlog.spark.collapse.partial_source import refuse_orphans
+from airflow_provider_binlog.spark.collapse.partial_rows import refuse_orphans
 from airflow_provider_binlog.spark.job.session_settings import filtered_target
 from airflow_provider_binlog.spark.merge.source_rows import make_source_rows, select_rows
 from airflow_provider_binlog.spark.merge.table_sizes import gather, prepare_collapse, prepare_merge
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId
-    from airflow_provider_binlog.spark.collapse.whole_rows import Collapsed
+    from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
     from airflow_provider_binlog.spark.job.sessions import Sessions
     from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.planner import TablePlan
@@ -153,9 +153,7 @@ def merge_table(sessions: Sessions, lake: Lake, files: SourceFiles, work: TableW
 def _merge_segment(merge: _Merge) -> Commit | None:
     # First what may fail without a trace in the lake.
     work = merge.work
-    rows, collapsed = make_source_rows(
-        merge.session, merge.files, merge.segment, work.state, target=work.target
-    )
+    rows, collapsed = make_source_rows(merge.session, merge.files, merge.segment, work.state)
     try:
         if work.state is None:
             current = _create(merge, rows)

@@ -13,12 +13,11 @@ row was read:
 - A key that no change names was not changed since before it was read: it is what was read.
 
 With images that lack columns the same holds for each column of a row, as long as rows keep their
-keys: a change of a row that was not read is followed by its delete. A row whose key changed while
-it was read may be in no chunk, and is refused.
+keys: a change of a row that was not read is followed by its delete. A row that gets another key in
+such an image may be in no chunk; the collapse refuses it.
 
 A table without a key has no such rows: every change counts once. It is loaded from a snapshot of
-one moment. Over such a snapshot changes are replayed from exactly there, so that it serves whatever
-images lack and whichever keys changed.
+one moment, over which changes are replayed from exactly there.
 
 A lake table whose rows someone else loaded is adopted in the same way: its rows stand for those of
 the snapshot, and the changes of the first manifest are merged into them.
@@ -29,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.changes import BeforeImages, ChangeType
+from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.manifest import Manifest, TableChanges
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
@@ -116,8 +115,6 @@ def plan_reload(
     start = _find_start(reload, manifests[0])
     reason = _find_lost_rows(snapshot, state)
     reason = reason or _find_missing_key(state, keyed=keyed, exact=start is not None)
-    if start is None:
-        reason = reason or _find_moves(snapshot, replayed, table)
     if reason:
         return Refusal(reason)
     last = replayed.holdings(name, since=reload.first)
@@ -268,26 +265,6 @@ def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) ->
             "its table has no key, and the lake table has one: choose a key with keys={...}, or "
             "drop the lake table"
         )
-    return ""
-
-
-def _find_moves(snapshot: SnapshotManifest, log: TableLog, table: TableId) -> str:
-    """Return why rows may be in no chunk: images lack columns, and keys changed meanwhile."""
-    for manifest in log.manifests:
-        for entry in manifest.tables:
-            if entry.id != table or not entry.lacks_columns:
-                continue
-            moved = entry.changes.get(ChangeType.UPDATE_PREIMAGE.value, 0)
-            if moved:
-                every = manifest.before_images is BeforeImages.ALL
-                what = "keys may have changed" if every else f"{moved} rows got another key"
-                return (
-                    f"{what} between {manifest.start} and {manifest.stop}, while it was read, and "
-                    "row images lack columns: take the snapshot again with lock='brief', which "
-                    "reads all rows at one position"
-                )
-        if is_reached(snapshot, manifest):
-            break
     return ""
 
 

@@ -55,7 +55,7 @@ def test_a_task_that_shares_a_plan_says_which_one_to_clear(
 @pytest.mark.parametrize(
     ("arguments", "refusal"),
     [
-        ({"lock": "always"}, "lock is one of auto, none, brief"),
+        ({"lock": "always"}, "lock is one of none, brief"),
         ({"chunk_bytes": "much"}, "a limit is a positive number"),
         ({"limits": 5}, "limits are given as"),
         ({"source": BinlogSource("shop", start="now", files="/logs")}, "a snapshot reads a server"),

@@ -40,7 +40,7 @@ def plan(*, hours: int = 0, run: str = "a run") -> SnapshotPlan:
         schema=Schema(1, (Field(1, "id", "int", "int32", nullable=False),), (1,)),
         low=LOW,
         exact=False,
-        asked_exact=None,
+        asked_exact=False,
         chunk_bytes=REQUEST.chunk_bytes,
         where=None,
         order=("`id`", "`text` utf8mb4_bin"),

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_binlog.spark.collapse.key_changes import LINEAGE, ROLE, Role
 from airflow_provider_binlog.spark.collapse.partial_rows import (
     DEFAULT,
     END,
-    ROOT,
+    MOVED,
     ROW,
     collapse_parts,
-    complete_moved,
-    count_lacking,
+    mark_before_images,
 )
-from airflow_provider_binlog.spark.staged.changes import CHANGE, ORDER
+from airflow_provider_binlog.spark.staged.changes import CHANGE, EVENT, ORDER
 from airflow_provider_binlog.spark.target.protocol import LACKS, held
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ _POINT = "struct<sequence: bigint, row: bigint>"
 _SCHEMA = (
     f"c0 int, c1 string, c2 string, {CHANGE} string, {ORDER} {_POINT}, held0 boolean, held1 boolean"
 )
-_LINEAGES = f"{_SCHEMA}, {LINEAGE} bigint, {ROLE} int"
 GROUPS = [[1], [2]]
 
 Change = tuple[str, int, str, str]
@@ -96,36 +93,60 @@ def test_what_is_left_of_a_row(
     assert one(spark, *changes) == expected
 
 
-def test_a_row_that_changed_its_key_takes_the_rest_from_the_target(spark: SparkSession) -> None:
-    changes = rows(
-        ("update_preimage", 1, "-", "-"),
-        ("update_postimage", 2, "a", "-"),
-        ("update_preimage", 7, "-", "-"),
-        ("update_postimage", 8, "-", "b"),
-        ("update_postimage", 9, "-", "c"),
+def marked(spark: SparkSession, *changes: tuple[int, Change]) -> dict[int, Any]:
+    """Return the rows of changes with the numbers of their events, by key."""
+    plain = rows(*(change for _, change in changes))
+    events = [(*row, event) for row, (event, _) in zip(plain, changes, strict=True)]
+    frame = spark.createDataFrame(events, f"{_SCHEMA}, {EVENT} int")
+    return collapsed(mark_before_images(frame, key=[0], groups=GROUPS))
+
+
+def test_a_key_that_changes_is_followed_only_with_the_whole_row(spark: SparkSession) -> None:
+    found = marked(
+        spark,
+        # Whole, and changed again after that.
+        (1, ("update_preimage", 1, "-", "-")),
+        (1, ("update_postimage", 2, "a", "b")),
+        (2, ("update_preimage", 2, "-", "-")),
+        (2, ("update_postimage", 2, "-", "c")),
+        # Each row one further in one event, without the last column.
+        (3, ("update_preimage", 6, "-", "-")),
+        (3, ("update_postimage", 7, "d", "-")),
+        (3, ("update_preimage", 5, "-", "-")),
+        (3, ("update_postimage", 6, "e", "-")),
+        # There and back again.
+        (4, ("update_preimage", 8, "-", "-")),
+        (4, ("update_postimage", 9, "f", "g")),
+        (5, ("update_preimage", 9, "-", "-")),
+        (5, ("update_postimage", 8, "-", "-")),
     )
-    roles = [(1, Role.ROOT), (1, Role.IMAGE), (2, Role.ROOT), (2, Role.IMAGE), (None, None)]
-    end = (*changes[0], 3, int(Role.END))
-    lived = [
-        (*change, lineage, None if role is None else int(role))
-        for change, (lineage, role) in zip(changes, roles, strict=True)
-    ]
-    frame = spark.createDataFrame([*lived, end], _LINEAGES)
-    found = collapse_parts(frame, width=3, key=[0], groups=GROUPS).localCheckpoint()
-    assert {row.c0: row[LACKS] for row in found.collect()} == {1: None, 2: ROOT, 8: ROOT, 9: ROW}
-    target = spark.createDataFrame([(1, "x", "y"), (2, "no", "no")], "c0 int, c1 string, c2 string")
 
-    whole = complete_moved(found, target, width=3, key=[0], groups=GROUPS)
-
-    lacking = {row.c0: (row.c1, row.c2, row.deleted, row[LACKS]) for row in whole.collect()}
-    assert lacking == {
-        1: (None, None, True, None),
-        2: ("a", "y", False, None),
-        8: (None, "b", False, ROOT),
-        9: (None, "c", False, ROW),
+    assert {key: (row.deleted, row[LACKS]) for key, row in found.items()} == {
+        1: (True, None),
+        2: (False, None),
+        5: (True, MOVED),
+        6: (False, MOVED),
+        7: (False, ROW),
+        8: (False, END),
+        9: (True, MOVED),
     }
-    counted = count_lacking(whole.where(f"{LACKS} = '{ROOT}'"), key=[0], groups=GROUPS)
-    assert (counted.rows, counted.key, counted.columns) == (1, ("8",), (1,))
+    assert (found[2].c1, found[2].c2, found[2].changes) == ("a", "c", 3)
+
+
+def test_a_before_image_of_the_same_key_changes_nothing(spark: SparkSession) -> None:
+    found = marked(
+        spark,
+        (1, ("update_preimage", 1, "-", "x")),
+        (1, ("update_postimage", 1, "a", "-")),
+        (2, ("insert", 2, "a", "b")),
+        (3, ("update_preimage", 2, "a", "b")),
+        (3, ("update_postimage", 2, "-", "c")),
+    )
+
+    assert {key: (row.c1, row.c2, row[LACKS]) for key, row in found.items()} == {
+        1: ("a", None, ROW),
+        2: ("a", "c", None),
+    }
 
 
 def test_an_unknown_change_is_an_error(spark: SparkSession) -> None:

@@ -221,21 +221,6 @@ def test_an_adopted_table_keeps_its_rows_and_gets_those_of_the_first_manifest() 
     assert "its columns are not" in refused(rows, of=of, state=other)
 
 
-def test_keys_that_change_while_images_lack_columns_are_refused() -> None:
-    def changed(sequence: int) -> Manifest:
-        part = table([(sequence * 1000 + 10, sequence * 1000 + 20)], images=((1,),))
-        changes = {"update_preimage": 1, "update_postimage": 1}
-        moved = replace(part, parts=tuple(replace(each, changes=changes) for each in part.parts))
-        return manifest(sequence, moved)
-
-    assert "1 rows got another key" in refused(changed(2))
-    exact = planned(changed(2), of=snapshot(is_exact=True))
-    assert exact.segment is not None
-    assert exact.segment.start == StartWithin(2, 1, 2100)
-    # After the snapshot keys change as ever.
-    assert isinstance(plan(manifest(2), changed(3)), TablePlan)
-
-
 def test_a_lake_table_that_the_log_had_not_mentioned_gets_its_ids() -> None:
     columns = schema(column(1, "n"), column(2, "id"), key=("n",), id_=2)
     exchanged = at(4050, RenameField(ORDERS, 1, "id", "n"), RenameField(ORDERS, 2, "n", "id"))
