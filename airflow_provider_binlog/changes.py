@@ -60,7 +60,7 @@ class OnTableError(StrEnum):
     """The effect of a captured table that cannot be decoded or followed."""
 
     QUARANTINE = "quarantine"
-    """Its changes from there on are left out, and the manifest says so; the others are staged."""
+    """The range has none of its changes, and the manifest says so; the others are staged."""
     FAIL = "fail"
     """The range is not staged."""
 

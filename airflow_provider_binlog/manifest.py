@@ -169,7 +169,8 @@ class Statement:
 
     Rows may show a table otherwise than the statements say: one was not logged, or not understood.
     What they show is a statement too, without type and text, at the event of the first such row.
-    So is the quarantine of a table, at the event from which on its rows are left out.
+    So is the quarantine of a table, at the event that it is quarantined for: the manifest has none
+    of its rows, from its start to its stop. Quarantines follow all other statements.
 
     Attributes:
         file, offset: Where its event starts.
@@ -208,11 +209,11 @@ class Prepared:
 
 
 class QuarantinedTable(NamedTuple):
-    """A table of which a manifest leaves out rows.
+    """A table whose rows a manifest leaves out.
 
     Attributes:
         database, table: Its name at the stop of the range, or the last one that it had.
-        position: From where on: the offset of an event, as `file:offset`.
+        position: The offset of the event that it is quarantined for, as `file:offset`.
         reason: Why, for people.
     """
 
@@ -252,7 +253,7 @@ class Manifest:
         captured_since: Number of the first manifest, of those before it without a gap, that was
             captured with the same globs.
         tables: The tables that rows or actions concern, by database and table.
-        statements: In log order.
+        statements: In log order, then the quarantines.
         events: Events read, by type name; the skipped ones included.
         skipped_events: Events that were skipped because they bear the ignorable flag,
             by type name.
@@ -290,7 +291,7 @@ class Manifest:
 
     @property
     def quarantined(self) -> tuple[QuarantinedTable, ...]:
-        """Tables whose rows are left out, in log order; one that was truncated may repeat."""
+        """Tables whose rows are left out, in log order."""
         names = {table.id: table.name for table in self.tables}
         return tuple(
             QuarantinedTable(

@@ -270,9 +270,7 @@ class RewriteRows:
 
 @dataclass(frozen=True)
 class QuarantineTable:
-    """Changes of the table are not staged from here on.
-
-    Until it is truncated, or the manifest ends: the next one starts to stage the table again.
+    """Changes of the table are not staged in this manifest; the next one tries again.
 
     Attributes:
         reason: Why, for people.

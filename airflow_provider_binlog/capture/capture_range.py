@@ -60,8 +60,8 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
     hold. What the log leaves out of the tables' schemas comes from `read_server_tables` and the
     tables `known` before the range; see `schema_history/schemas.py`.
 
-    What concerns single tables quarantines them: the manifest says from where on their changes are
-    left out. Under `OnTableError.FAIL` it is raised instead.
+    What concerns single tables quarantines them: the manifest has none of their rows, and says why.
+    Under `OnTableError.FAIL` it is raised instead.
 
     Raises:
         ServerSetupError: The log does not say enough of a table's columns, and nothing else
@@ -110,15 +110,14 @@ def read_range(
     request, stop = log_range.request, log_range.request.stop
     progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
     fails = request.on_table_error is OnTableError.FAIL
-    quarantines = Quarantines(facts.quarantined, fails=fails)
+    quarantines = Quarantines(fails=fails)
     reader = _open(log_range, source, past, facts, quarantines)
-    statements = StatementReader(request.tables, refuse_tables=quarantines.take)
+    statements = StatementReader(request.tables, refuse_tables=quarantines.refuse)
     history = Tables(
         log_range.known,
         captured=request.tables.matches,
         identity=request.identity,
         sequence=request.sequence,
-        quarantined=log_range.carried.quarantined,
     )
     segments = SegmentReader(history, request.policies, quarantines)
     parts.open(reader, history, quarantines)
@@ -142,9 +141,6 @@ def read_range(
     if misread:
         raise RestartRange(reader.facts)
     tables = parts.finish(history.touched)
-    if quarantines.missing:
-        known = (*facts.quarantined, *quarantines.missing)
-        raise RestartRange(replace(facts, quarantined=known))
     if request.on_tables is not None:
         named = {each.state.name for each in history.touched.values()}
         request.on_tables(request.sequence, reader.tables | named)
@@ -154,7 +150,7 @@ def read_range(
         reader.executed_at(stop),
         reader,
         tables=tables,
-        statements=segments.in_order(),
+        statements=(*segments.in_order(), *quarantines.statements()),
         dropped_databases=tuple(sorted(history.dropped_databases)),
     )
 
@@ -180,11 +176,11 @@ def _open(
                 lambda begin: expanded(source.blocks(begin)),
                 wanted=matches,
                 in_doubt=log_range.prepared,
-                lose=quarantines.take_lost,
+                lose=quarantines.refuse,
                 held_bytes_max=request.limits.prepared_bytes_max,
             ),
             facts.rolled_back,
-            refuse=quarantines.take,
+            refuse=quarantines.refuse,
         ),
         gtids=ExecutedGtids(flavor, start.gtid) if staged is None else None,
         staged=staged,

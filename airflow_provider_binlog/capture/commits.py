@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.transactions import GroupEnd
-from airflow_provider_binlog.capture.quarantine import raise_table_error
+from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
 from airflow_provider_binlog.capture.rollbacks import RollbackReader
 from airflow_provider_binlog.capture.transaction_tables import TransactionTables
 from airflow_provider_binlog.errors import UnsupportedError
@@ -104,5 +104,6 @@ class CommitReader:
                 continue
             tables = self._tables.before(captured, event)
             if tables:
-                error = UnsupportedError(reason, **captured.block.where(event), xid=seen.xid)
-                self._refuse(error, tables)
+                where = captured.block.where(event)
+                error = UnsupportedError(reason, **where, xid=seen.xid)
+                self._refuse(RefusedTables.at(captured.block, event, error, tables))

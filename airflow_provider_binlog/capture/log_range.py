@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
-    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
     from airflow_provider_binlog.schema_history.past import ServerTablesReader
 
@@ -114,7 +114,6 @@ class Carried:
         before: The tables that were known before the range.
         stop: Where the range stops.
         files: Those of the range before the sub-range: rows are numbered after theirs.
-        quarantined: The tables that are left out at the start of the sub-range.
         facts: Of the range.
         temporary: The temporary tables that there are at the start of the sub-range.
         temporary_after: Those that there are where the range stops.
@@ -123,7 +122,6 @@ class Carried:
     before: Known
     stop: Position
     files: Sequence[str] = ()
-    quarantined: frozenset[TableId] = frozenset()
     facts: RangeFacts = NO_FACTS
     temporary: Sequence[TemporaryTable] = ()
     temporary_after: Sequence[TemporaryTable] = ()

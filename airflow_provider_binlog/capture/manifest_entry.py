@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,13 +69,17 @@ class ManifestEntry:
         ids = tuple([fields[column].id for column in image])
         return self.images.setdefault(ids, len(self.images))
 
-    def finish(self, touched: Touched) -> TableChanges:
+    def finish(self, touched: Touched, *, quarantined: bool) -> TableChanges:
         """Return the entry of a table whose parts are all written.
+
+        The log does not hold every row of one that is quarantined.
 
         Raises:
             StagingError: One could not be written.
         """
         state, schemas = touched.state, dict(self.schemas)
+        if quarantined:
+            state = replace(state, created=None)
         if state.schema is not None:
             schemas[state.schema.id] = state.schema
         return TableChanges(
@@ -88,7 +92,7 @@ class ManifestEntry:
             current=None if state.schema is None else state.schema.id,
             last_field_id=state.last_field_id,
             logged=state.logged,
-            changed=touched.changed,
+            changed=touched.dropped or state != touched.before,
             images=tuple(self.images),
             # A segment of few rows may have been written after one that came later.
             parts=tuple(sorted(map(_written, self.parts), key=lambda part: part.first_row)),

@@ -20,7 +20,7 @@ import numpy as np
 from airflow_provider_binlog.capture.manifest_entry import ManifestEntry, count_replaced
 from airflow_provider_binlog.capture.part_table import StagedRows
 from airflow_provider_binlog.capture.pending import PendingEvents, RowsColumns, by_table, join
-from airflow_provider_binlog.capture.quarantine import TableRows, concerns_one_table
+from airflow_provider_binlog.capture.quarantine import EventRow, concerns_one_table
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
@@ -55,6 +55,7 @@ _TEXT_BYTES = 16
 class _Waiting:
     """The events of one segment that wait."""
 
+    table: TableId
     entry: ManifestEntry
     layout: RowLayout
     schema: Schema
@@ -64,15 +65,6 @@ class _Waiting:
         self, image: npt.NDArray[np.int32], images: Sequence[tuple[int, ...]]
     ) -> npt.NDArray[np.int32]:
         return self.entry.number_images(self.schema, image, images)
-
-
-class _TableError(Exception):
-    """The rows of a table cannot be decoded from one on."""
-
-    def __init__(self, error: BinlogError, since: TableRows) -> None:
-        super().__init__(error, since)
-        self.error = error
-        self.since = since
 
 
 class PartMaker:
@@ -112,6 +104,8 @@ class PartMaker:
         self._files = files
         self._prefixes = prefixes
         self._entries: dict[TableId, ManifestEntry] = {}
+        # Tables of which some rows could not be decoded: no more of their rows are.
+        self._undecodable: set[TableId] = set()
         # By table map, in the order of their first events: the order in which parts are written.
         self._waiting: dict[int, _Waiting] = {}
         self._pending_bytes = 0
@@ -141,14 +135,16 @@ class PartMaker:
         Args:
             touched: The tables that rows or actions concern, in the order in which they did first.
         """
-        self._read_through = self._quarantines.read_through
         self._write_all(self._waiting.values())
         self._queue.flush()
-        nothing = ManifestEntry()
+        nothing, quarantined = ManifestEntry(), self._quarantines.tables
         changes = [
-            self._entries.get(table, nothing).finish(each) for table, each in touched.items()
+            nothing.finish(touched_table, quarantined=True)
+            if table in quarantined
+            else self._entries.get(table, nothing).finish(touched_table, quarantined=False)
+            for table, touched_table in touched.items()
         ]
-        return tuple(sorted(changes, key=lambda each: each.name))
+        return tuple(sorted(changes, key=lambda entry: entry.name))
 
     def _until_full(self, columns: RowsColumns, segments: Sequence[Segment]) -> int:
         """Return how many of the events go in before a part has to be written."""
@@ -189,14 +185,16 @@ class PartMaker:
             table, schema, layout = segments[index]
             entry = self._entries.setdefault(table, ManifestEntry())
             entry.schemas[schema.id] = schema
-            waiting = self._waiting[index] = _Waiting(entry, layout, schema)
+            waiting = self._waiting[index] = _Waiting(table, entry, layout, schema)
         return waiting
 
     def _write_all(self, waiting: Iterable[_Waiting]) -> None:
         """Write what waits: tables of equal columns together, where that is little."""
         by_columns: dict[tuple[object, ...], list[_Waiting]] = {}
         for each in waiting:
-            if each.pending.bytes:
+            if each.table in self._undecodable:
+                self._forget(each)
+            elif each.pending.bytes:
                 by_columns.setdefault(each.layout.columns_and_key, []).append(each)
         for alike in by_columns.values():
             sizes = np.array([each.pending.bytes for each in alike])
@@ -225,17 +223,20 @@ class PartMaker:
         except BinlogError:
             return False
         for each in group:
-            self._pending_bytes -= each.pending.bytes
-            each.pending.forget()
-        if self._quarantines.missing:
-            return True
+            self._forget(each)
         image = np.concatenate([_number_images(group, rows, firsts) for rows in pieces])
         staged = self._stage(layout, pieces, columns, image, firsts[:-1])
         for number, part in staged.parts():
             self._write_part(group[number], part, small=True)
         return True
 
+    def _forget(self, waiting: _Waiting) -> None:
+        self._pending_bytes -= waiting.pending.bytes
+        waiting.pending.forget()
+
     def _write(self, waiting: _Waiting) -> None:
+        if waiting.table in self._undecodable:
+            self._forget(waiting)
         if not waiting.pending.bytes:
             return
         self._pending_bytes -= waiting.pending.bytes
@@ -243,41 +244,30 @@ class PartMaker:
         pieces: list[DecodedRows] = []
         begin = stop = held = 0
         try:
-            for first, last, rows in self._decode(waiting, events, columns):
-                if self._quarantines.missing:
-                    continue  # The range is read again: here, only its other errors are looked for.
+            for first, last, rows in self._pieces(waiting.layout, events):
+                waiting.entry.count(rows)
                 if held >= self._limits.decoded_bytes_max and first >= stop:
                     self._write_pieces(waiting, pieces, columns.choose(slice(begin, first)))
                     pieces, begin, held = [], first, 0
                 pieces.append(replace(rows, event=rows.event - np.int32(begin)))
                 stop = last
                 held += _memory(rows)
-        except _TableError as refused:
-            self._quarantines.take(refused.error, [refused.since])
-            if not self._quarantines.missing:
-                raise refused.error from refused  # It is left out from there on already.
-        if not self._quarantines.missing:
+        except BinlogError as error:
+            self._quarantine(waiting.table, error, columns)
+        else:
             self._write_pieces(waiting, pieces, columns.choose(slice(begin, None)))
 
-    def _decode(
-        self, waiting: _Waiting, events: RowsEvents, columns: RowsColumns
-    ) -> Iterator[tuple[int, int, DecodedRows]]:
-        """Yield the rows of waiting events in pieces, each with the range of its events."""
-        try:
-            for first, last, rows in self._pieces(waiting.layout, events):
-                waiting.entry.count(rows)
-                yield first, last, rows
-        except BinlogError as error:
-            event = error.context.pop("event", None)
-            at = event if isinstance(event, int) else 0
-            file, offset = self._files[int(columns.file[at])], int(columns.position[at])
-            if event is not None:
-                error.context |= {"file": file, "offset": offset}
-            if not concerns_one_table(error):
-                raise
-            name = waiting.layout.database, waiting.layout.table
-            since = TableRows(int(columns.row[at]), name, file, offset)
-            raise _TableError(error, since) from error
+    def _quarantine(self, table: TableId, error: BinlogError, columns: RowsColumns) -> None:
+        """Quarantine a table, or raise an error that does not concern a table alone."""
+        event = error.context.pop("event", None)
+        at = event if isinstance(event, int) else 0
+        file, offset = self._files[int(columns.file[at])], int(columns.position[at])
+        if event is not None:
+            error.context |= {"file": file, "offset": offset}
+        if not concerns_one_table(error):
+            raise error
+        self._quarantines.add(table, error, EventRow(int(columns.row[at]), file, offset))
+        self._undecodable.add(table)
 
     def _pieces(
         self, layout: RowLayout, events: RowsEvents

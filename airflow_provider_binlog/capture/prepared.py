@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Step, step_of_gtid
 from airflow_provider_binlog.blocks.captured import ReadBlock, joined
 from airflow_provider_binlog.capture.held import HeldChanges, HeldTransaction
-from airflow_provider_binlog.capture.quarantine import LostChanges
+from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.sql.statement_types import StatementType
@@ -34,13 +34,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.binlog.transactions import Scanned
     from airflow_provider_binlog.blocks.block import EventBlock
+    from airflow_provider_binlog.capture.quarantine import RefuseTables
     from airflow_provider_binlog.errors import Refuse
     from airflow_provider_binlog.position import Position
-
-
-def raise_lost(lost: LostChanges) -> NoReturn:
-    """Refuse to leave out the changes of a transaction."""
-    raise lost.error
 
 
 class PreparedTransactions:
@@ -67,7 +63,7 @@ class PreparedTransactions:
         wanted: Callable[[str, str], bool],
         in_doubt: Iterable[Prepared] = (),
         refuse: Refuse = raise_error,
-        lose: Callable[[LostChanges], None] = raise_lost,
+        lose: RefuseTables = raise_table_error,
         held_bytes_max: int,
     ) -> None:
         """Begin at a transaction boundary.
@@ -200,7 +196,7 @@ class PreparedTransactions:
         except PositionPurgedError as error:
             tables = tuple(each for each in held.tables if self._wants(*each))
             at = expanded_offset + self._gained
-            self._lose(LostChanges(error, tables, block.file, offset, at))
+            self._lose(RefusedTables(error, tables, block.file, offset, at, lost=True))
             return
         for piece in chain([] if first is None else [first], pieces):
             changes = piece.block

@@ -1,9 +1,8 @@
-"""Which tables of a range are quarantined: from where on, and why.
+"""The quarantined tables of a range: the manifest has none of their rows, and says why.
 
-What concerns one table does not stop the others. From that row on the table's changes are left out,
-until it is truncated or the range ends: the next range tries again. So nothing has to be carried
-over or forgotten. Rows that a range leaves out are a gap, which only a reload closes; what follows
-the gap is staged as soon as it can be, for the reload to build on.
+What concerns one table does not stop the others. Nothing has to be carried over or forgotten: the
+next range tries again, and a reload closes the gap. Reading continues without a difference, so
+that ids and schemas follow, and so that the parts of the other tables stay what they are.
 """
 
 from __future__ import annotations
@@ -11,47 +10,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from airflow_provider_binlog.errors import ServerSetupError, UnsupportedError
+from airflow_provider_binlog.manifest import Statement
+from airflow_provider_binlog.schema import QuarantineTable
 
 if TYPE_CHECKING:
+    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.errors import BinlogError
-    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema import TableId, TableName
 
 _LEFT_OUT = ("file", "offset", "log_pos", "event", "table", "tables", "xid", "value")
 
 
-class TableRows(NamedTuple):
-    """The rows of a table from one on.
-
-    Attributes:
-        row: Its number in the range, or that of the event after which they come.
-        name: Database and table; of all tables of a database, (database, "").
-        file, offset: Where its event begins.
-    """
-
-    row: int
-    name: TableName
-    file: str
-    offset: int
-
-
-class Quarantine(NamedTuple):
-    """From where on a table is left out of a range, and why."""
-
-    since: TableRows
-    reason: str
-
-
-class LostChanges(NamedTuple):
-    """Changes that the log shows no more, of a transaction that is committed at an event.
+class RefusedTables(NamedTuple):
+    """Tables of which it is not certain which of their changes were committed, or what they are.
 
     Attributes:
         error: Why.
-        tables: Whose changes they are.
-        file, offset: Where the event begins.
-        expanded_offset: Where it is among the events of its file.
+        tables: Database and table of each; of all tables of a database, (database, "").
+        file, offset: Where the event begins at which this is found.
+        expanded_offset: Its offset among the events of its file.
+        lost: Whether changes of the tables are missing from what is read.
     """
 
     error: BinlogError
@@ -59,15 +40,24 @@ class LostChanges(NamedTuple):
     file: str
     offset: int
     expanded_offset: int
+    lost: bool = False
+
+    @classmethod
+    def at(
+        cls, block: EventBlock, event: int, error: BinlogError, tables: Iterable[TableName]
+    ) -> RefusedTables:
+        """Return tables that are refused at an event of a block."""
+        offset, expanded_offset = int(block.offset[event]), int(block.expanded_offset[event])
+        return cls(error, tuple(tables), block.file, offset, expanded_offset)
 
 
-RefuseTables: TypeAlias = Callable[["BinlogError", Iterable[TableRows]], None]
-"""Takes an error that concerns the rows of some tables: raises it, or leaves them out."""
+RefuseTables: TypeAlias = Callable[[RefusedTables], None]
+"""Takes an error that concerns some tables: raises it, or quarantines them."""
 
 
-def raise_table_error(error: BinlogError, _: Iterable[TableRows]) -> None:
+def raise_table_error(refused: RefusedTables) -> NoReturn:
     """Refuse by raising; a `RefuseTables`."""
-    raise error
+    raise refused.error
 
 
 def concerns_one_table(error: BinlogError) -> bool:
@@ -78,102 +68,87 @@ def concerns_one_table(error: BinlogError) -> bool:
     return isinstance(error, UnsupportedError | ServerSetupError) or "column" in error.context
 
 
+class EventRow(NamedTuple):
+    """An event: the number from which its rows are numbered in the range, and where it begins."""
+
+    row: int
+    file: str
+    offset: int
+
+
 class Quarantines:
-    """The quarantined tables of a range, while it is read once.
+    """The quarantined tables of a range.
 
     Attributes:
-        missing: Those of rows that were let through already: the range has to be read again, given
-            them.
-        read_through: Number of the last event whose rows were let through.
+        tables: The event that each was quarantined for first, and why, by the table's id.
     """
 
-    def __init__(self, known: Iterable[Quarantine] = (), *, fails: bool = False) -> None:
-        """Begin a range.
-
-        Args:
-            known: What an earlier reading of it found too late.
-            fails: Whether an error of a table fails the range.
-        """
-        self.missing: list[Quarantine] = []
-        self.read_through = -1
-        self._coming = sorted(known)
-        self._known = {(each.since.row, each.since.name) for each in self._coming}
+    def __init__(self, *, fails: bool = False) -> None:
+        """Create an empty set of tables; with `fails`, the error of a table fails the range."""
+        self.tables: dict[TableId, tuple[EventRow, str]] = {}
         self._fails = fails
-        self._lost: list[LostChanges] = []
-        self._begun: list[Quarantine] = []
+        self._refused: list[RefusedTables] = []
+        self._missing: dict[TableId, int] = {}
 
-    def take(self, error: BinlogError, tables: Iterable[TableRows]) -> None:
-        """Leave out rows of tables; a `RefuseTables`.
-
-        Raises:
-            BinlogError: The error, where it is to fail the range.
-        """
-        for each in tables:
-            if self._fails:
-                raise error
-            if (each.row, each.name) in self._known:
-                continue
-            self._known.add((each.row, each.name))
-            found = Quarantine(each, _explain(error))
-            if each.row <= self.read_through:
-                self.missing.append(found)
-            else:
-                self._coming = sorted([*self._coming, found])
-
-    def take_lost(self, lost: LostChanges) -> None:
-        """Leave out the rows of tables that a transaction changed which is lost.
+    def refuse(self, refused: RefusedTables) -> None:
+        """Quarantine tables by the names that they have at an event; a `RefuseTables`.
 
         Raises:
             BinlogError: The error, where it is to fail the range.
         """
         if self._fails:
-            raise lost.error
-        self._lost.append(lost)
+            raise refused.error
+        self._refused.append(refused)
 
-    def due(self, file: str, first: int, last: int) -> list[Quarantine]:
-        """Return what begins in a block, in the order of the log.
+    def take_refused(self, file: str, expanded_offset: int) -> list[RefusedTables]:
+        """Remove and return what was refused up to an event of a file."""
+        taken = [
+            refused
+            for refused in self._refused
+            if refused.file == file and refused.expanded_offset <= expanded_offset
+        ]
+        self._refused = [refused for refused in self._refused if refused not in taken]
+        return taken
 
-        Args:
-            file: Of the block.
-            first: What numbers of events of this file count from.
-            last: Number of the block's last event.
-        """
-        for lost in [each for each in self._lost if each.file == file]:
-            self._lost.remove(lost)
-            row = first + lost.expanded_offset
-            self.take(lost.error, [TableRows(row, name, file, lost.offset) for name in lost.tables])
-        found = [each for each in self._coming if each.since.row <= last]
-        self._coming = self._coming[len(found) :]
-        return found
-
-    def begin(self, error: BinlogError, since: TableRows) -> Quarantine:
-        """Leave out a table from a row on that was not let through yet.
+    def add(
+        self, table: TableId, error: BinlogError, event: EventRow, *, missing: bool = False
+    ) -> None:
+        """Quarantine a table; `missing`: its rows are not read from this event on.
 
         Raises:
             BinlogError: The error, where it is to fail the range.
         """
         if self._fails:
             raise error
-        return Quarantine(since, _explain(error))
-
-    def note(self, begun: Quarantine) -> None:
-        """Take note that a table is left out from here on."""
-        self._begun.append(begun)
+        before = self.tables.get(table)
+        if before is None or event < before[0]:
+            self.tables[table] = event, _explain(error)
+        if missing:
+            self._missing.setdefault(table, event.row)
 
     def name_range(self, range_id: str, row: int) -> str:
         """Return the name of a range's parts that are written once this row was read.
 
-        What is left out may depend on more than the log: on information_schema, and on what the
-        server has purged. A retry that leaves out other rows must not overwrite parts that a
-        manifest names.
+        Which rows are missing may depend on more than the log: on information_schema, and on what
+        the server has purged. The other tables' parts then end at other rows. A retry must not
+        overwrite parts that a manifest names.
         """
-        begun = sorted(each for each in self._begun if each.since.row <= row)
-        if not begun:
+        missing = sorted((since, table) for table, since in self._missing.items() if since <= row)
+        if not missing:
             return range_id
-        return hashlib.sha256(json.dumps([range_id, begun]).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps([range_id, missing]).encode()).hexdigest()[:12]
+
+    def statements(self) -> tuple[Statement, ...]:
+        """Return what the manifest says of the tables, in the order of the log."""
+        return tuple(
+            Statement(
+                event.file, event.offset, event.row, "", "", (QuarantineTable(table, reason),)
+            )
+            for table, (event, reason) in sorted(self.tables.items(), key=lambda item: item[1])
+        )
 
 
 def _explain(error: BinlogError) -> str:
     """Return why, without what is said elsewhere, the table and the position, and without data."""
-    context = {key: each for key, each in error.context.items() if key not in _LEFT_OUT}
+    context = {key: value for key, value in error.context.items() if key not in _LEFT_OUT}
     return str(type(error)(error.args[0], **context))

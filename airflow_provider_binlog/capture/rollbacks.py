@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from airflow_provider_binlog.binlog.transactions import GroupEnd
-from airflow_provider_binlog.capture.quarantine import raise_table_error
+from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.sql.lexer import mask_literals
 from airflow_provider_binlog.sql.savepoints import SavepointVerb, read_savepoint
@@ -136,7 +136,7 @@ class RollbackReader:
                     shown = mask_literals(seen.query.sql, seen.query.session(flavor))
                     where = captured.block.where(event)
                     error = UnsupportedError(_REFUSED, **where, statement=shown)
-                    self._refuse(error, tables)
+                    self._refuse(RefusedTables.at(captured.block, event, error, tables))
         committed = ~self.rolled_back.contain(rows)
         if committed.any():
             self._let_through = int(rows[np.flatnonzero(committed)[-1]])

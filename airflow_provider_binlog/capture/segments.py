@@ -1,7 +1,7 @@
 """Which rows of a range belong together: those of one table in one schema, between two actions.
 
 Statements and rows are followed in the order of the log, and rows are cut wherever an action
-concerns their table. The rows of a quarantined table are left out.
+concerns their table. Rows that cannot be decoded are left out, and quarantine their table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from airflow_provider_binlog.capture.pending import RowsColumns
-from airflow_provider_binlog.capture.quarantine import Quarantine, TableRows, concerns_one_table
+from airflow_provider_binlog.capture.quarantine import (
+    EventRow,
+    RefusedTables,
+    concerns_one_table,
+)
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import (
     BinlogError,
@@ -57,9 +61,9 @@ class Segment(NamedTuple):
 
 
 class _Logged(NamedTuple):
-    """A TABLE_MAP, compiled; `first` are the first rows by it."""
+    """A TABLE_MAP, compiled; `first` is the first rows event by it."""
 
-    first: TableRows
+    first: EventRow
     layout: RowLayout
     fields: tuple[Field, ...]
     key: tuple[int, ...]
@@ -95,7 +99,7 @@ class SegmentReader:
     ) -> RowsColumns:
         """Return the rows events of the next block, with the segment of each as its `table`.
 
-        Those of quarantined tables are left out.
+        Rows that cannot be decoded are left out.
 
         Args:
             captured: The block.
@@ -118,8 +122,7 @@ class SegmentReader:
                 rows = columns.choose(slice(start, stop))
                 segment[start:stop] = self._read_rows(captured, rows, refused)
             if number < len(steps):
-                self._follow(steps[number][1])
-        self._quarantines.read_through = captured.row_of(len(captured.block) - 1)
+                self._apply(*steps[number])
         staged = np.flatnonzero(segment != _LEFT_OUT)
         if len(staged) == len(segment):
             return replace(columns, table=segment)
@@ -131,14 +134,13 @@ class SegmentReader:
 
     def _steps(
         self, captured: CapturedBlock, statements: Sequence[LoggedStatement]
-    ) -> list[tuple[int, LoggedStatement | Quarantine]]:
+    ) -> list[tuple[int, LoggedStatement | RefusedTables]]:
         """Return what comes between the rows of a block, by row number."""
-        first = captured.file_index << ROW_FILE_SHIFT
-        last = captured.row_of(len(captured.block) - 1)
-        due = self._quarantines.due(captured.block.file, first, last)
-        steps: list[tuple[int, LoggedStatement | Quarantine]] = [
-            *((each.row, each) for each in statements),
-            *((each.since.row, each) for each in due),
+        first, block = captured.file_index << ROW_FILE_SHIFT, captured.block
+        refusals = self._quarantines.take_refused(block.file, int(block.expanded_offset[-1]))
+        steps: list[tuple[int, LoggedStatement | RefusedTables]] = [
+            *((statement.row, statement) for statement in statements),
+            *((first + refused.expanded_offset, refused) for refused in refusals),
         ]
         return sorted(steps, key=lambda step: step[0])
 
@@ -147,22 +149,21 @@ class SegmentReader:
         for index, refusal in refused.items():
             logged = self._logged[index]
             if isinstance(logged, _Logged):
-                self._quarantines.take(refusal.error, [logged.first])
-                self._logged[index] = refusal.error
+                # Their rows are read on: where a block begins must not change what is left out.
+                for table in {table for map_, table, *_ in self._indexes if map_ == index}:
+                    self._quarantines.add(table, refusal.error, logged.first)
 
-    def _quarantine(self, quarantine: Quarantine) -> None:
-        since = quarantine.since
-        at = EventOffset(since.file, since.offset)
-        actions = tuple(self._tables.quarantine(since.name, at, quarantine.reason))
-        if actions:
-            self.statements.append(Statement(*at, since.row, "", "", actions))
-            self._quarantines.note(quarantine)
-            self._cut(actions)
-            self._current[:] = _UNKNOWN
+    def _quarantine(
+        self, name: TableName, error: BinlogError, event: EventRow, *, missing: bool
+    ) -> None:
+        for table in self._tables.quarantine(name, EventOffset(event.file, event.offset)):
+            self._quarantines.add(table, error, event, missing=missing)
 
-    def _follow(self, step: LoggedStatement | Quarantine) -> None:
-        if isinstance(step, Quarantine):
-            self._quarantine(step)
+    def _apply(self, row: int, step: LoggedStatement | RefusedTables) -> None:
+        if isinstance(step, RefusedTables):
+            event = EventRow(row, step.file, step.offset)
+            for name in step.tables:
+                self._quarantine(name, step.error, event, missing=step.lost)
             return
         statement = step
         at, ddl = EventOffset(statement.file, statement.offset), statement.ddl
@@ -187,27 +188,27 @@ class SegmentReader:
         file, table_maps = captured.block.file, captured.table_maps
         by_name: dict[TableName, list[_Run]] = {}
         for run in _by_table(columns, file, table_maps):
-            self._compile(run.table, table_maps[run.table], refused, run.since)
-            by_name.setdefault(run.since.name, []).append(run)
+            self._compile(run.table, table_maps[run.table], refused, run.first)
+            by_name.setdefault(run.name, []).append(run)
         for runs in by_name.values():
             for run in _in_order(columns, runs) if self._differ(runs) else runs:
-                found[run.events] = self._segment(run.table, run.since)
+                found[run.events] = self._segment(run)
         return found
 
-    def _segment(self, index: int, since: TableRows) -> int:
-        """Return the segment of rows of a TABLE_MAP; `_LEFT_OUT` if its table is quarantined."""
+    def _segment(self, run: _Run) -> int:
+        """Return the segment of rows of a TABLE_MAP; `_LEFT_OUT` if they cannot be decoded."""
+        index, name, first = run.table, run.name, run.first
         known, logged = int(self._current[index]), self._logged[index]
         if known != _UNKNOWN or logged is None:
             return known
-        if isinstance(logged, BinlogError) and not self._tables.is_quarantined(since.name):
-            self._quarantine(self._quarantines.begin(logged, since))
-        if not isinstance(logged, _Logged) or self._tables.is_quarantined(since.name):
+        if isinstance(logged, BinlogError):
+            self._quarantine(name, logged, first, missing=True)
             self._current[index] = _LEFT_OUT
             return _LEFT_OUT
-        at = EventOffset(since.file, since.offset)
-        table, schema, actions = self._tables.confirm(since.name, at, logged.fields, logged.key)
+        at = EventOffset(first.file, first.offset)
+        table, schema, actions = self._tables.confirm(name, at, logged.fields, logged.key)
         if actions:
-            self.statements.append(Statement(*at, since.row, "", "", actions))
+            self.statements.append(Statement(*at, first.row, "", "", actions))
             self._cut(actions)
         cut = index, table, schema.id, self._cuts.get(table, 0)
         segment = self._indexes.get(cut)
@@ -215,7 +216,7 @@ class SegmentReader:
             segment = self._indexes[cut] = len(self.segments)
             self.segments.append(Segment(table, schema, logged.layout))
             # Rows by another TABLE_MAP of the table have to confirm it first.
-            for other in self._of_table[since.name]:
+            for other in self._of_table[name]:
                 if isinstance(self._logged[other], _Logged):
                     self._current[other] = _UNKNOWN
         self._current[index] = segment
@@ -237,7 +238,7 @@ class SegmentReader:
         index: int,
         table_map: TableMap,
         refused: Mapping[int, TableRefusal],
-        first: TableRows,
+        first: EventRow,
     ) -> None:
         """Find out how the rows by a TABLE_MAP are read, or why they cannot be."""
         if self._logged[index] is not None:
@@ -249,7 +250,8 @@ class SegmentReader:
             layout = compile_layout(table_map, policies=self._policies)
             check_names(layout)
         except BinlogError as error:
-            where = {"table": ".".join(first.name), "file": first.file, "offset": first.offset}
+            qualified = f"{table_map.database}.{table_map.table}"
+            where = {"table": qualified, "file": first.file, "offset": first.offset}
             error.context |= {**where, **error.context}
             if not concerns_one_table(error):
                 raise
@@ -257,14 +259,16 @@ class SegmentReader:
         else:
             key = tuple(each + 1 for each in layout.key)
             self._logged[index] = _Logged(first, layout, layout.fields, key)
-            self._of_table.setdefault(first.name, []).append(index)
+            name = table_map.database, table_map.table
+            self._of_table.setdefault(name, []).append(index)
 
 
 class _Run(NamedTuple):
-    """Rows events by one TABLE_MAP: its index, the first rows, and the events' indexes."""
+    """Rows events by one TABLE_MAP: its index and table, the first event, and their indexes."""
 
     table: int
-    since: TableRows
+    name: TableName
+    first: EventRow
     events: npt.NDArray[np.int64]
 
 
@@ -278,16 +282,16 @@ def _by_table(columns: RowsColumns, file: str, table_maps: Sequence[TableMap]) -
         zip(*facts, pairwise(bounds), strict=True), key=lambda each: each[1]
     ):
         name = table_maps[table].database, table_maps[table].table
-        yield _Run(table, TableRows(row, name, file, offset), order[begin:stop])
+        yield _Run(table, name, EventRow(row, file, offset), order[begin:stop])
 
 
 def _in_order(columns: RowsColumns, runs: Sequence[_Run]) -> Iterator[_Run]:
     """Yield the events of some TABLE_MAPs of a table as they are in the log."""
-    [name, file] = runs[0].since[1:3]
+    name, file = runs[0].name, runs[0].first.file
     events = np.sort(np.concatenate([run.events for run in runs]))
     for own in np.split(events, np.flatnonzero(np.diff(columns.table[events])) + 1):
         row, offset = int(columns.row[own[0]]), int(columns.position[own[0]])
-        yield _Run(int(columns.table[own[0]]), TableRows(row, name, file, offset), own)
+        yield _Run(int(columns.table[own[0]]), name, EventRow(row, file, offset), own)
 
 
 def check_names(layout: RowLayout) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.capture.quarantine import TableRows, raise_table_error
+from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import UnsupportedError, error_context, raise_error
 
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ class StatementReader:
             file=logged.file,
             offset=logged.offset,
         )
-        rows = (TableRows(logged.row, each, logged.file, logged.offset) for each in names)
-        self._refuse_tables(error, rows)
+        expanded_offset = logged.row % (1 << ROW_FILE_SHIFT)
+        self._refuse_tables(
+            RefusedTables(error, tuple(names), logged.file, logged.offset, expanded_offset)
+        )
 
     def _concerns(self, name: TableName) -> bool:
         database, table = name

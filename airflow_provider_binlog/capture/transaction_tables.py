@@ -1,12 +1,10 @@
-"""Which captured tables a transaction changed, each with its first row there."""
+"""Which captured tables a transaction changed, in the order of their first rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from airflow_provider_binlog.capture.quarantine import TableRows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,37 +14,35 @@ if TYPE_CHECKING:
 
 
 class TransactionTables:
-    """Follows the open transaction over the blocks of a range."""
+    """The tables of the open transaction, over the blocks of a range."""
 
     def __init__(self) -> None:
-        self._carried: dict[TableName, TableRows] = {}
+        self._open: dict[TableName, None] = {}
 
     def reset(self) -> None:
         """Continue after a gap in the log."""
-        self._carried = {}
+        self._open = {}
 
-    def before(self, captured: CapturedBlock, event: int) -> tuple[TableRows, ...]:
+    def before(self, captured: CapturedBlock, event: int) -> tuple[TableName, ...]:
         """Return the tables with rows before an event of a block, in the event's transaction."""
         own = int(captured.transactions.of_event[event])
         chosen = (captured.transaction == own) & (captured.events < event)
-        return tuple(self._with(captured, chosen, own).values())
+        return tuple(self._with(captured, chosen, own))
 
     def carry(self, captured: CapturedBlock) -> None:
         """Keep the tables of the transaction that is open at the end of a block."""
         read = captured.transactions
         own = int(read.of_event[-1])
         open_at_end = self._with(captured, captured.transaction == own, own)
-        self._carried = open_at_end if read.ends_open else {}
+        self._open = open_at_end if read.ends_open else {}
 
     def _with(
         self, captured: CapturedBlock, chosen: npt.NDArray[np.bool_], own: int
-    ) -> dict[TableName, TableRows]:
+    ) -> dict[TableName, None]:
         """Return the tables of some rows of a transaction, with those of earlier blocks."""
-        found = dict(self._carried) if own == 0 else {}
-        events, block = np.flatnonzero(chosen), captured.block
-        for first in np.sort(events[np.unique(captured.table[events], return_index=True)[1]]):
-            table_map = captured.table_maps[int(captured.table[first])]
-            name, event = (table_map.database, table_map.table), int(captured.events[first])
-            rows = TableRows(int(captured.row[first]), name, block.file, int(block.offset[event]))
-            found.setdefault(name, rows)
-        return found
+        tables = dict(self._open) if own == 0 else {}
+        indexes, first = np.unique(captured.table[chosen], return_index=True)
+        for index in indexes[np.argsort(first)].tolist():
+            table_map = captured.table_maps[index]
+            tables[table_map.database, table_map.table] = None
+        return tables

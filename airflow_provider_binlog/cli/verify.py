@@ -158,14 +158,14 @@ class Verifier:
                     held_bytes_max=Limits().prepared_bytes_max,
                 ),
                 facts.rolled_back,
-                refuse=lambda error, _: refuse(error),
+                refuse=lambda refused: refuse(refused.error),
             ),
             gtids=ExecutedGtids(chosen.log.flavor(), None),
             refuse=refuse,
             skips=tables.leaves_out,
         )
         self._statements = StatementReader(
-            tables, refuse=refuse, refuse_tables=lambda error, _: refuse(error)
+            tables, refuse=refuse, refuse_tables=lambda refused: refuse(refused.error)
         )
         self._rows = RowCounts(self.refusals)
         self._span = _Span()

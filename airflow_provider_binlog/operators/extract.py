@@ -78,7 +78,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     Returns ``{"source", "staging_path", "first_sequence", "last_sequence", "start", "stop",
     "manifests", "rows", "changes", "tables", "quarantined", "identity", "checkpoint"}``: positions,
     counts and names, never data. ``quarantined`` has the position and the reason of each table that
-    is left out from there on. The asset event of every outlet carries the same. Skips if there is
+    is left out. The asset event of every outlet carries the same. Skips if there is
     nothing to stage. Only a first run that snapshots wait for stages a range without changes.
 
     :param source: The :class:`~airflow_provider_binlog.BinlogSource` to read. (templated)
@@ -93,7 +93,7 @@ class BinlogExtractOperator(RendersSource, BaseOperator):
     :param before_images: ``"key_changes"`` stages an update's before-image if the key changed,
         which is all a merge needs; ``"all"`` stages every one.
     :param on_table_error: What concerns one table only, such as a value or a type that cannot be
-        decoded: ``"quarantine"`` leaves its changes out from there on, which the manifest, the
+        decoded: ``"quarantine"`` leaves its changes out of the range, which the manifest, the
         task's log and the merge report, and stages the others; ``"fail"`` fails the task.
     :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     """

@@ -46,7 +46,7 @@ def report_staged(
         )
     for table, found in staged["quarantined"].items():
         logger.warning(
-            "%s: %s is quarantined from %s on, and has to be reloaded: %s",
+            "%s: %s is quarantined, for the event at %s, and has to be reloaded: %s",
             name,
             table,
             found["position"],

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
-    QuarantineTable,
     RenameTable,
     RewriteRows,
     TableState,
@@ -88,11 +87,6 @@ class Touched:
     state: TableState
     dropped: bool = False
 
-    @property
-    def changed(self) -> bool:
-        """Whether it is another one than before the range."""
-        return self.dropped or self.state != self.before
-
 
 class Tables:
     """The captured tables of a range, as far as the log was read.
@@ -108,7 +102,6 @@ class Tables:
         captured: Callable[[str, str], bool],
         identity: SourceIdentity,
         sequence: int,
-        quarantined: Iterable[TableId] = (),
     ) -> None:
         """Begin at the start of a range.
 
@@ -117,7 +110,6 @@ class Tables:
             captured: Whether a table, by database and name, is captured.
             identity: Of the server that wrote the log: part of every new table id.
             sequence: Number of the range's manifest.
-            quarantined: Tables that are left out already.
         """
         self.touched: dict[TableId, Touched] = {}
         self._known = known
@@ -127,7 +119,6 @@ class Tables:
         self._names: dict[TableName, TableState | NoTable | None] = {}
         self._before: dict[TableId, TableState] = {}
         self._dropped_databases: set[str] = set()
-        self._quarantined = set(quarantined)
 
     # ------------------------------------------------------------------- all that is known by now
 
@@ -140,11 +131,6 @@ class Tables:
     def dropped_databases(self) -> frozenset[str]:
         """Databases of which no other name stands for a table."""
         return frozenset(self._dropped_databases)
-
-    @property
-    def quarantined(self) -> frozenset[TableId]:
-        """The tables that are left out."""
-        return frozenset(self._quarantined)
 
     # ------------------------------------------------------------------- rows
 
@@ -165,30 +151,17 @@ class Tables:
 
     # ------------------------------------------------------------------- quarantine
 
-    def is_quarantined(self, name: TableName) -> bool:
-        """Whether rows of a name are left out now."""
-        state = self._find(name)
-        return isinstance(state, TableState) and state.id in self._quarantined
-
-    def quarantine(
-        self, name: TableName, at: EventOffset, reason: str
-    ) -> Iterator[QuarantineTable]:
-        """Leave out the rows of a table, or of all of a database, and yield what says so.
-
-        No row confirms its schema any more, and the log does not hold every row of it.
+    def quarantine(self, name: TableName, at: EventOffset) -> Iterator[TableId]:
+        """Yield the ids of a table, or of all of a database: no row confirms its schema any more.
 
         Args:
             name: Of a captured table; of all tables of a database, (database, "").
-            at: From which event on.
-            reason: Why.
+            at: The event that the table is quarantined for.
         """
-        for each in (name,) if name[1] else self._tables_in(name[0]):
-            if self.is_quarantined(each):
-                continue
-            state = replace(self._ensure(each, at), created=None, logged=None)
+        for table in (name,) if name[1] else self._tables_in(name[0]):
+            state = replace(self._ensure(table, at), logged=None)
             self._set(state)
-            self._quarantined.add(state.id)
-            yield QuarantineTable(state.id, reason)
+            yield state.id
 
     # ------------------------------------------------------------------- statements
 
@@ -252,7 +225,6 @@ class Tables:
     def _truncate(self, name: TableName, at: EventOffset) -> Iterator[Action]:
         state = self._ensure(name, at)
         self._set(state)
-        self._quarantined.discard(state.id)
         yield TruncateTable(state.id)
 
     def _drop(self, name: TableName, at: EventOffset) -> Iterator[Action]:

@@ -145,7 +145,7 @@ def stage(data: bytes, block_bytes: int) -> tuple[Manifest, dict[str, bytes]]:
     manifest = capture_range(LogRange(request), _source(data, block_bytes), store)
     if Manifest.decode(manifest.encode()) != manifest:
         raise Wrong("a manifest that does not survive being written")
-    # What was written before a table was quarantined is in no manifest.
+    # What was written of a table that is quarantined is in no manifest.
     named = (part_key("fuzz", part.path) for table in manifest.tables for part in table.parts)
     parts = {key: store.objects[key] for key in named}
     # GTIDs of two families in one log, or one twice, make no set that could be right.

@@ -251,8 +251,8 @@ def test_a_table_that_was_not_captured_for_a_while_is_loading(workplace: Workpla
 def test_a_quarantined_table_is_stale_and_the_others_are_merged(workplace: Workplace) -> None:
     source, table = a_table(workplace)
     good = source.create(workplace.database, "good", {"id": INT}, ("id",))
-    table.update(1, note="before")
     expected = table.values
+    table.update(1, note="not staged")
     table.quarantine("why")
     good.insert(id=1)
     source.commit()

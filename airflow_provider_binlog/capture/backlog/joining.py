@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
-    from airflow_provider_binlog.manifest import Manifest, Part, TableChanges
+    from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
     from airflow_provider_binlog.schema import Schema, TableId
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
@@ -73,13 +73,13 @@ def _load(plan: BacklogPlan, number: int, store: ObjectStore) -> Manifest:
 def _check_chain(plan: BacklogPlan, staged: Sequence[Manifest]) -> None:
     """Refuse a sub-range that started with something else than the one before it left.
 
-    Of a table that is quarantined because its values cannot be decoded, the plan does not know.
+    Which tables are quarantined the plan does not know.
     """
     lost: set[TableId] = set()
     for number, before in enumerate(staged[:-1], start=1):
         start = plan.sub_ranges[number]
         names = plan.names_at(number)
-        lost |= _quarantined([before])
+        lost |= {table for table, _ in _quarantines([before])}
         fits = (
             before.stop == start.start
             and before.prepared == start.prepared
@@ -98,14 +98,14 @@ def _check_chain(plan: BacklogPlan, staged: Sequence[Manifest]) -> None:
             )
 
 
-def _quarantined(staged: Iterable[Manifest]) -> set[TableId]:
-    return {
-        action.table
+def _quarantines(staged: Iterable[Manifest]) -> list[tuple[TableId, Statement]]:
+    return [
+        (action.table, statement)
         for manifest in staged
         for statement in manifest.statements
         for action in statement.actions
         if isinstance(action, QuarantineTable)
-    }
+    ]
 
 
 def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
@@ -113,14 +113,27 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
     entries: dict[TableId, list[TableChanges]] = {}
     for table in (table for manifest in staged for table in manifest.tables):
         entries.setdefault(table.id, []).append(table)
-    lost = _quarantined(staged)
-    tables = [_join_table(each, lost=table in lost) for table, each in entries.items()]
+    quarantines: dict[TableId, Statement] = {}
+    for table_id, statement in _quarantines(staged):
+        quarantines.setdefault(table_id, statement)
+    tables = [
+        _join_quarantined(parts) if table_id in quarantines else _join_table(parts)
+        for table_id, parts in entries.items()
+    ]
     last = staged[-1]
     return replace(
         last,
         start=staged[0].start,
         tables=tuple(sorted(tables, key=lambda each: each.name)),
-        statements=tuple(each for manifest in staged for each in manifest.statements),
+        statements=(
+            *(
+                statement
+                for manifest in staged
+                for statement in manifest.statements
+                if not any(isinstance(action, QuarantineTable) for action in statement.actions)
+            ),
+            *quarantines.values(),
+        ),
         dropped_databases=tuple(
             sorted({name for manifest in staged for name in manifest.dropped_databases})
         ),
@@ -131,8 +144,17 @@ def _join(staged: Sequence[Manifest], created_by: str) -> Manifest:
     )
 
 
-def _join_table(entries: Sequence[TableChanges], *, lost: bool) -> TableChanges:
-    """Return what consecutive sub-ranges say of a table; `lost`: not all of its rows are staged."""
+def _join_quarantined(entries: Sequence[TableChanges]) -> TableChanges:
+    """Return what consecutive sub-ranges say of a table of which one has not all rows."""
+    without = [
+        replace(entry, parts=(), images=(), unrepresentable={}, invalid_text={})
+        for entry in entries
+    ]
+    return replace(_join_table(without), created=None)
+
+
+def _join_table(entries: Sequence[TableChanges]) -> TableChanges:
+    """Return what consecutive sub-ranges say of a table."""
     last = entries[-1]
     parts = sorted(
         (part for each in entries for part in each.parts), key=lambda part: part.first_row
@@ -142,7 +164,6 @@ def _join_table(entries: Sequence[TableChanges], *, lost: bool) -> TableChanges:
     return replace(
         last,
         dropped=any(each.dropped for each in entries),
-        created=None if lost else last.created,
         schemas=tuple(schema for _, schema in sorted(schemas.items())),
         changed=any(each.changed for each in entries),
         images=_images(entries),

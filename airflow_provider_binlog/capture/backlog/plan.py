@@ -4,7 +4,7 @@
 
 A sub-range starts at the beginning of a binlog file, where no transaction is open. What it has from
 the log before it is in the plan: the tables and their schemas, the XA transactions in doubt, the
-executed GTIDs, the tables that are quarantined. What takes a reading of the whole range is there as
+executed GTIDs. What takes a reading of the whole range is there as
 well: its DDL statements, and what was rolled back later in it.
 """
 
@@ -19,11 +19,9 @@ from functools import cached_property
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.blocks.captured import LoggedStatement
 from airflow_provider_binlog.capture.log_range import ExtractRequest
-from airflow_provider_binlog.capture.quarantine import Quarantine, TableRows
 from airflow_provider_binlog.capture.range_facts import RangeFacts
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import (
-    ROW_FILE_SHIFT,
     BeforeImages,
     InvalidText,
     OnTableError,
@@ -34,7 +32,7 @@ from airflow_provider_binlog.errors import ManifestError, ObjectMissingError
 from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.schema import TableId, TableName, TableState
+from airflow_provider_binlog.schema import TableName, TableState
 from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
@@ -68,7 +66,6 @@ class SubRange:
         names: What stands for other tables, or for tables in another schema, than at the start of
             the previous sub-range.
         dropped_databases: Those that were dropped in the range before.
-        quarantined: Ids of the tables that are left out there.
         temporary: The temporary tables that there are.
     """
 
@@ -78,7 +75,6 @@ class SubRange:
     prepared: tuple[Prepared, ...]
     names: tuple[NamedTable, ...]
     dropped_databases: tuple[str, ...]
-    quarantined: tuple[TableId, ...]
     temporary: tuple[TemporaryTable, ...]
 
 
@@ -90,18 +86,6 @@ class DdlStatement:
     file: str
     offset: int
     query: Query
-
-
-@dataclass(frozen=True)
-class QuarantinedRows:
-    """From where on a table is left out of the range, and why; see `Quarantine`."""
-
-    row: int
-    database: str
-    table: str
-    file: str
-    offset: int
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +102,6 @@ class BacklogPlan:
         files: The range's files, in order.
         statements: Its DDL statements.
         rolled_back: See `RangeFacts`.
-        quarantined: See `RangeFacts`.
         temporary: The temporary tables that there are at the stop.
         sub_ranges: In order; each stops where the next one starts.
     """
@@ -141,7 +124,6 @@ class BacklogPlan:
     files: tuple[str, ...]
     statements: tuple[DdlStatement, ...]
     rolled_back: tuple[tuple[int, int], ...]
-    quarantined: tuple[QuarantinedRows, ...]
     temporary: tuple[TemporaryTable, ...]
     sub_ranges: tuple[SubRange, ...]
 
@@ -204,9 +186,9 @@ class BacklogPlan:
 
         return Known(find, find_all, before.find_schema)
 
-    def facts_at(self, number: int) -> RangeFacts:
-        """Return what is known of the range, as a sub-range needs it."""
-        first = self.sub_ranges[number].files << ROW_FILE_SHIFT
+    @property
+    def facts(self) -> RangeFacts:
+        """What is known of the range."""
         flavor = self.identity.flavor
         statements = (
             LoggedStatement(each.row, each.file, each.offset, each.query, flavor)
@@ -215,14 +197,6 @@ class BacklogPlan:
         return RangeFacts(
             changes=tuple(change for each in statements for change in changes_of(each)),
             rolled_back=self.rolled_back,
-            quarantined=tuple(
-                Quarantine(
-                    TableRows(each.row, (each.database, each.table), each.file, each.offset),
-                    each.reason,
-                )
-                for each in self.quarantined
-                if each.row >= first
-            ),
         )
 
     def encode(self) -> bytes:

@@ -9,11 +9,10 @@ from airflow_provider_binlog.capture.backlog.plan import (
     BacklogPlan,
     DdlStatement,
     NamedTable,
-    QuarantinedRows,
     SubRange,
 )
 from airflow_provider_binlog.capture.capture_range import open_past, read_range
-from airflow_provider_binlog.capture.range_facts import RangeFacts, read_with_facts
+from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_sink import RangeSink
 from airflow_provider_binlog.limits import limits_in_bytes
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.range_reader import RangeReader
     from airflow_provider_binlog.capture.segments import Segment
-    from airflow_provider_binlog.manifest import Manifest, TableChanges
+    from airflow_provider_binlog.manifest import TableChanges
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.schema_history.tables import NoTable, Tables, Touched
     from airflow_provider_binlog.transport.block_stream import BlockStream
@@ -45,14 +44,7 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
         BinlogError: As `capture_range`, for all but the values of rows.
     """
     past, sink = open_past(log_range, source), _PlanSink(log_range, target_bytes)
-    facts = RangeFacts()
-
-    def read(given: RangeFacts) -> Manifest:
-        nonlocal facts
-        facts = given
-        return read_range(log_range, source, past, given, sink)
-
-    manifest = read_with_facts(read)
+    manifest = read_with_facts(lambda facts: read_range(log_range, source, past, facts, sink))
     request = log_range.request
     return BacklogPlan(
         source_name=request.source_name,
@@ -77,10 +69,6 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             if changes_of(each)
         ),
         rolled_back=sink.reader.facts.rolled_back,
-        quarantined=tuple(
-            QuarantinedRows(since.row, *since.name, since.file, since.offset, reason)
-            for since, reason in facts.quarantined
-        ),
         temporary=sink.reader.temporary,
         sub_ranges=sink.finished(),
     )
@@ -102,7 +90,7 @@ class _PlanSink(RangeSink):
         self.reader, self._tables = reader, tables
         self.statements = []
         start = self._log_range.request.start
-        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), (), (), ())]
+        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), (), ())]
         self._names: dict[TableName, TableState | NoTable] = {}
         self._file, self._at, self._bytes = start.file, start.offset, 0
 
@@ -152,7 +140,6 @@ class _PlanSink(RangeSink):
                     for name, each in sorted(changed.items(), key=lambda item: item[0])
                 ),
                 dropped_databases=tuple(sorted(self._tables.dropped_databases)),
-                quarantined=tuple(sorted(self._tables.quarantined)),
                 temporary=self.reader.temporary,
             ),
         ]

@@ -133,6 +133,8 @@ class _Table:
     def _after_restart(self, first: int, hold: Hold, *, can_follow: bool) -> Coverage:
         """Return the coverage of a table that is not merged, unless it was created or truncated."""
         known, restart = self.known, self.log.find_restart(self.name)
+        if restart is not None and self.log.is_quarantined(self.name, since=restart):
+            restart = None
         if restart is None and known is not None and known.pending and known.hold is None:
             # It was so in a merge that failed.
             restart = known.first

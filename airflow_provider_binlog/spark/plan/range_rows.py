@@ -11,6 +11,7 @@ from airflow_provider_binlog.schema import (
     DropField,
     DropTable,
     Field,
+    QuarantineTable,
     RenameField,
     RenameTable,
     Schema,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.cuts import Cut
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
-    from airflow_provider_binlog.spark.plan.table_log import Point, Step, TableLog
+    from airflow_provider_binlog.spark.plan.table_log import Point, Span, Step, TableLog
 
 
 _DISCARDING = (CreateTable, TruncateTable)
@@ -101,7 +102,8 @@ def read_changelog_range(name: TableName, log: TableLog, since: Mark, cut: Cut |
         steps += (
             each
             for each in _before(log.steps(span.table, since=since), cut)
-            if each.point >= begin and (span.stop is None or each.point <= span.stop)
+            if _is_quarantine_within(each, span)
+            or (each.point >= begin and (span.stop is None or each.point <= span.stop))
         )
     removals = tuple(
         each
@@ -251,6 +253,16 @@ def _follow(point: Point, schema: Schema, rows: RangeRows) -> Schema:
         elif isinstance(action, RenameField) and action.field in fields:
             fields[action.field] = replace(fields[action.field], name=action.new)
     return replace(schema, fields=tuple(fields.values()))
+
+
+def _is_quarantine_within(step: Step, span: Span) -> bool:
+    """Whether a table was quarantined in a manifest in which a name stands for it."""
+    sequence, stop = step.point[0], span.stop
+    return (
+        isinstance(step.action, QuarantineTable)
+        and span.start[0] <= sequence
+        and (stop is None or sequence <= stop[0])
+    )
 
 
 def _before(steps: list[Step], cut: Cut | None) -> list[Step]:

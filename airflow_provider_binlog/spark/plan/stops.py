@@ -79,10 +79,12 @@ class Followable:
         return min(found, key=lambda each: each.cut.mark, default=None)
 
     def _quarantines(self) -> Iterator[Stop]:
-        """Rows are missing from here on, up to the next time that the table is empty."""
+        """The rows of a whole manifest are missing."""
         for step in self.rows.steps:
             if isinstance(step.action, QuarantineTable):
-                yield Stop.at_step(step, f"the table was quarantined: {step.action.reason}")
+                manifest = self.log.manifest(step.point[0])
+                reason = f"the table was quarantined: {step.action.reason}"
+                yield Stop(Cut.at_manifest(manifest, Mark(manifest.sequence - 1)), reason)
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""

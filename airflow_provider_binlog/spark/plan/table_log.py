@@ -6,7 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable, TruncateTable
+from airflow_provider_binlog.schema import (
+    CreateTable,
+    DropTable,
+    QuarantineTable,
+    RenameTable,
+    TruncateTable,
+)
 from airflow_provider_binlog.spark.plan.captured import extend_globs, find_uncaptured
 from airflow_provider_binlog.spark.target.mark import Mark
 
@@ -160,6 +166,15 @@ class TableLog:
             if isinstance(step.action, CreateTable | TruncateTable):
                 return step.point[0]
         return None
+
+    def is_quarantined(self, name: TableName, *, since: int) -> bool:
+        """Whether the table of a name is quarantined in a manifest from `since` on."""
+        holdings = self._holdings.get(name, ())
+        table = holdings[-1].table if holdings else None
+        steps = self._steps.get(table, ()) if table is not None else ()
+        return any(
+            isinstance(step.action, QuarantineTable) and step.point[0] >= since for step in steps
+        )
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
         """Return a name of a table under which its changes were not captured; None if none was."""

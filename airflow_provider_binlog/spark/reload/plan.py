@@ -184,9 +184,7 @@ def _without_before(
         if find_order(snapshot, manifest, each) is not Order.BEFORE:
             statements.append(each)
             continue
-        # What is quarantined stays so to the end of the manifest.
-        kept = tuple(action for action in each.actions if isinstance(action, QuarantineTable))
-        statements.append(replace(each, actions=kept))
+        statements.append(replace(each, actions=()))
         rows.update({action.table: each.row for action in each.actions})
         dropped |= {action.table for action in each.actions if isinstance(action, DropTable)}
     tables = tuple(
@@ -214,8 +212,9 @@ def _find_refusal(
             for action in found:
                 if isinstance(action, QuarantineTable):
                     return Refusal(
-                        f"its table was quarantined at {at} ({action.reason}), and its changes "
-                        f"are not staged from there to {manifest.stop}: take the snapshot again"
+                        f"its table was quarantined at {at} ({action.reason}), and none of its "
+                        f"changes is staged from {manifest.start} to {manifest.stop}: take the "
+                        "snapshot again"
                     )
             if snapshot.adopts:
                 return Refusal(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.binlog.gtid_set import missing_gtids
 from airflow_provider_binlog.position import split_file_name
+from airflow_provider_binlog.schema import QuarantineTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +67,10 @@ def find_order(snapshot: SnapshotManifest, manifest: Manifest, statement: Statem
     """Return where a statement of a manifest is that the snapshot may not contain.
 
     Metadata locks order DDL and SELECT: what is logged before `low` has an effect on all of them.
+    The quarantine of a table concerns all changes of the manifest.
     """
+    if any(isinstance(action, QuarantineTable) for action in statement.actions):
+        return _find_quarantine_order(snapshot, manifest)
     if manifest.identity != snapshot.identity:
         after = _covers(snapshot, snapshot.high, manifest.start)
         return Order.AFTER if after else Order.WITHIN
@@ -74,6 +78,16 @@ def find_order(snapshot: SnapshotManifest, manifest: Manifest, statement: Statem
     if at < snapshot.low.coordinates:
         return Order.BEFORE
     return Order.AFTER if at >= snapshot.high.coordinates else Order.WITHIN
+
+
+def _find_quarantine_order(snapshot: SnapshotManifest, manifest: Manifest) -> Order:
+    if _contains(snapshot, manifest.stop, manifest.identity):
+        return Order.BEFORE
+    if manifest.identity != snapshot.identity:
+        after = _covers(snapshot, snapshot.high, manifest.start)
+    else:
+        after = snapshot.high.coordinates <= manifest.start.coordinates
+    return Order.AFTER if after else Order.WITHIN
 
 
 def _contains(snapshot: SnapshotManifest, position: Position, of: SourceIdentity) -> bool:

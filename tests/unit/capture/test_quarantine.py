@@ -1,4 +1,4 @@
-"""What concerns one table quarantines it from there on, and the others are staged."""
+"""What concerns one table quarantines it for the range, and the others are staged."""
 
 from __future__ import annotations
 
@@ -122,19 +122,19 @@ def event_of(files: Files, step: int, event: int = 3) -> int:
 @pytest.mark.parametrize(
     ("limits", "description"), [(Limits(), "one part"), (Limits(part_bytes_max=1), "many")]
 )
-def test_rows_before_a_value_that_cannot_be_staged_are_kept(
+def test_a_quarantined_table_has_no_rows_and_the_others_are_complete(
     cut: Sequence[int], limits: Limits, description: str
 ) -> None:
     files, store = a_log(good(1), text(1), bad(2), good(3), text(4), bad(5), good(6)), new_store()
 
     manifest = run(files, cut, store, limits=limits)
 
-    assert staged(manifest, store) == {"good": [1, 3, 6], "texts": [1]}, description
+    assert staged(manifest, store) == {"good": [1, 3, 6], "texts": []}, description
     (found,) = manifest.quarantined
     assert found[:3] == ("shop", "texts", f"{NAME}:{event_of(files, 3)}")
     assert found.reason == "text is not UTF-8 (column=note)"
     texts = manifest.tables[1]
-    assert (texts.created, texts.logged, texts.rows) == (None, None, 1)
+    assert (texts.created, texts.rows, texts.images) == (None, 0, ())
 
 
 @CUTS
@@ -154,15 +154,24 @@ def test_a_range_with_a_quarantined_table_is_the_same_however_it_is_read(
 
 
 def test_parts_of_a_range_that_leaves_out_other_rows_have_other_names() -> None:
-    steps = text(1), bad(2), good(3), good(4)
-    limits = Limits(part_bytes_max=1)
+    files = a_log(good(1), old(2), good(3), good(4))
 
-    left_out = run(a_log(*steps), limits=limits)
-    whole = run(a_log(text(1), text(2), good(3), good(4)), limits=limits)
+    manifest = run(files, range(60), limits=Limits(part_bytes_max=1))
 
-    names = [{part.path for part in each.tables[0].parts} for each in (left_out, whole)]
-    assert len(names[0]) == len(names[1]) == 2
-    assert not names[0] & names[1]
+    ranges = [part.path[-20:] for part in manifest.tables[0].parts]
+    assert ranges[0] != ranges[1] == ranges[2]  # The first one was written before.
+
+
+def test_parts_of_other_tables_are_what_they_are_without_the_quarantine() -> None:
+    limits, stores = Limits(part_bytes_max=1), [new_store(), new_store()]
+
+    left_out, whole = (
+        run(a_log(good(1), *steps, good(4)), (), store, limits=limits)
+        for steps, store in zip(([text(2, b"\xff")], [text(2, b"z")]), stores, strict=True)
+    )
+
+    parts = [each.tables[0].parts for each in (left_out, whole)]
+    assert [part.sha256 for part in parts[0]] == [part.sha256 for part in parts[1]]
 
 
 @CUTS
@@ -195,16 +204,18 @@ def test_a_type_of_a_newer_server_concerns_its_table_alone(cut: Sequence[int]) -
 
 
 @CUTS
-def test_a_truncated_table_starts_again(cut: Sequence[int]) -> None:
-    files, store = a_log(text(1), bad(2), "TRUNCATE texts", text(3), bad(4), text(5)), new_store()
+def test_a_table_that_is_truncated_later_is_quarantined_for_the_whole_range(
+    cut: Sequence[int],
+) -> None:
+    files, store = a_log(text(1), bad(2), "TRUNCATE texts", text(3)), new_store()
 
     manifest = run(files, cut, store)
 
-    assert staged(manifest, store) == {"texts": [1, 3]}
+    assert staged(manifest, store) == {"texts": []}
     actions = [action for each in manifest.statements for action in each.actions]
-    assert [type(each) for each in actions] == [QuarantineTable, TruncateTable, QuarantineTable]
-    positions = [each.position for each in manifest.quarantined]
-    assert positions == [f"{NAME}:{event_of(files, 2)}", f"{NAME}:{event_of(files, 5)}"]
+    assert [type(each) for each in actions] == [TruncateTable, QuarantineTable]
+    (quarantined,) = manifest.quarantined
+    assert quarantined.position == f"{NAME}:{event_of(files, 2)}"
 
 
 @CUTS
@@ -230,23 +241,28 @@ def test_a_quarantined_table_stays_so_under_another_name(cut: Sequence[int]) -> 
 
 @CUTS
 @pytest.mark.parametrize(
-    ("broken", "step", "kept"),
+    ("broken", "event", "kept"),
     [
-        ([*text(2), *good(2), query("ROLLBACK TO `s`"), *good(3)], 2, [4]),
-        ([*text(2), query("SAVEPOINT `é`"), *text(3), query("ROLLBACK TO `é`"), *good(3)], 2, [3]),
+        ([*text(2), *good(2), query("ROLLBACK TO `s`"), *good(3)], 6, []),
+        (
+            [*text(2), query("SAVEPOINT `é`"), *text(3), query("ROLLBACK TO `é`"), *good(3)],
+            7,
+            [3, 4],
+        ),
     ],
     ids=["both tables", "one table"],
 )
 def test_an_unknown_savepoint_quarantines_the_tables_that_it_may_concern(
-    cut: Sequence[int], broken: list[Made], step: int, kept: list[int]
+    cut: Sequence[int], broken: list[Made], event: int, kept: list[int]
 ) -> None:
     files, store = a_log(text(1), broken, text(4), good(4)), new_store()
 
     manifest = run(files, cut, store)
 
-    assert staged(manifest, store)["texts"] == [1]
-    assert staged(manifest, store).get("good", [])[: len(kept)] == (kept if kept == [3] else [])
-    assert manifest.quarantined[0][:3] == ("shop", "texts", f"{NAME}:{event_of(files, step)}")
+    assert staged(manifest, store) == {"texts": [], "good": kept}
+    assert ("shop", "texts", f"{NAME}:{event_of(files, 2, event)}") in [
+        quarantined[:3] for quarantined in manifest.quarantined
+    ]
 
 
 @CUTS
@@ -260,7 +276,7 @@ def test_a_transaction_that_a_crash_truncated_quarantines_its_tables(cut: Sequen
 
     manifest = run(files, cut, store)
 
-    assert staged(manifest, store) == {"texts": [1], "good": [1, 3]}
+    assert staged(manifest, store) == {"texts": [], "good": [1, 3]}
     assert "ends inside a transaction" in manifest.quarantined[0].reason
 
 
@@ -275,7 +291,7 @@ def test_a_statement_that_failed_half_way_quarantines_its_tables() -> None:
 
     manifest = run(files, (), store, tables=TableFilter(["shop.texts", "shop.g*"]))
 
-    assert staged(manifest, store) == {"good": [], "texts": [1]}
+    assert staged(manifest, store) == {"good": [], "texts": []}
     assert sorted(each.table for each in manifest.quarantined) == ["good", "texts"]
     assert manifest.quarantined[0].reason == (
         "a statement on captured tables failed half-way on the server: reload them "
@@ -333,7 +349,7 @@ def test_changes_of_an_xa_transaction_that_were_purged_quarantine_its_tables(
         on_table_error=OnTableError.QUARANTINE,
     )
 
-    assert staged(manifest, store) == {"good": [2, 4], "texts": [2]}
+    assert staged(manifest, store) == {"good": [2, 4], "texts": []}
     (found,) = manifest.quarantined
     assert found.table == "texts"
     assert found.position == f"binlog.000002:{files['binlog.000002'].offsets[-8]}"

@@ -210,5 +210,6 @@ def test_a_state_is_read_back_from_a_schema() -> None:
 
     assert later.rows(T, "id int", "a int", "b int") == []
     assert later.state(T) == state
-    assert not next(iter(later.tables.touched.values())).changed
+    (touched,) = later.tables.touched.values()
+    assert touched.state == touched.before
     assert isinstance(state.schema, Schema)

@@ -57,6 +57,7 @@ from tests.unit.spark.staged_changes import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.staging.object_store import ObjectStore
 
 IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", "binlog")
@@ -165,9 +166,9 @@ class Table:
             self.source.run("CREATE TABLE", f"CREATE TABLE {self.name[1]} (...)", self, action)
 
     def quarantine(self, reason: str) -> None:
-        """Leave out what is changed from here on, up to the end of the manifest."""
+        """Leave out what is changed in the manifest."""
         self.identity.created = None
-        self.source.run("", "", self, QuarantineTable(self.identity.id, reason))
+        self.source.quarantine(self, reason)
 
     def rewrite(self, reason: str, column: str | None = None) -> None:
         """Run a statement that may change rows."""
@@ -313,6 +314,7 @@ class Source:
         self.exclude: tuple[str, ...] = ()
         self._identities: list[TableIdentity] = []
         self._statements: list[Statement] = []
+        self._quarantines: dict[TableId, Statement] = {}
         self._start = self._point = 4
 
     def create(
@@ -360,6 +362,13 @@ class Source:
         if done:
             self._statements.append(Statement(LOG, point, point, kind, text, tuple(done)))
 
+    def quarantine(self, table: Table, reason: str) -> None:
+        """Quarantine a table in the next manifest."""
+        identity, point = table.identity, self.next_point()
+        identity.touched, identity.current = True, table.schema
+        action = QuarantineTable(identity.id, reason)
+        self._quarantines[identity.id] = Statement(LOG, point, point, "", "", (action,))
+
     def rename(self, *pairs: tuple[Table, str]) -> None:
         """RENAME TABLE: each table to its new name, in the same database."""
         words, actions = [], list[tuple[Table, Action]]()
@@ -397,6 +406,8 @@ class Source:
             changes, identity.changes = identity.changes, []
             if not changes and not identity.touched:
                 continue
+            if identity.id in self._quarantines:
+                changes = []
             images = tuple(dict.fromkeys(change.held for change in changes))
             parts = []
             for segment in dict.fromkeys(change.segment for change in changes):
@@ -417,13 +428,14 @@ class Source:
             include=("*.*",),
             exclude=self.exclude,
             tables=tuple(sorted(tables, key=lambda each: (each.database, each.table))),
-            statements=tuple(self._statements),
+            statements=(*self._statements, *self._quarantines.values()),
             events={},
             skipped_events={},
             created_at="2026-11-21T00:00:00Z",
             created_by="test",
         )
         self._start, self._statements = stop, []
+        self._quarantines = {}
         return manifest
 
     def commit(self) -> Manifest:

@@ -15,8 +15,9 @@ from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold
+from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING, Hold, hold_property
 from airflow_provider_binlog.table_options import TableOptions
+from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:
@@ -125,3 +126,25 @@ def test_a_hold_has_the_time_at_which_it_was_first_found(before: Hold | None, si
     assert table.hold is not None
     assert table.hold.since == table.report.to_json()["since"] == since
     assert merged.hold is None
+
+
+@pytest.mark.parametrize("quarantined", [False, True])
+def test_a_truncate_restarts_a_stale_table_unless_its_manifest_is_quarantined(
+    *, quarantined: bool
+) -> None:
+    stale, state = Hold("stale", "the table was quarantined: why"), lake(ID_N)
+    state = replace(state, properties={**state.properties, **hold_property(stale, None)})
+    statements = [TRUNCATED, statement(15, QuarantineTable(ORDERS, "why"))]
+    manifests = [manifest(4, table(), statements=statements[: 1 + quarantined])]
+    before = Progress(tables={NAME: TableProgress(first=4, pending=True, hold=stale)})
+
+    coverage = find_coverage(
+        NAME,
+        state,
+        TableLog(manifests),
+        before=before,
+        now=before.read(manifests),
+        initial_load="fail",
+    )
+
+    assert coverage.hold == (stale if quarantined else None)

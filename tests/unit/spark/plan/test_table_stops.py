@@ -23,52 +23,45 @@ from tests.unit.spark.plans import NAME, ORDERS, column, manifest, schema, state
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import Action, Schema
 
 
 QUARANTINED = QuarantineTable(ORDERS, "a column of this type is not decoded (type=DECIMAL)")
 
 
-def test_a_quarantine_is_a_stop() -> None:
-    begins = statement(15, QUARANTINED, text="")
+def test_a_quarantine_stops_before_its_manifest() -> None:
+    quarantined = manifest(5, table(), statements=[statement(15, QUARANTINED, text="")])
 
-    before, found = stop(manifest(4, table([(10, 14)]), statements=[begins]))
+    before, found = stop(manifest(4, table([(10, 14)])), quarantined)
     assert before is not None
     assert [each.first_row for each in before.parts] == [10]
+    assert before.mark == found.cut.mark == Mark(4)
     assert found.explanation == (
         "the table was quarantined: a column of this type is not decoded (type=DECIMAL): "
         "reload the table"
     )
-    assert found.cut.position == "binlog.000001:15"
+    assert found.cut.position == str(quarantined.start)
 
 
-def test_a_quarantined_table_without_rows_or_lake_table_is_not_created() -> None:
-    found = plan(manifest(4, table(), statements=[statement(15, QUARANTINED)]))
+@pytest.mark.parametrize("restart", [TruncateTable(ORDERS), CreateTable(ORDERS, NAME)])
+@pytest.mark.parametrize("columns", [ID_N, schema("id", "n", key=())], ids=["keyed", "changelog"])
+def test_a_quarantine_concerns_the_whole_manifest(restart: Action, columns: Schema) -> None:
+    steps = statement(25, restart), statement(15, QUARANTINED)
+
+    found = plan(manifest(4, table((), columns), statements=steps))
 
     assert found.segment is None
     assert found.stop is not None
+    assert found.stop.cut.mark == Mark(3)
 
 
-@pytest.mark.parametrize("key", ["id", ""])
-def test_a_quarantine_stops_a_table_that_the_log_has_from_its_creation(key: str) -> None:
-    columns = schema("id", "n", key=tuple(key.split()))
-    steps = statement(5, CreateTable(ORDERS, NAME)), statement(15, QUARANTINED)
+def test_a_truncate_in_a_later_manifest_ends_a_quarantine() -> None:
+    quarantined = quiet(ID_N, statement(15, QUARANTINED))
+    truncated = manifest(5, table((), ID_N), statements=[statement(25, TruncateTable(ORDERS))])
 
-    before, found = stop(manifest(4, table([(10, 14)], columns), statements=steps))
+    found = segment(quarantined, truncated, state=lake(ID_N))
 
-    assert before is not None
-    assert before.is_changelog != bool(key)
-    assert found.cut.mark == Mark(3, 2)
-
-
-def test_a_quarantine_before_a_truncate_does_not_matter_and_one_after_it_does() -> None:
-    begins, truncated = statement(15, QUARANTINED), statement(25, TruncateTable(ORDERS))
-    again = statement(35, QUARANTINED)
-
-    assert segment(quiet(ID_N, begins, truncated), state=lake(ID_N)).starts_empty
-    before, found = stop(quiet(ID_N, begins, truncated, again), state=lake(ID_N))
-    assert before is not None
-    assert before.starts_empty
-    assert found.cut.point == (4, 35)
+    assert (found.starts_empty, found.mark) == (True, Mark(5))
 
 
 WHOLE = RewriteRows(ORDERS, "dropped a partition")

@@ -132,19 +132,19 @@ def test_statements_between_low_and_high_are_refused_by_name() -> None:
 
 
 def test_a_table_that_was_quarantined_in_the_first_range_is_refused() -> None:
-    def quarantined(offset: int) -> Manifest:
-        rows = table([(2005, 2010)])
-        return manifest(2, rows, statements=[at(offset, QuarantineTable(ORDERS, "a type"))])
+    def quarantined(sequence: int, offset: int) -> Manifest:
+        statements = [at(offset, QuarantineTable(ORDERS, "a type"))]
+        return manifest(sequence, table(), statements=statements)
 
-    for offset in (2050, 2300):
-        reason = refused(quarantined(offset))
+    for offset in (2050, 2300, 2600):
+        reason = refused(quarantined(2, offset))
         assert f"quarantined at binlog.000001:{offset} (a type)" in reason
-        assert "not staged from there to binlog.000001:3000" in reason
-    later = plan(quarantined(2600))
+        assert "staged from binlog.000001:2000 to binlog.000001:3000" in reason
+    later = plan(manifest(2), quarantined(3, 3100))
     assert isinstance(later, TablePlan)
     assert later.stop is not None
     assert later.segment is not None
-    assert later.segment.mark == Mark(1, 1)
+    assert later.segment.mark == Mark(2)
 
 
 def test_a_stop_before_high_refuses_the_snapshot() -> None:
