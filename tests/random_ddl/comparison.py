@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
+from airflow_provider_binlog.spark.staged.types import expected_arrow_type
 from tests.demo.compare import ABSENT, compare, read_tables, select
 from tests.unit.spark.session import reading_session
 

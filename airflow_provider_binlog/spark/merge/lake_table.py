@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.report import TableReport
     from airflow_provider_binlog.spark.merge.coverage import Coverage
-    from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.planner import TablePlan
+    from airflow_provider_binlog.spark.plan.segment import Stop
     from airflow_provider_binlog.spark.reload.plan import Reload
     from airflow_provider_binlog.spark.target.state import TargetState
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.spark.merge.coverage import check_manifests
 from airflow_provider_binlog.spark.plan.lifecycle import find_replacement, followed_by
-from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
-from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
 from airflow_provider_binlog.spark.staged.manifests import read_manifests
 
 if TYPE_CHECKING:

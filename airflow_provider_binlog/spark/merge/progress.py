@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_binlog.errors import MALFORMED, ManifestError
 from airflow_provider_binlog.manifest import End, check_follows
 from airflow_provider_binlog.position import Position, SourceIdentity
-from airflow_provider_binlog.spark.plan.captured import Globs, extend_globs, find_uncaptured
+from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs, find_uncaptured
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import Hold
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable
-from airflow_provider_binlog.spark.plan.table_identity import identify
+from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.properties import (

@@ -26,9 +26,8 @@ from airflow_provider_binlog.spark.merge.running import note_start
 from airflow_provider_binlog.spark.merge.start import read_start
 from airflow_provider_binlog.spark.merge.survey import find_needs, survey_tables
 from airflow_provider_binlog.spark.merge.table_merge import TableWork, merge_table
-from airflow_provider_binlog.spark.plan.manifest_range import check_contiguous
 from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
-from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
 from airflow_provider_binlog.spark.reload.table_reload import plan_table_reload
 from airflow_provider_binlog.spark.staged.changes import check_digests
 from airflow_provider_binlog.spark.staged.files import HadoopFiles, check_sizes, read_sizes

@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableId
     from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
     from airflow_provider_binlog.spark.job.sessions import Sessions
-    from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.planner import TablePlan
-    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
     from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.spark.target.mark import Mark
 

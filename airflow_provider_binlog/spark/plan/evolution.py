@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import NULL, Default, UnknownDefault
-from airflow_provider_binlog.spark.staged.defaults import is_zero_date, literal
-from airflow_provider_binlog.spark.staged.types import common_type, widens
+from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, literal, widens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

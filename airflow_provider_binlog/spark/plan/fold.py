@@ -9,7 +9,6 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import ConfigurationError, MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import SetKey
-from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
 from airflow_provider_binlog.spark.plan.evolution import (
     COPY,
     Evolution,
@@ -28,12 +27,12 @@ from airflow_provider_binlog.spark.plan.range_rows import (
     read_changelog_range,
     read_range,
 )
-from airflow_provider_binlog.spark.plan.segment import Segment
+from airflow_provider_binlog.spark.plan.segment import Cut, Segment, Stop
 from airflow_provider_binlog.spark.plan.stops import Followable, find_barred
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
+    SchemaRows,
     StagedPart,
-    StagedRows,
     group_parts,
     read_columns,
     read_rows,
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tables:
+class TableRange:
     """One table of the source and its lake table.
 
     Attributes:
@@ -101,7 +100,7 @@ class Fold:
         held_key: The fields of the lake table's key, if its rows count.
     """
 
-    tables: Tables
+    tables: TableRange
     lifecycle: Lifecycle
     rows: RangeRows
     newest: NewestSchema | None
@@ -112,7 +111,7 @@ class Fold:
     @classmethod
     def of(
         cls,
-        tables: Tables,
+        tables: TableRange,
         lifecycle: Lifecycle,
         *,
         keyed: bool,
@@ -324,7 +323,7 @@ class Fold:
         staged: Sequence[StagedPart],
         columns: dict[str, str],
         key: tuple[str, ...],
-    ) -> StagedRows:
+    ) -> SchemaRows:
         """Return how rows in one schema are read as rows of the newest.
 
         Raises:

@@ -1,4 +1,8 @@
-"""What a merge has to do to one table: decided before Spark reads a row."""
+"""What a merge has to do to one table: decided before Spark reads a row.
+
+A range is one segment, up to the first action that no collapse folds, or that a lake table cannot
+follow.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.manifest import count_changes
-from airflow_provider_binlog.spark.plan.fold import Tables
+from airflow_provider_binlog.spark.plan.fold import Fold, TableRange
 from airflow_provider_binlog.spark.plan.lifecycle import (
     find_changelog_lifecycle,
     find_lifecycle,
     followed_by,
+    identify,
 )
 from airflow_provider_binlog.spark.plan.range_rows import read_range
-from airflow_provider_binlog.spark.plan.segment_plan import plan_next
-from airflow_provider_binlog.spark.plan.table_identity import identify
+from airflow_provider_binlog.spark.plan.segment import Stop
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.plan.cuts import Stop
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.plan.table_log import TableLog
@@ -86,7 +89,7 @@ def plan_table(
         ConfigurationError: The chosen key columns cannot serve.
     """
     state = identify(state, name, log)
-    tables = Tables(name, log, first, state, options.key)
+    tables = TableRange(name, log, first, state, options.key)
     lifecycle = find_lifecycle(
         name, log, first=first, followed=followed_by(state), in_lake=state is not None
     )
@@ -115,7 +118,7 @@ def plan_table(
     )
 
 
-def _is_keyed(tables: Tables, lifecycle: Lifecycle) -> bool:
+def _is_keyed(tables: TableRange, lifecycle: Lifecycle) -> bool:
     """Whether rows are merged by a key: as the lake table says, or else as the log does."""
     if tables.state is not None:
         return bool(tables.state.key)
@@ -130,3 +133,52 @@ def _is_keyed(tables: Tables, lifecycle: Lifecycle) -> bool:
             if entry.current is not None:
                 return bool(entry.schema(entry.current).key)
     return True
+
+
+@dataclass(frozen=True)
+class NextSegment:
+    """What is to be committed next.
+
+    Attributes:
+        segment: The segment; None if nothing is to be committed.
+        staged: All parts that this segment and those after it read.
+        stop: What the lake table cannot follow after them; None if it follows the whole range.
+        more: Whether another segment follows.
+    """
+
+    segment: Segment | None = None
+    staged: tuple[StagedPart, ...] = ()
+    stop: Stop | None = None
+    more: bool = False
+
+
+def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> NextSegment:
+    """Return what to commit next: what is before the first action that no collapse folds.
+
+    Raises:
+        MergeError: The lake table does not fit, or a column cannot be merged.
+        ConfigurationError: The chosen key columns cannot serve.
+    """
+    stop, more = lifecycle.stop, False
+    fold = Fold.of(tables, lifecycle, keyed=keyed, cut=None if stop is None else stop.cut)
+    staged = fold.rows.staged
+    while True:
+        found, cut = fold.find_stop(), fold.find_new_key()
+        if found is None and cut is not None and lifecycle.replaces and not tables.reloads:
+            # Which rows a mark within the table is for would not be known.
+            reason = "its primary key changed between rows of the range in which it got its name"
+            found = Stop(cut, reason)
+        if found is not None:
+            stop, more, fold = found, False, fold.before(found.cut)
+            staged = fold.rows.staged
+        elif cut is not None:
+            more, fold = True, fold.before(cut)
+        elif (barred := fold.find_barred()) is not None:
+            stop, more, fold = barred, False, fold.before(barred.cut)
+            staged = fold.rows.staged
+        else:
+            break
+    if fold.rows.cut is not None and fold.rows.cut.mark <= tables.applied:
+        return NextSegment(stop=stop)
+    fold.check_chosen_key()
+    return NextSegment(fold.segment(), staged, stop, more)

@@ -18,18 +18,17 @@ from airflow_provider_binlog.schema import (
     TruncateTable,
 )
 from airflow_provider_binlog.spark.plan.evolution import Wanted
-from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
 from airflow_provider_binlog.spark.staged.parts import StagedPart
-from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.staged.types import common_type, expected_arrow_type, spark_type
 from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from airflow_provider_binlog.schema import TableId, TableName
-    from airflow_provider_binlog.spark.plan.cuts import Cut
     from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
-    from airflow_provider_binlog.spark.plan.table_log import Point, Span, Step, TableLog
+    from airflow_provider_binlog.spark.plan.segment import Cut
+    from airflow_provider_binlog.spark.plan.table_log import LogAction, Point, Span, TableLog
 
 
 _DISCARDING = (CreateTable, TruncateTable)
@@ -49,9 +48,9 @@ class RangeRows:
     """
 
     staged: tuple[StagedPart, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LogAction, ...] = ()
     discards: bool = False
-    removals: tuple[Step, ...] = ()
+    removals: tuple[LogAction, ...] = ()
     cut: Cut | None = None
 
 
@@ -93,7 +92,7 @@ def read_changelog_range(name: TableName, log: TableLog, since: Mark, cut: Cut |
     """Return the rows that were logged under a name: a changelog keeps what was removed."""
     start = log.point(since)
     staged: list[StagedPart] = []
-    steps: list[Step] = []
+    steps: list[LogAction] = []
     for span in log.spans(name, since=since.sequence + 1):
         begin = max(span.start, start)
         end = None if cut is None else cut.point
@@ -255,7 +254,7 @@ def _follow(point: Point, schema: Schema, rows: RangeRows) -> Schema:
     return replace(schema, fields=tuple(fields.values()))
 
 
-def _is_quarantine_within(step: Step, span: Span) -> bool:
+def _is_quarantine_within(step: LogAction, span: Span) -> bool:
     """Whether a table was quarantined in a manifest in which a name stands for it."""
     sequence, stop = step.point[0], span.stop
     return (
@@ -265,7 +264,7 @@ def _is_quarantine_within(step: Step, span: Span) -> bool:
     )
 
 
-def _before(steps: list[Step], cut: Cut | None) -> list[Step]:
+def _before(steps: list[LogAction], cut: Cut | None) -> list[LogAction]:
     return [each for each in steps if cut is None or each.mark < cut.mark]
 
 

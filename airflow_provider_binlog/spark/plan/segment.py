@@ -1,4 +1,4 @@
-"""What one commit does to one lake table."""
+"""What one commit does to one lake table, and where in the log it ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_provider_binlog.manifest import count_changes
 from airflow_provider_binlog.spark.staged.parts import CHANGELOG_COLUMNS, SEQUENCE
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.manifest import Part
+    from airflow_provider_binlog.manifest import Manifest, Part
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.plan.table_log import Step
-    from airflow_provider_binlog.spark.staged.parts import StagedRows
+    from airflow_provider_binlog.spark.plan.table_log import LogAction, Point
+    from airflow_provider_binlog.spark.staged.parts import SchemaRows
     from airflow_provider_binlog.spark.target.mark import Mark
 
 
@@ -58,12 +58,12 @@ class Segment:
     ends: bool
     columns: dict[str, str]
     key: tuple[str, ...]
-    reads: tuple[StagedRows, ...]
+    reads: tuple[SchemaRows, ...]
     evolution: Evolution
     fields: dict[int, str]
     null_safe: bool = False
     starts_empty: bool = False
-    removals: tuple[Step, ...] = ()
+    removals: tuple[LogAction, ...] = ()
     reloads: bool = False
     start: StartWithin | None = None
 
@@ -128,3 +128,57 @@ class Segment:
     def target_key(self) -> tuple[str, ...]:
         """Names of the target's columns that identify a row."""
         return (SEQUENCE, ROW) if self.is_changelog else self.key
+
+
+_TEXT_MAX = 200
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a segment ends.
+
+    Attributes:
+        mark: What a lake table has that contains everything before it.
+        point: Rows from here on are after it.
+        position: Where it is in the source's log.
+    """
+
+    mark: Mark
+    point: Point
+    position: str
+
+    @classmethod
+    def at_step(cls, step: LogAction) -> Cut:
+        """Return the cut before an action."""
+        return cls(step.mark, step.point, step.position)
+
+    @classmethod
+    def at_manifest(cls, manifest: Manifest, mark: Mark) -> Cut:
+        """Return the cut before a manifest."""
+        return cls(mark, (manifest.sequence, 0), str(manifest.start))
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The lake table keeps the rows from before this: it cannot follow what comes here.
+
+    Attributes:
+        cut: Where it is.
+        reason: Why, in words.
+        statement: The statement; empty where there is none.
+    """
+
+    cut: Cut
+    reason: str
+    statement: str = ""
+
+    @classmethod
+    def at_step(cls, step: LogAction, reason: str) -> Stop:
+        """Return the stop at an action."""
+        return cls(Cut.at_step(step), reason, step.statement.text[:_TEXT_MAX])
+
+    @property
+    def explanation(self) -> str:
+        """What it is, and what to do, for people."""
+        ran = f" ({self.statement})" if self.statement else ""
+        return f"{self.reason}{ran}: reload the table"

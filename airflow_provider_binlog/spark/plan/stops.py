@@ -17,10 +17,9 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
-from airflow_provider_binlog.spark.plan.cuts import Cut, Stop
-from airflow_provider_binlog.spark.staged.defaults import is_zero_date
+from airflow_provider_binlog.spark.plan.segment import Cut, Stop
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
-from airflow_provider_binlog.spark.staged.types import common_type, spark_type
+from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
 from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Action, Field, Schema
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
-    from airflow_provider_binlog.spark.plan.table_log import Step, TableLog
+    from airflow_provider_binlog.spark.plan.table_log import LogAction, TableLog
     from airflow_provider_binlog.spark.staged.parts import StagedPart
     from airflow_provider_binlog.spark.target.state import TargetState
 
@@ -128,7 +127,7 @@ class Followable:
                 reason = f"the column {action.name} of the lake table's key was dropped"
                 yield Stop.at_step(step, reason)
 
-    def _key_before(self, step: Step) -> tuple[int, ...]:
+    def _key_before(self, step: LogAction) -> tuple[int, ...]:
         """Return the fields of the key by which rows before an action are identified."""
         key = self.held_key
         for manifest, entry in self.log.entries(step.action.table, since=self.log.first):
@@ -144,7 +143,7 @@ class Followable:
             return schema.key
         return tuple(each.id for each in schema.fields if each.name in self.chosen_key)
 
-    def _has_key_after(self, step: Step) -> bool:
+    def _has_key_after(self, step: LogAction) -> bool:
         if self.chosen_key is not None:
             return False
         return any(
@@ -231,7 +230,7 @@ class Followable:
                 return each
         return None
 
-    def _has_rows_before(self, step: Step) -> bool:
+    def _has_rows_before(self, step: LogAction) -> bool:
         return any(each.first < step.point for each in self.rows.staged)
 
     def _has_rows_without(self, field: Field) -> bool:
@@ -255,7 +254,7 @@ class Followable:
 
 
 def find_barred(
-    state: TargetState, evolution: Evolution, steps: Iterable[Step], *, start: Cut
+    state: TargetState, evolution: Evolution, steps: Iterable[LogAction], *, start: Cut
 ) -> Stop | None:
     """Return where a lake table needs a feature that it is not to get; None if it needs none.
 

@@ -1,11 +1,15 @@
-"""The actions and the parts of a range of manifests, by table id and by name, indexed once."""
+"""A range of manifests: its actions and parts by table id and by name, indexed once; its globs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.manifest import check_follows
+from airflow_provider_binlog.names import matches_globs
 from airflow_provider_binlog.schema import (
     CreateTable,
     DropTable,
@@ -13,13 +17,12 @@ from airflow_provider_binlog.schema import (
     RenameTable,
     TruncateTable,
 )
-from airflow_provider_binlog.spark.plan.captured import extend_globs, find_uncaptured
 from airflow_provider_binlog.spark.target.mark import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from airflow_provider_binlog.manifest import Manifest, Statement, TableChanges
+    from airflow_provider_binlog.manifest import Manifest, Part, Statement, TableChanges
     from airflow_provider_binlog.schema import Action, TableId, TableName
 
 Point: TypeAlias = tuple[int, int]
@@ -28,7 +31,7 @@ applies before the first row whose point is not less than its own."""
 
 
 @dataclass(frozen=True)
-class Step:
+class LogAction:
     """One action of the log.
 
     Attributes:
@@ -60,7 +63,7 @@ class Holding:
 
     table: TableId | None
     sequence: int
-    step: Step | None
+    step: LogAction | None
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class TableLog:
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         self.manifests = tuple(manifests)
         self._entries: dict[TableId, list[tuple[Manifest, TableChanges]]] = defaultdict(list)
-        self._steps: dict[TableId, list[Step]] = defaultdict(list)
+        self._steps: dict[TableId, list[LogAction]] = defaultdict(list)
         self._holdings: dict[TableName, list[Holding]] = defaultdict(list)
         self._globs = extend_globs((), self.manifests)
         for manifest in manifests:
@@ -145,7 +148,7 @@ class TableLog:
             table, start = holding.table, point
         return [*spans, Span(table, start)] if table is not None else spans
 
-    def steps(self, table: TableId, *, since: Mark) -> list[Step]:
+    def steps(self, table: TableId, *, since: Mark) -> list[LogAction]:
         """Return the actions on a table that a lake table with a mark lacks."""
         return [each for each in self._steps.get(table, ()) if each.mark >= since]
 
@@ -207,7 +210,7 @@ class TableLog:
         for number, statement in enumerate(manifest.statements, 1):
             for action in statement.actions:
                 mark = Mark(sequence - 1, number)
-                step = Step((sequence, statement.row), mark, action, statement)
+                step = LogAction((sequence, statement.row), mark, action, statement)
                 self._steps[action.table].append(step)
                 for name, table in _names_of(action):
                     self._holdings[name].append(Holding(table, sequence, step))
@@ -228,3 +231,72 @@ def _names_of(action: Action) -> list[tuple[TableName, TableId | None]]:
     if isinstance(action, RenameTable):
         return [(action.old, None), (action.new, action.table)]
     return []
+
+
+class Globs(NamedTuple):
+    """Which tables manifests were captured with, from manifest `since` on."""
+
+    since: int
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+    def capture(self, name: TableName) -> bool:
+        """Return whether a table is among them."""
+        return matches_globs(".".join(name), self.include, self.exclude)
+
+
+def extend_globs(known: Iterable[Globs], manifests: Iterable[Manifest]) -> tuple[Globs, ...]:
+    """Return what manifests were captured with, and those that follow them."""
+    found = list(known)
+    for each in manifests:
+        globs = Globs(each.captured_since, each.include, each.exclude)
+        if not found:
+            found.append(globs)
+        elif (found[-1].include, found[-1].exclude) != (each.include, each.exclude):
+            found.append(globs._replace(since=each.sequence))
+    return tuple(found)
+
+
+def find_uncaptured(
+    globs: Sequence[Globs], name: TableName, *, first: int, last: int
+) -> int | None:
+    """Return where a table was last left out of a range of manifests; None if it never was.
+
+    Args:
+        globs: What they were captured with, in order.
+        name: Database and table.
+        first: Number of the first manifest.
+        last: Number of the last one.
+
+    Returns:
+        The first manifest of those that were captured with the last globs that leave it out.
+    """
+    for each in reversed(globs):
+        since = max(each.since, first)
+        if since <= last and not each.capture(name):
+            return since
+        last = min(last, each.since - 1)
+    return None
+
+
+def check_contiguous(manifests: Sequence[Manifest]) -> None:
+    """Refuse manifests between which changes would be missing, doubled or foreign.
+
+    Raises:
+        ManifestError: Of two neighbours the second does not follow the first, or a part of one of
+            them is named by another number.
+    """
+    for previous, following in pairwise(manifests):
+        check_follows(previous.end, following)
+    for manifest in manifests:
+        for table in manifest.tables:
+            for part in table.parts:
+                _check_name(manifest, part)
+
+
+def _check_name(manifest: Manifest, part: Part) -> None:
+    """Rows of many parts are read in one scan, which learns the sequence from the file's name."""
+    if not part.path.rsplit("/", 1)[-1].startswith(f"{manifest.sequence:016d}-"):
+        raise ManifestError(
+            "a part is not named by its manifest", part=part.path, sequence=manifest.sequence
+        )

@@ -32,12 +32,10 @@ from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.manifest import Manifest, TableChanges
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.schema import CreateTable, DropTable, QuarantineTable, RenameTable
-from airflow_provider_binlog.spark.plan.fold import Tables
-from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle
-from airflow_provider_binlog.spark.plan.planner import TablePlan
+from airflow_provider_binlog.spark.plan.fold import TableRange
+from airflow_provider_binlog.spark.plan.lifecycle import Lifecycle, find_field_ids, find_table
+from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_next
 from airflow_provider_binlog.spark.plan.segment import StartWithin
-from airflow_provider_binlog.spark.plan.segment_plan import plan_next
-from airflow_provider_binlog.spark.plan.table_identity import find_field_ids, find_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.window import Order, find_order, is_reached
 from airflow_provider_binlog.spark.target.mark import Mark
@@ -49,8 +47,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Statement
     from airflow_provider_binlog.schema import Action, Schema, TableId, TableName
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
-    from airflow_provider_binlog.spark.plan.cuts import Stop
-    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
     from airflow_provider_binlog.spark.target.state import TargetState
 
 _SCHEMA = 0
@@ -122,7 +119,7 @@ def plan_reload(
         return Refusal()
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
-    source = Tables(
+    source = TableRange(
         name,
         TableLog([rows, *replayed.manifests]),
         rows.sequence,

@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     SEQUENCE,
     STAGED_AS,
-    StagedRows,
+    SchemaRows,
 )
 from airflow_provider_binlog.spark.target.protocol import held, source_column
 from airflow_provider_binlog.spark.target.sql import column_list
@@ -102,7 +102,7 @@ def _change_columns(segment: Segment) -> dict[str, str]:
 
 
 def _scan(
-    session: SparkSession, files: SourceFiles, segment: Segment, rows: StagedRows
+    session: SparkSession, files: SourceFiles, segment: Segment, rows: SchemaRows
 ) -> DataFrame:
     """Return parts of one schema as they are stored, without columns that nothing needs."""
     computed = (SEQUENCE, ABSENT)
@@ -126,7 +126,7 @@ def _read_rows(
     session: SparkSession,
     files: SourceFiles,
     segment: Segment,
-    rows: StagedRows,
+    rows: SchemaRows,
     *,
     located: bool,
 ) -> DataFrame:
@@ -186,7 +186,7 @@ def _inserted() -> Column:
     return F.col(CHANGE_TYPE) == ChangeType.INSERT.value
 
 
-def _image(rows: StagedRows, sequence: Column) -> Column:
+def _image(rows: SchemaRows, sequence: Column) -> Column:
     """Return the row image's number among the `sets`."""
     if rows.images is None:
         return F.lit(0)
@@ -197,7 +197,7 @@ def _image(rows: StagedRows, sequence: Column) -> Column:
     return F.coalesce(F.get(of_manifest, F.col(IMAGE)), unknown.cast("int"))
 
 
-def _holds(rows: StagedRows, name: str, image: Column) -> Column:
+def _holds(rows: SchemaRows, name: str, image: Column) -> Column:
     """Whether the row image holds a column of the rows."""
     if rows.images is None:
         return F.expr("true")
@@ -205,7 +205,7 @@ def _holds(rows: StagedRows, name: str, image: Column) -> Column:
     return F.get(F.expr(f"array({sets})"), image)
 
 
-def _value(rows: StagedRows, name: str, image: Column, *, in_key: bool) -> Column:
+def _value(rows: SchemaRows, name: str, image: Column, *, in_key: bool) -> Column:
     """Return what the row has in a column of the parts: what inserts leave there, if it is known.
 
     A row without its key fails.
@@ -227,7 +227,7 @@ def _required(value: Column) -> Column:
     return F.coalesce(value, lost)
 
 
-def _has_value(rows: StagedRows, name: str, image: Column) -> Column:
+def _has_value(rows: SchemaRows, name: str, image: Column) -> Column:
     """Whether the row has a value in a column, be it the one that inserts leave there."""
     staged = rows.names.get(name)
     if staged is None:
@@ -236,7 +236,7 @@ def _has_value(rows: StagedRows, name: str, image: Column) -> Column:
     return holds | _inserted() if staged in rows.defaults else holds
 
 
-def _absent(rows: StagedRows, image: Column) -> Column:
+def _absent(rows: SchemaRows, image: Column) -> Column:
     """Return the columns without a value; NULL if there are none."""
     if rows.images is None:
         return F.lit(None).cast("array<string>")

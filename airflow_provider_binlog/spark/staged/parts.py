@@ -1,4 +1,8 @@
-"""The parts that a merge reads, schema by schema."""
+"""The parts that a merge reads, schema by schema, and which columns their row images hold.
+
+`_image` counts the sets of columns of one table in one manifest; a merge reads many manifests. Here
+their sets become those of one schema, with numbers of their own.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,9 @@ from airflow_provider_binlog.changes import (
     POSITION,
     ROW,
 )
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.names import fold_name
-from airflow_provider_binlog.spark.staged.defaults import write_defaults
-from airflow_provider_binlog.spark.staged.row_images import (
-    RowImages,
-    find_images,
-    refuse_missing_key,
-)
-from airflow_provider_binlog.spark.staged.types import spark_type
+from airflow_provider_binlog.spark.staged.types import spark_type, write_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,7 +75,7 @@ class StagedPart:
 
 
 @dataclass(frozen=True)
-class StagedRows:
+class SchemaRows:
     """Parts of one table in one schema, and how they are read as rows of the lake table.
 
     Attributes:
@@ -161,7 +159,7 @@ def read_rows(
     names: Mapping[str, str],
     key: Sequence[str],
     initial: Mapping[str, str],
-) -> StagedRows:
+) -> SchemaRows:
     """Return how parts in one schema are to be read.
 
     Args:
@@ -179,14 +177,14 @@ def read_rows(
     images = find_images(schema, {each.manifest.sequence: each.table.images for each in staged})
     columns, parts = read_columns(table, schema), tuple(each.part for each in staged)
     if images is None:
-        return StagedRows(columns, dict(names), parts, dict(initial))
+        return SchemaRows(columns, dict(names), parts, dict(initial))
     try:
         defaults = write_defaults(schema)
     except MergeError as error:
         error.context["table"] = table
         raise
     refuse_missing_key(images, in_parts, defaults, table)
-    return StagedRows(columns, dict(names), parts, dict(initial), images, defaults)
+    return SchemaRows(columns, dict(names), parts, dict(initial), images, defaults)
 
 
 def find_replaced_key(staged: StagedPart, chosen: Sequence[str] | None) -> str | None:
@@ -198,3 +196,69 @@ def find_replaced_key(staged: StagedPart, chosen: Sequence[str] | None) -> str |
     """
     key = chosen or staged.schema.key_names
     return next((name for name in key if staged.part.replaced.get(name)), None)
+
+
+@dataclass(frozen=True)
+class RowImages:
+    """The sets of columns that the rows of parts in one schema hold.
+
+    Attributes:
+        first: Number of the first manifest in `numbers`.
+        numbers: For every manifest from `first` on, what `_image` stands for: by it, an index into
+            `sets`. Empty for a manifest without such parts.
+        sets: Names of columns.
+    """
+
+    first: int
+    numbers: tuple[tuple[int, ...], ...]
+    sets: tuple[frozenset[str], ...]
+
+    def holds(self, column: str) -> tuple[bool, ...]:
+        """Whether each of the sets holds a column of the schema."""
+        return tuple(column in each for each in self.sets)
+
+
+def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -> RowImages | None:
+    """Return the row images of a schema; None if each of them holds every column.
+
+    A table's list is that of all its schemas: an image that is whole in an earlier schema may be a
+    part of this one, as far as the manifest says.
+
+    Args:
+        schema: The schema.
+        listed: `images` of the table, by the number of the manifest.
+    """
+    names = {each.id: each.name for each in schema.fields}
+    whole = frozenset(names.values())
+    sets: dict[frozenset[str], int] = {}
+    numbers = {
+        sequence: tuple(
+            sets.setdefault(frozenset(names[each] for each in image if each in names), len(sets))
+            for image in images
+        )
+        for sequence, images in listed.items()
+    }
+    if all(each == whole for each in sets):
+        return None
+    first, last = min(numbers), max(numbers)
+    rows = tuple(numbers.get(sequence, ()) for sequence in range(first, last + 1))
+    return RowImages(first, rows, tuple(sets))
+
+
+def refuse_missing_key(
+    images: RowImages, key: Iterable[str], defaults: Mapping[str, str], table: str
+) -> None:
+    """Refuse row images that do not identify their row.
+
+    Raises:
+        ReloadNeededError: One lacks a column of the key, and it is not known what an insert leaves
+            there.
+    """
+    lost = [name for name in key if not all(images.holds(name)) and name not in defaults]
+    if lost:
+        raise ReloadNeededError(
+            "a row image lacks columns of the key: merge the table by its primary key, or set "
+            "binlog_row_image=FULL at the source; then reload the table",
+            table=table,
+            columns=",".join(lost),
+        )

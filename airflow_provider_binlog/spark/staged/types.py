@@ -1,15 +1,25 @@
-"""Which Spark type a staged column has, and which types hold every value of another.
+"""Types and defaults of staged columns in Spark, and which types hold every value of another.
 
 The manifest says each column's Arrow type; it is read as such, so that no job has to open files
-only to learn their schema.
+only to learn their schema. A column that no row has shown yet is given the type that it is going to
+be staged in, if its statement says that for certain: so the lake has it as soon as the statement is
+merged.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MergeError
+from airflow_provider_binlog.changes import DECIMAL_DIGITS_MAX, InvalidText, ZeroDates
+from airflow_provider_binlog.errors import MergeError, ReloadNeededError
+from airflow_provider_binlog.schema import NULL, Default
+from airflow_provider_binlog.spark.names import quote_text
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.manifest import Manifest
+    from airflow_provider_binlog.schema import Field, Schema
 
 _SPARK_TYPES = {
     "bool": "boolean",
@@ -100,3 +110,141 @@ def _number(type_: str) -> _Digits | None:
     """Return the decimal type that formats accept in place of a type; None if there is none."""
     whole = _WHOLE_DIGITS.get(type_)
     return _decimal(type_) if whole is None else _Digits(whole, 0)
+
+
+_WRITTEN = re.compile(r"(\w+)(?:\((.*)\))?( unsigned)?( compressed)?", re.ASCII | re.DOTALL)
+_ARROW_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "year"), "int32"),
+    **dict.fromkeys(("bigint", "time"), "int64"),
+    **dict.fromkeys(
+        ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), "binary"
+    ),
+    "float": "float",
+    "double": "double",
+    "json": "string",
+}
+_UNSIGNED = {"int": "int64", "bigint": "decimal128(20, 0)"}
+_DATES = {"date": "date32[day]", "datetime": "timestamp[us]", "timestamp": "timestamp[us, tz=UTC]"}
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_WITHOUT_BYTES = (None, NULL, Default(""))
+_DECIMAL = re.compile(r"(\d+),(\d+)", re.ASCII)
+
+
+def expected_arrow_type(field: Field, manifest: Manifest) -> str | None:
+    """Return the Arrow type that a field's values are going to have; None if that is not certain.
+
+    Args:
+        field: No row has shown its type.
+        manifest: One of its source: values are staged as this one says.
+    """
+    match = _WRITTEN.fullmatch(field.mysql_type or "")
+    name, parameters, unsigned, _ = match.groups() if match is not None else ("", "", "", "")
+    if name in _DATES:
+        return "string" if manifest.zero_dates is ZeroDates.TEXT else _DATES[name]
+    if is_text(field):
+        if manifest.invalid_text is not InvalidText.BINARY:
+            return "string" if field.charset != "binary" else None
+        # Without its character set, the bytes of a default are not known.
+        known = field.charset not in {None, "binary"} or field.initial_default in _WITHOUT_BYTES
+        return "binary" if known else None
+    if name == "decimal":
+        return _decimal_type(parameters or "")
+    if name == "bit":
+        return "bool" if parameters == "1" else "binary"
+    return _UNSIGNED.get(name, _ARROW_TYPES.get(name)) if unsigned else _ARROW_TYPES.get(name)
+
+
+def is_text(field: Field) -> bool:
+    """Whether a field holds text, an ENUM or a SET, whatever it is staged as."""
+    match = _WRITTEN.fullmatch(field.mysql_type or "")
+    return match is not None and match[1] in _TEXTS
+
+
+def _decimal_type(parameters: str) -> str | None:
+    digits = _DECIMAL.fullmatch(parameters)
+    if digits is None:
+        return None
+    precision, scale = map(int, digits.groups())
+    return f"decimal128({precision}, {scale})" if precision <= DECIMAL_DIGITS_MAX else "string"
+
+
+_TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+_UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
+_ASCII = frozenset({"ascii", "cp1250", "cp1251", "latin1", "latin2", "latin5", "latin7"})
+_ZERO_DATE = re.compile(r"0000-|\d{4}-00|\d{4}-\d\d-00", re.ASCII)
+
+
+def write_defaults(schema: Schema) -> dict[str, str]:
+    """Return what inserts leave in the columns of a schema, where it is known.
+
+    Raises:
+        MergeError: A default is no value of its type.
+    """
+    return {
+        each.name: literal(each, each.write_default)
+        for each in schema.fields
+        if each.write_default is not None
+        and not is_zero_date(each, each.write_default)
+        and _bytes(each, each.write_default.value) is not None
+    }
+
+
+def is_zero_date(field: Field, default: Default) -> bool:
+    """Whether no value of the field's lake type stands for a default."""
+    dates = ("date", "timestamp", "timestamp_ntz")
+    return (
+        default.value is not None
+        and spark_type(str(field.arrow_type)) in dates
+        and _ZERO_DATE.match(default.value) is not None
+    )
+
+
+def literal(field: Field, default: Default) -> str:
+    """Return a value of a field whose type is known.
+
+    Raises:
+        MergeError: The text is no value of the type.
+        ReloadNeededError: Its bytes are not known.
+    """
+    text, type_ = default.value, spark_type(str(field.arrow_type))
+    if text is None:
+        return f"CAST(NULL AS {type_})"
+    if type_ == "boolean":
+        return "true" if int(text, 16) else "false"
+    if type_ == "binary":
+        data = _bytes(field, text)
+        if data is None:
+            raise ReloadNeededError(
+                "the default of a column is text whose bytes are not known: reload the table",
+                column=field.name,
+                charset=field.charset,
+                default=text,
+            )
+        return f"unhex({quote_text(data.hex())})"
+    if type_ == "bigint" and str(field.mysql_type).lower().partition("(")[0] == "time":
+        return f"{_microseconds(field, text)}L"
+    return f"CAST({quote_text(text)} AS {type_})"
+
+
+def _bytes(field: Field, text: str | None) -> bytes | None:
+    """Return the bytes of a default as they are staged in a binary column; None if not known.
+
+    Text under `invalid_text="binary"` is in its character set. Of others they are hex digits.
+    """
+    if not text or str(field.arrow_type) != "binary":
+        return b""
+    if not is_text(field):
+        return bytes.fromhex(text)
+    known = field.charset in _UTF8 or (text.isascii() and field.charset in _ASCII)
+    return text.encode() if known else None
+
+
+def _microseconds(field: Field, text: str) -> int:
+    """Return a TIME as it is staged."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise MergeError("the default of a TIME is invalid", column=field.name, default=text)
+    sign, hours, minutes, seconds, fraction = match.groups()
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    value = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    return -value if sign else value

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.spark.merge.renamed_table import OldTable
     from airflow_provider_binlog.spark.merge.table_merge import TableWork
     from airflow_provider_binlog.spark.plan.segment import Segment
-    from airflow_provider_binlog.spark.staged.parts import StagedRows
+    from airflow_provider_binlog.spark.staged.parts import SchemaRows
     from tests.unit.spark.random_owners import Owner
 
 
@@ -314,7 +314,7 @@ class LakeInMemory:
             raise RuntimeError("killed")
 
 
-def _read(segment: Segment, rows: StagedRows, change: Change) -> tuple[dict[str, Any], set[str]]:
+def _read(segment: Segment, rows: SchemaRows, change: Change) -> tuple[dict[str, Any], set[str]]:
     names = {each.id: each.name for each in change.schema.fields}
     staged = dict(zip(names.values(), change.image, strict=True))
     has = {names[each] for each in change.held}

@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.plan.captured import Globs
+from airflow_provider_binlog.spark.plan.table_log import Globs
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.table_options import TableOptions, TableRules

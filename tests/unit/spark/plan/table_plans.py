@@ -15,8 +15,7 @@ from tests.unit.spark.plans import NAME, ORDERS, manifest, schema, table
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Manifest, Statement
     from airflow_provider_binlog.schema import Schema
-    from airflow_provider_binlog.spark.plan.cuts import Stop
-    from airflow_provider_binlog.spark.plan.segment import Segment
+    from airflow_provider_binlog.spark.plan.segment import Segment, Stop
 
 ID_N = schema("id", "n")
 NEW = "00000000000000bb"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.schema import RenameTable
-from airflow_provider_binlog.spark.plan.captured import Globs, extend_globs, find_uncaptured
-from airflow_provider_binlog.spark.plan.table_log import TableLog
+from airflow_provider_binlog.spark.plan.table_log import (
+    Globs,
+    TableLog,
+    extend_globs,
+    find_uncaptured,
+)
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from airflow_provider_binlog.schema import (
     RenameTable,
     TruncateTable,
 )
+from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.planner import TablePlan
 from airflow_provider_binlog.spark.plan.segment import StartWithin
-from airflow_provider_binlog.spark.plan.table_identity import identify
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.plan import Refusal, Reload, plan_reload
 from airflow_provider_binlog.spark.target.mark import Contents, Mark

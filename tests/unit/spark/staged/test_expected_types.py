@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema import NULL, Default, Field
-from airflow_provider_binlog.spark.staged.expected_types import expected_arrow_type
+from airflow_provider_binlog.spark.staged.types import expected_arrow_type
 from tests.unit.rows import wire
 from tests.unit.test_docs import COLUMNS
 

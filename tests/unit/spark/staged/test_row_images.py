@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_binlog.spark.staged.row_images import RowImages, find_images
+from airflow_provider_binlog.spark.staged.parts import RowImages, find_images
 from tests.unit.spark.plans import column, schema
 
 ID_N_M = schema("id", "n", "m")
