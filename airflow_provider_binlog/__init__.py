@@ -26,6 +26,7 @@ __all__ = [
     "BinlogSource",
     "BinlogSubRangeOperator",
     "Limits",
+    "TableOptions",
     "binlog_to_lake",
     "binlog_to_lake_dag",
     "delta_conf",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf
+    from airflow_provider_binlog.table_options import TableOptions
     from airflow_provider_binlog.task_groups.binlog_to_lake import (
         binlog_to_lake,
         binlog_to_lake_dag,
@@ -71,6 +73,7 @@ _MODULES = {
     "BinlogSource": "sources.binlog_source",
     "BinlogSubRangeOperator": "operators.backlog",
     "Limits": "limits",
+    "TableOptions": "table_options",
     "binlog_to_lake": "task_groups.binlog_to_lake",
     "binlog_to_lake_dag": "task_groups.binlog_to_lake",
     "delta_conf": "spark.job.session_conf",

@@ -7,8 +7,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.names import SYSTEM_DATABASES, find_unmatched, matches_globs
+from airflow_provider_binlog.names import (
+    SYSTEM_DATABASES,
+    find_unmatched,
+    is_exact_glob,
+    matches_globs,
+)
 from airflow_provider_binlog.position import Flavor
+from airflow_provider_binlog.schema import TableName
 from airflow_provider_binlog.sql.statement_types import (
     RDS_DATABASE,
     first_keyword,
@@ -16,14 +22,28 @@ from airflow_provider_binlog.sql.statement_types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from airflow_provider_binlog.binlog.events.statements import Query
-    from airflow_provider_binlog.schema import TableName
 
 
 # A table that a statement creates is none of those that it opens.
 _CHANGES_OPENED_TABLES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"})
+
+
+@dataclass(frozen=True)
+class GlobMatches:
+    """The globs of a filter compared with tables.
+
+    Attributes:
+        captured: The tables that are captured.
+        unmatched: Globs that match no table, to be warned of.
+        is_misspelled: Whether one of them is to be corrected before anything is staged.
+    """
+
+    captured: frozenset[TableName]
+    unmatched: tuple[str, ...]
+    is_misspelled: bool
 
 
 @dataclass(frozen=True)
@@ -89,9 +109,40 @@ class TableFilter:
             return False
         return first_keyword(query.sql, query.session(Flavor.MYSQL)) in _CHANGES_OPENED_TABLES
 
-    def unmatched(self, names: Collection[TableName]) -> list[str]:
-        """Return the globs, to include or to exclude, that match none of these tables."""
-        return find_unmatched((*self.include, *self.exclude), map(".".join, names))
+    def find_misspelled(self, names: Collection[TableName]) -> list[str]:
+        """Return the globs that should match one of these tables, and do not.
+
+        A glob to exclude may match nothing: it names tables that come and go, `*.tmp_*`.
+        """
+        exact = filter(is_exact_glob, self.exclude)
+        return find_unmatched((*self.include, *exact), map(".".join, names))
+
+    def match_names(
+        self,
+        logged: Collection[TableName],
+        table_names: Callable[[], Collection[TableName]],
+        *,
+        is_first: bool,
+    ) -> GlobMatches:
+        """Compare the globs with the tables of a range and, where needed, of the server.
+
+        Args:
+            logged: The tables of the range.
+            table_names: Returns the tables that the account sees on the server.
+            is_first: Whether it is the first range of its source: all globs are compared once.
+        """
+        names, on_server = set(logged), set[TableName]()
+        if is_first or self.find_misspelled(names):
+            on_server = set(table_names())
+            names |= on_server
+        unmatched = misspelled = self.find_misspelled(names)
+        # An account that sees no tables is none to judge by.
+        sees_tables = any(database not in SYSTEM_DATABASES for database, _ in on_server)
+        is_misspelled = is_first and sees_tables and bool(misspelled)
+        if is_first and not is_misspelled:
+            unmatched = find_unmatched((*self.include, *self.exclude), map(".".join, names))
+        captured = frozenset(name for name in names if self.matches(*name))
+        return GlobMatches(captured, tuple(unmatched), is_misspelled)
 
     def may_match_in(self, database: str) -> bool:
         """Whether a table of this database may be captured; never False for one that is."""

@@ -97,7 +97,7 @@ def reload(arguments: argparse.Namespace) -> None:
     """
     let_hooks_read_the_database()
     from airflow_provider_binlog.hooks.object_storage import open_store
-    from airflow_provider_binlog.operators.snapshot_arguments import read_request, read_table_name
+    from airflow_provider_binlog.operators.arguments import read_request, read_table_name
     from airflow_provider_binlog.snapshot import take_snapshot
     from airflow_provider_binlog.snapshot.request import CHUNK_BYTES
     from airflow_provider_binlog.staging.manifest_log import ManifestLog
@@ -146,7 +146,7 @@ def adopt(arguments: argparse.Namespace) -> None:
     """
     let_hooks_read_the_database()
     from airflow_provider_binlog.hooks.object_storage import open_store
-    from airflow_provider_binlog.operators.snapshot_arguments import read_table_name
+    from airflow_provider_binlog.operators.arguments import read_table_name
     from airflow_provider_binlog.snapshot import SnapshotFiles
     from airflow_provider_binlog.sources.server_log import ServerLog
     from airflow_provider_binlog.staging.manifest_log import ManifestLog

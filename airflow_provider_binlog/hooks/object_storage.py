@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import ObjectStoragePath
@@ -13,6 +13,9 @@ from airflow_provider_binlog.executors.job import Location
 from airflow_provider_binlog.hooks.binlog import find_connection
 from airflow_provider_binlog.sources.binlog_files import reach_plainly
 from airflow_provider_binlog.staging.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from airflow_provider_binlog.table_options import TableRules
 
 _SPARK_SCHEMES = {"s3": "s3a", "s3n": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"}
 """Schemes whose authority is a bucket, which an Airflow connection may precede, with an `@`."""
@@ -126,12 +129,13 @@ def _credentials(system: Any, session: Any) -> dict[str, Any]:
     return credentials | ({"client_kwargs": {"region_name": region}} if region else {})
 
 
-def lake_location(format: str, lake: str, table_name: str | None) -> str:  # noqa: A002
+def lake_location(format: str, lake: str, rules: TableRules) -> str:  # noqa: A002
     """Return a lake as the merge job takes it: a folder as Spark names it, or a catalog.
 
-    Tables with names of their own need no folder: then it may be any name.
+    Where all tables have a target, no folder is needed: then it may be any name.
     """
-    is_name = format != "delta" or (table_name and not _is_absolute(lake))
+    all_named = not rules.targets.keys().isdisjoint({"*", "*.*"})
+    is_name = format != "delta" or (all_named and not _is_absolute(lake))
     return lake if is_name else spark_location(lake)
 
 

@@ -1,4 +1,4 @@
-"""What our tasks share: run name, time, mapped tasks, asset events, templates of sources."""
+"""What our tasks share: run name, time, mapped tasks, asset events, template fields."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, conf, timezone
 
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
+from airflow_provider_binlog.table_options import TableOptions
 
 if TYPE_CHECKING:
     import jinja2
@@ -41,11 +42,11 @@ def pass_to_outlets(task: BaseOperator, context: Context, value: dict[str, Any])
             context["outlet_events"][outlet].extra = value
 
 
-class RendersSource(_Base):
-    """Base of tasks with a template field ``source``; precedes Airflow's own base class.
+class RendersObjects(_Base):
+    """Base of tasks with a `BinlogSource` or `TableOptions` in template fields.
 
-    Airflow renders texts, lists and mappings by itself, and assigns to the fields of other objects,
-    which a frozen `BinlogSource` refuses.
+    It precedes Airflow's own base class, which renders texts, lists and mappings by itself, and
+    assigns to the fields of other objects, which these refuse: they are frozen.
     """
 
     def render_template(
@@ -58,6 +59,8 @@ class RendersSource(_Base):
         """Return the content with all texts in it rendered."""
 
         def render(value: Any) -> Any:
-            return super(RendersSource, self).render_template(value, context, jinja_env, seen_oids)
+            return super(RendersObjects, self).render_template(value, context, jinja_env, seen_oids)
 
+        if isinstance(content, TableOptions):
+            return TableOptions(**render(content.given))
         return content.render(render) if isinstance(content, BinlogSource) else render(content)

@@ -11,7 +11,7 @@ from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class BinlogArchiveOperator(RendersSource, BaseOperator):
+class BinlogArchiveOperator(RendersObjects, BaseOperator):
     """Copy the binlog files that a server writes no more, as they are, compressed with zstd.
 
     Files that are in the archive already are not read again. The checksum of every event is

@@ -1,4 +1,4 @@
-"""Stage a backlog in sub-ranges: plan them, stage them at the same time, commit them as one."""
+"""Stage a backlog in sub-ranges: plan, stage at the same time, commit as one manifest."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import locate, open_store, reach
 from airflow_provider_binlog.hooks.tasks import (
-    RendersSource,
+    RendersObjects,
     max_map_length,
     name_run,
     pass_to_outlets,
 )
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.limits import read_size
-from airflow_provider_binlog.operators.extract import BinlogExtractOperator
-from airflow_provider_binlog.operators.source_log import open_log
+from airflow_provider_binlog.operators.ranges import (
+    RangeArguments,
+    open_log,
+    report_staged,
+    warn_of_foreign_keys,
+)
 from airflow_provider_binlog.operators.spark_engine import EngineOperator
-from airflow_provider_binlog.operators.staged import report_staged, warn_of_foreign_keys
-from airflow_provider_binlog.operators.table_globs import GlobCheck
 from airflow_provider_binlog.sources.binlog_source import BinlogSource, read_source
 
 if TYPE_CHECKING:
@@ -42,9 +44,15 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.executors.job import Location
+    from airflow_provider_binlog.limits import Limits
+    from airflow_provider_binlog.sources.binlog_source import (
+        BeforeImagesChoice,
+        OnTableErrorChoice,
+    )
+    from airflow_provider_binlog.sources.state import Start
 
 
-class BinlogPlanOperator(BinlogExtractOperator):
+class BinlogPlanOperator(RendersObjects, BaseOperator):
     """Divide what lies between the checkpoint and the end of the log into sub-ranges.
 
     A :class:`BinlogSubRangeOperator` that is mapped over them stages them at the same time, and a
@@ -52,20 +60,61 @@ class BinlogPlanOperator(BinlogExtractOperator):
     statements, transactions and table maps, but no rows.
 
     Returns a list with ``{"plan", "number", "server_id"}`` of each sub-range. Skips if there is
-    nothing to stage. The arguments are those of the
-    :class:`~airflow_provider_binlog.BinlogExtractOperator`, and
+    nothing to stage.
 
+    :param source: As the :class:`~airflow_provider_binlog.BinlogExtractOperator` has it, and so are
+        all arguments but the last one. (templated)
+    :param staging_path: Where the plan and the files are written. (templated)
+    :param tables: Globs of ``database.table`` to capture. (templated)
+    :param exclude: Globs of tables among them to leave out. (templated)
+    :param start: Where the first run starts. (templated)
+    :param stop: Where the last sub-range stops. (templated)
+    :param before_images: Which before-images of updates are staged.
+    :param on_table_error: Whether an error of one table quarantines it or fails the task.
+    :param limits: :class:`~airflow_provider_binlog.Limits` of memory and of the files' sizes.
     :param target_bytes: Bytes of log in a sub-range: it ends at the first boundary of two binlog
         files after so many. A number, or a text such as ``"1 GiB"``.
     """
 
+    template_fields: Sequence[str] = (
+        "source",
+        "staging_path",
+        "tables",
+        "exclude",
+        "start",
+        "stop",
+    )
+    template_fields_renderers = dict.fromkeys(("source", "tables", "exclude", "start"), "json")
     ui_color = "#d8ecf3"
 
-    def __init__(self, *, target_bytes: int | str = "1 GiB", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        source: BinlogSource | Mapping[str, Any],
+        staging_path: str,
+        tables: Sequence[str],
+        exclude: Sequence[str] = (),
+        start: Start | XComArg | None = None,
+        stop: str | None = None,
+        before_images: BeforeImagesChoice = "key_changes",
+        on_table_error: OnTableErrorChoice = "quarantine",
+        limits: Limits | None = None,
+        target_bytes: int | str = "1 GiB",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.source = source
+        self.staging_path = staging_path
+        self.tables = tables
+        self.exclude = exclude
+        self.start: Any = start
+        self.stop = stop
+        self.before_images = before_images
+        self.on_table_error = on_table_error
+        self.limits = limits
         self.target_bytes = target_bytes
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> list[dict[str, Any]]:
         """Return the sub-ranges; see the class.
 
         Raises:
@@ -79,16 +128,14 @@ class BinlogPlanOperator(BinlogExtractOperator):
         from airflow_provider_binlog.capture.backlog import plan_backlog, store_plan
         from airflow_provider_binlog.capture.extract import find_next
 
-        source = read_source(self.source)
+        arguments = RangeArguments.of(self, run)
+        source, store = arguments.source, open_store(self.staging_path)
         target_bytes = read_size(self.target_bytes, "target_bytes")
-        self._check()
-        store = open_store(self.staging_path)
         with naming_repairs(source, self.staging_path), closing(open_log(source)) as log:
             log.check()
             self.log.info("%s: %s", source.name, log.describe())
-            _, request = self._request(source, log, store, run)
-            check = GlobCheck(source.name, log, request.tables, self.log)
-            staged, log_range = find_next(replace(request, on_tables=check), log, store)
+            _, request = arguments.request(log, store)
+            staged, log_range = find_next(request, log, store)
             if log_range is None:
                 raise AirflowSkipException(
                     f"everything up to {staged.stop} is staged; what is not merged of it, the DAG "
@@ -98,9 +145,9 @@ class BinlogPlanOperator(BinlogExtractOperator):
             check_count(len(plan.sub_ranges))
             store_plan(plan, store)
             ids = log.server_ids(len(plan.sub_ranges), seed=plan.id)
-        for number, each in enumerate(plan.sub_ranges):
+        for number, part in enumerate(plan.sub_ranges):
             text = "%s: sub-range %d: %s to %s, %d bytes"
-            self.log.info(text, source.name, number, each.start, plan.stop_of(number), each.bytes)
+            self.log.info(text, source.name, number, part.start, plan.stop_of(number), part.bytes)
         return [
             {"plan": plan.id, "number": number, "server_id": server_id}
             for number, server_id in enumerate(ids)
@@ -146,7 +193,7 @@ class BinlogSubRangeOperator(EngineOperator):
         self.sub_range: Any = sub_range
 
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]]:
-        """Stage it; see the class.
+        """Stage the sub-range; see the class.
 
         Raises:
             AirflowFailException: A retry would fail for the same reason.
@@ -190,11 +237,11 @@ class BinlogSubRangeOperator(EngineOperator):
 
         source = read_source(self.source)
         plan_id, numbers, server_ids = read_sub_ranges(self.sub_range)
-        # Where the files are: found here, and listed again by each executor.
-        found: dict[str, Location] = {}
+        # Located here, and listed again by each executor.
+        locations: dict[str, Location] = {}
 
         def reach_noting(location: str) -> tuple[Any, str]:
-            found[location] = locate(location)
+            locations[location] = locate(location)
             return reach(location)
 
         if source.files is not None:
@@ -204,7 +251,7 @@ class BinlogSubRangeOperator(EngineOperator):
             run=run,
             server=None if source.files is not None else BinlogHook(source.conn_id).settings,
             files=(source.files,) if isinstance(source.files, str) else tuple(source.files or ()),
-            found_at=tuple(FoundAt(*each) for each in found.items()),
+            found_at=tuple(FoundAt(*item) for item in locations.items()),
             numbers=numbers,
             server_ids=server_ids,
         )
@@ -214,14 +261,19 @@ class BinlogSubRangeOperator(EngineOperator):
             parallelism=min(self.parallelism, len(numbers)),
             work=work,
         )
-        done = sorted(self.run_on_spark(job), key=lambda each: each.number)
+        outcomes = sorted(self.run_on_spark(job), key=lambda outcome: outcome.number)
         return [
-            {"plan": plan_id, "number": each.number, "rows": each.rows, "changes": each.changes}
-            for each in done
+            {
+                "plan": plan_id,
+                "number": outcome.number,
+                "rows": outcome.rows,
+                "changes": outcome.changes,
+            }
+            for outcome in outcomes
         ]
 
 
-class BinlogCommitOperator(RendersSource, BaseOperator):
+class BinlogCommitOperator(RendersObjects, BaseOperator):
     """Make one manifest of the sub-ranges of a backlog, and commit it.
 
     Returns what the :class:`~airflow_provider_binlog.BinlogExtractOperator` returns: a merge and a
@@ -252,7 +304,7 @@ class BinlogCommitOperator(RendersSource, BaseOperator):
         self.sub_ranges: Any = sub_ranges
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Commit it; see the class.
+        """Commit the backlog; see the class.
 
         Raises:
             AirflowSkipException: It was committed, and the checkpoint covers it already.
@@ -300,7 +352,7 @@ def check_count(count: int) -> None:
     """Refuse more sub-ranges than a task can be mapped over.
 
     Raises:
-        ConfigurationError: Says what to change.
+        ConfigurationError: There are more than [core] max_map_length.
     """
     most = max_map_length()
     if count > most:
@@ -316,17 +368,16 @@ def read_sub_ranges(value: Any) -> tuple[str, tuple[int, ...], tuple[int | None,
     """Return the plan, the numbers and the server ids of sub-ranges.
 
     Raises:
-        ConfigurationError: They are none, or of several plans.
+        ConfigurationError: The value is no list of sub-ranges, or of several plans.
     """
-    # What mapped tasks returned is a sequence of Airflow's own.
+    # Airflow passes what mapped tasks returned as a sequence of its own.
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise ConfigurationError(
             "the sub-ranges are the list that the plan operator returned, or the tasks that staged "
             "them",
             given=value,
         )
-    found = [read_sub_range(each) for each in value]
-    plans, numbers, server_ids = zip(*found, strict=True)
+    plans, numbers, server_ids = zip(*map(read_sub_range, value), strict=True)
     if len(set(plans)) != 1:
         raise ConfigurationError(
             "the sub-ranges are not those of one plan", plans=sorted(set(plans))
@@ -338,7 +389,7 @@ def read_sub_range(value: Any) -> tuple[str, int, int | None]:
     """Return the plan, the number and the server id of a sub-range; a result of one has no id.
 
     Raises:
-        ConfigurationError: It is no sub-range.
+        ConfigurationError: The value is no sub-range.
     """
     try:
         return str(value["plan"]), int(value["number"]), value.get("server_id")

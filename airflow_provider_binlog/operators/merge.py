@@ -1,48 +1,53 @@
-"""Bring staged changes into Delta or Iceberg tables, with Spark."""
+"""Merge staged changes into Delta or Iceberg tables, with a Spark job, and read its report."""
 
 from __future__ import annotations
 
+import json
+import time
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_provider_binlog.errors import ConfigurationError, MergeError, UnknownMergeError
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    MergeError,
+    ObjectMissingError,
+    UnknownMergeError,
+)
 from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store, spark_location
 from airflow_provider_binlog.hooks.spark import find_environment
-from airflow_provider_binlog.hooks.tasks import name_run, pass_to_outlets
-from airflow_provider_binlog.operators.idle_merge import find_idle_report
-from airflow_provider_binlog.operators.merge_report import (
-    find_error,
-    forget_report,
-    held_lines,
-    merged_lines,
-    read_report,
-    report_key,
-    warning_lines,
-)
-from airflow_provider_binlog.operators.staged import move_checkpoint
-from airflow_provider_binlog.operators.table_globs import read_globs, read_table_rules
+from airflow_provider_binlog.hooks.tasks import RendersObjects, name_run, pass_to_outlets
+from airflow_provider_binlog.names import encode_name
+from airflow_provider_binlog.operators.arguments import read_globs, read_options
+from airflow_provider_binlog.operators.checkpoint import move_checkpoint
 from airflow_provider_binlog.sources.binlog_source import (
     InitialLoad,
     LakeFormat,
     OnStale,
     check_choice,
 )
+from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
-from airflow_provider_binlog.staging.paths import StoredFiles
+from airflow_provider_binlog.spark.job.report import UNMATCHED
+from airflow_provider_binlog.spark.merge.start import read_start
+from airflow_provider_binlog.staging.paths import StoredFiles, source_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import XComArg
 
     from airflow_provider_binlog.staging.object_store import ObjectStore
+    from airflow_provider_binlog.table_options import TableOptions
+
+_REPORTS = "_reports"
+"""Folder beside a source's manifests; no database's folder begins with an underscore."""
 
 
-class BinlogMergeOperator(SparkSubmitOperator):
+class BinlogMergeOperator(RendersObjects, SparkSubmitOperator):
     """Apply what is staged to lakehouse tables: a SparkSubmitOperator that knows its application.
 
     It sets application, Python files and arguments, and takes all other arguments of a
@@ -79,11 +84,11 @@ class BinlogMergeOperator(SparkSubmitOperator):
         they are misspelled, or nothing of their tables was logged yet. (templated)
     :param exclude: Globs of tables among them to leave out; the task warns of those that match
         nothing that is captured. (templated)
-    :param table_name: Names of the target tables, such as ``"lake.{database}_{table}"``. Those of
-        Delta are names in ``spark_catalog``; without one its tables are folders below ``lake``.
-        Iceberg's default is ``"{database}.{table}"``. (templated)
-    :param keys: Key columns of tables whose key the log does not contain,
-        ``{"shop.visits": ["id"]}``. (templated)
+    :param options: :class:`~airflow_provider_binlog.TableOptions` by globs of ``database.table``,
+        or their JSON form: ``target``, the name of a lake table, such as
+        ``"lake.{database}_{table}"``, and ``key``, the key columns of a table whose key the log
+        does not contain. Targets of Delta are names in ``spark_catalog``; without one a table is a
+        folder below ``lake``. Iceberg's default is ``"{database}.{table}"``. (templated)
     :param initial_load: What to do about a table that was never loaded, and has rows from before
         the staged log, which does not contain its ``CREATE TABLE``. ``"snapshot"``: it is
         ``loading``, and left alone until a snapshot of it is there. ``"changes_only"``: it begins
@@ -108,15 +113,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
         "lake",
         "tables",
         "exclude",
-        "table_name",
-        "keys",
+        "options",
     )
     template_fields_renderers = {  # noqa: RUF012
         **SparkSubmitOperator.template_fields_renderers,
         "staged": "json",
         "tables": "json",
         "exclude": "json",
-        "keys": "json",
     }
     ui_color = "#f3dcbf"
 
@@ -128,8 +131,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         lake: str,
         tables: Sequence[str] = (),
         exclude: Sequence[str] = (),
-        table_name: str | None = None,
-        keys: Mapping[str, Sequence[str]] | None = None,
+        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         initial_load: InitialLoad = "snapshot",
         on_stale: OnStale = "warn",
         adopt: bool = False,
@@ -144,8 +146,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
         self.lake = lake
         self.tables = tables
         self.exclude = exclude
-        self.table_name = table_name
-        self.keys = keys
+        self.options = options
         self.initial_load = initial_load
         self.on_stale = on_stale
         self.adopt = adopt
@@ -168,8 +169,7 @@ class BinlogMergeOperator(SparkSubmitOperator):
                 lake=self.lake,
                 tables=self.tables,
                 exclude=self.exclude,
-                table_name=self.table_name,
-                keys=self.keys,
+                options=self.options,
                 adopt=self.adopt,
                 upgrade=self.upgrade,
                 initial_load=self.initial_load,
@@ -240,13 +240,13 @@ class BinlogMergeOperator(SparkSubmitOperator):
         """
         for line in merged_lines(result):
             self.log.info("%s", line)
-        held = list(held_lines(result))
-        for line in (*warning_lines(result), *held):
+        suspended = list(suspended_lines(result))
+        for line in (*warning_lines(result), *suspended):
             self.log.warning("%s", line)
-        if held and self.on_stale == "fail":
+        if suspended and self.on_stale == "fail":
             self._move_checkpoint(context)
             context["ti"].xcom_push(key="return_value", value=result)
-            raise MergeError(f"the other tables are merged, but {'; '.join(held)}")
+            raise MergeError(f"the other tables are merged, but {'; '.join(suspended)}")
         pass_to_outlets(self, context, result)
         return result
 
@@ -269,8 +269,7 @@ def merge_arguments(
     lake: str,
     tables: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    table_name: str | None = None,
-    keys: Mapping[str, Sequence[str]] | None = None,
+    options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
     adopt: bool = False,
     upgrade: bool = True,
     initial_load: InitialLoad = "snapshot",
@@ -282,12 +281,11 @@ def merge_arguments(
         staging_path: As the extract operator has it; without an Airflow connection in it.
         through: Number of the last manifest to apply, or a template of it; None for the newest.
         format: `delta` or `iceberg`.
-        lake: Folder of the Delta tables, or name of the Iceberg catalog; with `table_name`,
-            any name for where Delta's tables are.
+        lake: Folder of the Delta tables, or name of the Iceberg catalog; where all tables have a
+            `target`, any name for where Delta's tables are.
         tables: Globs of tables to merge.
         exclude: Globs of tables among them to leave out.
-        table_name: Names of the target tables.
-        keys: Key columns by table.
+        options: Options of tables by globs.
         adopt: Whether snapshots are also loaded into lake tables that someone else made.
         upgrade: Whether existing Delta tables get features that a change of their columns needs.
         initial_load: What to do about a table that has rows from before the staged log.
@@ -297,15 +295,16 @@ def merge_arguments(
     """
     check_choice(LakeFormat, format, "format")
     check_choice(InitialLoad, initial_load, "initial_load")
+    rules = read_options(options)
     arguments = [
         *("--staging", spark_location(staging_path)),
         *("--source", source),
         *("--format", format),
-        *("--lake", lake_location(format, lake, table_name)),
+        *("--lake", lake_location(format, lake, rules)),
     ]
     if through is not None:
         arguments += ["--through", str(through)]
-    if (rules := read_table_rules(table_name, keys)).by_glob:
+    if rules.by_glob:
         arguments += ["--options", rules.to_text()]
     if globs := read_globs(tables, "tables"):
         arguments += ["--tables", *globs]
@@ -328,3 +327,91 @@ def _read_staged(staged: Any) -> tuple[str, str]:
             "`staged` is what the extract operator returned, or holds source and staging_path",
             given=staged,
         ) from error
+
+
+def merged_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for the merge, and one for each table."""
+    yield f"{report['source']}: merged up to manifest {report['through']}"
+    for table in report.get("tables", ()):
+        counts = [f"{count} {kind}" for kind, count in table["rows"].items() if count is not None]
+        yield f"{table['table']} -> {table['target']}: {table['status']} {', '.join(counts)}"
+        if table["status"] == "merged" and table["reason"]:
+            yield f"{table['table']}: {table['reason']}"
+
+
+def warning_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield warnings of globs that match nothing, and of tables that lacked rows."""
+    if globs := report.get("unmatched"):
+        yield f"{report['source']}: {UNMATCHED} (globs={', '.join(globs)})"
+    for table in report.get("tables", ()):
+        if (rows := table.get("missing_rows")) and not table["reason"]:
+            yield (
+                f"{table['table']}: {rows} rows that were updated or deleted were not in "
+                f"{table['target']}: it lacked rows of its source before this merge: compare "
+                "them, and reload it from a snapshot"
+            )
+
+
+def suspended_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tables that wait for a reload, with the reason."""
+    tables = report.get("tables", ())
+    for status in ("loading", "stale"):
+        suspended = [table for table in tables if table["status"] == status]
+        for table in suspended:
+            yield f"{table['table']} is {status}, and is not merged: {table['reason']}"
+        if suspended:
+            yield f"of {len(tables)} tables, {len(suspended)} are {status}"
+    for table in tables:
+        snapshot = table.get("snapshot", "")
+        if "not loaded" in snapshot and snapshot not in table["reason"]:
+            yield f"{table['table']}: {snapshot}"
+
+
+def find_error(report: Mapping[str, Any]) -> MergeError | None:
+    """Return the error that a job reports; None if it reports none."""
+    if report.get("status") != "failed":
+        return None
+    tables = [f"{row['table']}: {row['error']}" for row in report["tables"] if row["error"]]
+    failures = [report["error"], *tables] if report["error"] else tables
+    return (UnknownMergeError if report["retryable"] else MergeError)("; ".join(failures))
+
+
+def read_report(store: ObjectStore, key: str) -> dict[str, Any]:
+    """Return the report of a job; empty if it has not written one, or not all of it."""
+    try:
+        report: dict[str, Any] = json.loads(store.read(key))
+    except (ObjectMissingError, ValueError):
+        return {}
+    return report
+
+
+def forget_report(store: ObjectStore, report: str) -> None:
+    """Overwrite the report of an earlier job of the task."""
+    if read_report(store, report):
+        store.write(report, b"{}")
+
+
+def report_key(source: str, context: Context) -> str:
+    """Return the key of the report of a task's job."""
+    instance = context["ti"]
+    names = instance.dag_id, instance.run_id, instance.task_id, str(max(instance.map_index or 0, 0))
+    return f"{source_folder(source)}/{_REPORTS}/{'/'.join(map(encode_name, names))}.json"
+
+
+def find_idle_report(files: StoredFiles, arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the report of a job that would do nothing; None if there may be work for Spark.
+
+    Args:
+        files: The files staged for the job's source.
+        arguments: The job's.
+
+    Raises:
+        ManifestError: The progress file is not one of ours.
+    """
+    started = time.monotonic()
+    options, _ = parse_arguments(arguments)
+    start = read_start(files, options)
+    if not start.is_idle:
+        return None
+    report: dict[str, Any] = json.loads(start.idle_report(time.monotonic() - started).to_json())
+    return report

@@ -13,7 +13,7 @@ from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import locate, open_store
 from airflow_provider_binlog.hooks.tasks import name_run, pass_to_outlets
 from airflow_provider_binlog.limits import Limits, limits_in_bytes, read_limits
-from airflow_provider_binlog.operators.snapshot_arguments import (
+from airflow_provider_binlog.operators.arguments import (
     read_chunk_range,
     read_request,
     read_table_name,

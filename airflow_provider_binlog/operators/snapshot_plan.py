@@ -1,8 +1,7 @@
-"""Which tables of a source need a snapshot, and which tasks read them."""
+"""Plan the snapshots that a lake needs: tables and chunks for mapped tasks to read."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_binlog.errors import ConfigurationError, ManifestError
+from airflow_provider_binlog.errors import ConfigurationError
 from airflow_provider_binlog.hooks.failures import fail_unless_retryable
 from airflow_provider_binlog.hooks.object_storage import lake_location, open_store
-from airflow_provider_binlog.hooks.tasks import RendersSource, max_map_length, name_run
+from airflow_provider_binlog.hooks.tasks import RendersObjects, max_map_length, name_run
 from airflow_provider_binlog.names import join_table_name
-from airflow_provider_binlog.operators.chunk_shares import share_tables
-from airflow_provider_binlog.operators.snapshot_arguments import (
+from airflow_provider_binlog.operators.arguments import (
+    read_globs,
+    read_options,
     read_request,
     read_throttle,
     server_settings,
 )
-from airflow_provider_binlog.operators.table_globs import read_globs, read_table_rules
-from airflow_provider_binlog.snapshot_manifest import planned_at
 from airflow_provider_binlog.sources.binlog_source import (
     BinlogSource,
     Engine,
@@ -36,24 +34,23 @@ from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk import Context
 
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.snapshot import SnapshotRequest
+    from airflow_provider_binlog.snapshot.needed import LakeTables, NeededTables
+    from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.merge.progress import Progress
-    from airflow_provider_binlog.staging.snapshots import Snapshots
-
-_READERS = 8
+    from airflow_provider_binlog.table_options import TableOptions
 
 _NO_TABLE = (
-    "globs match no table of the server, in letters and case: correct them, or GRANT SELECT on the "
-    "tables to the account, which sees no others"
+    "globs match no table of the server, including lettercase: correct them, or GRANT SELECT on "
+    "the tables to the account, which sees no others"
 )
 
 
-class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
+class BinlogSnapshotPlanOperator(RendersObjects, BaseOperator):
     """Find the tables whose rows a lake lacks and the staged log does not have.
 
     .. code-block:: python
@@ -83,17 +80,19 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
     :param tables: Globs of ``database.table``: those that are captured. (templated)
     :param exclude: Globs of tables among them that are left out. (templated)
     :param format: As the merge operator has it. (templated)
-    :param lake: See there; by default no lake is looked at. (templated)
-    :param table_name: See there. (templated)
-    :param merge_tables: What it has as ``tables``. (templated)
-    :param merge_exclude: What it has as ``exclude``. (templated)
+    :param lake: As the merge operator has it; by default no lake is read. (templated)
+    :param options: As the merge operator has it. (templated)
+    :param merge_tables: The ``tables`` of the merge operator. (templated)
+    :param merge_exclude: The ``exclude`` of the merge operator. (templated)
     :param where: As the snapshot operator has it. (templated)
-    :param lock: See there.
-    :param chunk_bytes: See there. A task reads eight chunks at least, or a whole table.
-    :param max_threads_running: See there: the bounds of chunks are found while it allows that.
-    :param max_replica_lag: The same.
-    :param replica_conn_ids: See there.
-    :param engine: See there. With ``"spark"``, each table is one task.
+    :param lock: As the snapshot operator has it.
+    :param chunk_bytes: As the snapshot operator has it. A task reads eight chunks at least, or a
+        whole table.
+    :param max_threads_running: As the snapshot operator has it: each search for a bound of chunks
+        waits, too.
+    :param max_replica_lag: As ``max_threads_running``.
+    :param replica_conn_ids: As the snapshot operator has it.
+    :param engine: As the snapshot operator has it. With ``"spark"``, each table is one task.
     """
 
     template_fields: Sequence[str] = (
@@ -103,7 +102,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         "exclude",
         "format",
         "lake",
-        "table_name",
+        "options",
         "merge_tables",
         "merge_exclude",
         "where",
@@ -123,7 +122,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         format: LakeFormat = "delta",  # noqa: A002
         lake: str | None = None,
         exclude: Sequence[str] = (),
-        table_name: str | None = None,
+        options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
         merge_tables: Sequence[str] = (),
         merge_exclude: Sequence[str] = (),
         where: str | None = None,
@@ -142,7 +141,7 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         self.exclude = exclude
         self.format = format
         self.lake = lake
-        self.table_name = table_name
+        self.options = options
         self.merge_tables = merge_tables
         self.merge_exclude = merge_exclude
         self.where = where
@@ -166,57 +165,40 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
             names = self._choose(source, most)
             if self.engine == "spark" or not names:
                 return [{"table": join_table_name(name)} for name in names]
-            run = name_run(context)
-            throttle = read_throttle(
-                self.max_threads_running, self.max_replica_lag, self.replica_conn_ids
-            )
-            return share_tables(
-                [replace(self._request(source, run, name), throttle=throttle) for name in names],
-                Connections(server_settings(source)).open,
-                open_store(self.staging_path),
-                tasks_max=most,
-                logger=self.log,
-            )
-
-    def _request(self, source: BinlogSource, run: str, name: TableName) -> SnapshotRequest:
-        return read_request(
-            source,
-            run=run,
-            name=name,
-            where=self.where,
-            lock=self.lock,
-            chunk_bytes=self.chunk_bytes,
-        )
+            return self._share(source, names, most, name_run(context))
 
     def _choose(self, source: BinlogSource, most: int) -> list[TableName]:
-        """Return the tables to read, not more than that.
+        """Return the tables to read in this run."""
+        from airflow_provider_binlog.snapshot.needed import limit_tables
 
-        Raises:
-            ConfigurationError: There are more, and no next run.
-        """
-        on_server = self._list(source)
-        found = sorted(on_server) if self.lake is None else self._find(source, on_server, self.lake)
-        shown = [join_table_name(name) for name in found[:most]]
-        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(found), shown)
-        if len(found) > most:
-            if self.lake is None:
-                raise ConfigurationError(
-                    "there are more tables than tasks to read them: name fewer, or increase "
-                    "[core] max_map_length",
-                    tables=len(found),
-                    tasks=most,
+        names = self._list(source)
+        if self.lake is not None:
+            needed = self._find_needed(source, names, self.lake)
+            for name, time in needed.later.items():
+                self.log.warning(
+                    "%s: %s is not read again before %s, because its snapshots did not help: the "
+                    "merge reports why",
+                    source.name,
+                    ".".join(name),
+                    f"{time:%Y-%m-%d %H:%M:%S} UTC",
                 )
-            self.log.warning("%s: %d of them wait for the next run", source.name, len(found) - most)
-        return found[:most]
+            names = needed.now
+        chosen = limit_tables(names, most, has_next_run=self.lake is not None)
+        shown = list(map(join_table_name, chosen))
+        self.log.info("%s: %d tables need a snapshot: %s", source.name, len(names), shown)
+        if waiting := len(names) - len(chosen):
+            self.log.warning("%s: %d of them wait for the next run", source.name, waiting)
+        return chosen
 
-    def _list(self, source: BinlogSource) -> list[TableName]:
-        """Return the tables of the server that are captured and merged.
+    def _list(self, source: BinlogSource) -> tuple[TableName, ...]:
+        """Return the tables of the server that are captured, merged and readable.
 
         Raises:
             ConfigurationError: There is no lake, and a glob matches nothing.
         """
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.capture import TableFilter
+        from airflow_provider_binlog.snapshot.needed import choose_tables
         from airflow_provider_binlog.spark.merge.table_choice import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
@@ -229,128 +211,103 @@ class BinlogSnapshotPlanOperator(RendersSource, BaseOperator):
         )
         with closing(server_settings(source).connect()) as connection:
             kinds = list_tables(connection)
-        base_tables = [name for name, kind in kinds.items() if kind == "BASE TABLE"]
-        if self.lake is None and (left := captured.unmatched(base_tables)):
-            raise ConfigurationError(_NO_TABLE, globs=", ".join(left))
-        chosen = [name for name in kinds if captured.matches(*name) and merged(name)]
-        versioned = [join_table_name(name) for name in chosen if kinds[name] == "SYSTEM VERSIONED"]
-        if versioned:
+        if self.lake is None and (unmatched := captured.find_misspelled(kinds)):
+            raise ConfigurationError(_NO_TABLE, globs=", ".join(unmatched))
+        chosen = choose_tables(kinds, lambda name: captured.matches(*name) and merged(name))
+        if chosen.refused:
             self.log.warning(
-                "%s: tables WITH SYSTEM VERSIONING are not loaded, and quarantined once they "
-                "change: leave them out with exclude (tables=%s)",
+                "%s: sequences, and tables WITH SYSTEM VERSIONING, are not loaded, and quarantined "
+                "once they change: leave them out with exclude (tables=%s)",
                 source.name,
-                ", ".join(versioned),
+                ", ".join(map(join_table_name, chosen.refused)),
             )
-        found = [name for name in chosen if kinds[name] == "BASE TABLE"]
-        if not found:
+        if not chosen.readable:
             self.log.warning("%s: %s", source.name, _NO_TABLE)
-        return found
+        return chosen.readable
 
-    def _find(
-        self, source: BinlogSource, on_server: Collection[TableName], lake: str
-    ) -> list[TableName]:
-        """Return the tables whose rows a lake lacks, but for those to be read later."""
+    def _find_needed(
+        self, source: BinlogSource, on_server: tuple[TableName, ...], lake: str
+    ) -> NeededTables:
+        from airflow_provider_binlog.snapshot.needed import find_needed
         from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
         from airflow_provider_binlog.staging.snapshots import Snapshots
 
         check_choice(LakeFormat, self.format, "format")
-        store = open_store(self.staging_path)
+        store, rules = open_store(self.staging_path), read_options(self.options)
         files = StoredFiles(store, source.name)
-        folder = progress_folder(
-            self.format,
-            lake_location(self.format, lake, self.table_name),
-            read_table_rules(self.table_name),
+        folder = progress_folder(self.format, lake_location(self.format, lake, rules), rules)
+        return find_needed(
+            on_server,
+            lake_tables(load_progress(files, folder)),
+            Snapshots(files),
+            SchemaFiles(store, source.name),
+            now=datetime.now(UTC),
         )
-        progress, snapshots = load_progress(files, folder), Snapshots(files)
-        found = find_tables_to_read(on_server, progress, snapshots, SchemaFiles(store, source.name))
-        times = {name: next_time(name, progress, snapshots) for name in found}
-        now = datetime.now(UTC)
-        for name, at in times.items():
-            if at > now:
+
+    def _share(
+        self, source: BinlogSource, names: Sequence[TableName], tasks_max: int, run: str
+    ) -> list[dict[str, Any]]:
+        """Return the arguments of the mapped tasks; the snapshots of large tables are begun."""
+        from airflow_provider_binlog.snapshot.needed import plan_tables, share_chunks
+
+        throttle = read_throttle(
+            self.max_threads_running, self.max_replica_lag, self.replica_conn_ids
+        )
+        request = read_request(
+            source,
+            run=run,
+            name=names[0],
+            where=self.where,
+            lock=self.lock,
+            chunk_bytes=self.chunk_bytes,
+        )
+        tables = []
+        for table in plan_tables(
+            [replace(request, name=name, throttle=throttle) for name in names],
+            Connections(server_settings(source)).open,
+            open_store(self.staging_path),
+            on_wait=self._log_wait,
+        ):
+            tables.append(table)
+            text = ".".join(table.name)
+            if table.refusal is not None:
                 self.log.warning(
-                    "%s: %s is not read again before %s, because its snapshots did not help: the "
-                    "merge reports why",
-                    source.name,
-                    ".".join(name),
-                    f"{at:%Y-%m-%d %H:%M:%S} UTC",
+                    "%s is left to one task, because its snapshot cannot be begun: %s",
+                    text,
+                    table.refusal,
                 )
-        return [name for name in found if times[name] <= now]
+            elif table.plan is not None:
+                self.log.info("%s: %d chunks", text, table.chunk_count)
+        shared: list[dict[str, Any]] = []
+        for share in share_chunks([table.chunk_count for table in tables], tasks_max):
+            table = tables[share.table]
+            arguments: dict[str, Any] = {"table": join_table_name(table.name)}
+            if table.plan is not None:
+                chunks = {"snapshot": table.plan.id, "first": share.first, "stop": share.stop}
+                arguments["chunks"] = chunks
+            shared.append(arguments)
+        return shared
+
+    def _log_wait(self, name: TableName, reason: str) -> None:
+        self.log.info("%s: the next bound waits: %s", ".".join(name), reason)
 
 
-def find_tables_to_read(
-    on_server: Collection[TableName],
-    progress: Progress | None,
-    snapshots: Snapshots,
-    schemas: SchemaFiles,
-) -> list[TableName]:
-    """Return the tables that need a snapshot, in order.
-
-    Args:
-        on_server: The captured tables that the server has now.
-        progress: How far the lake has got; None before its first merge.
-        snapshots: Those of the source.
-        schemas: What is known of the source's tables.
-
-    Raises:
-        ManifestError: What is known of a table is unreadable.
-    """
-
-    def needs_snapshot(name: TableName) -> bool:
-        return _is_unreadable(name, progress, snapshots) or (
-            _lacks_rows(name, progress, schemas) and not _is_waiting(name, progress, snapshots)
-        )
-
-    names = sorted(on_server)
-    # Before its first merge each table is a request or more to the store.
-    with ThreadPoolExecutor(_READERS) as pool:
-        found = pool.map(needs_snapshot, names)
-        return [name for name, needs in zip(names, found, strict=True) if needs]
-
-
-def next_time(name: TableName, progress: Progress | None, snapshots: Snapshots) -> datetime:
-    """Return when a table is read again: the more snapshots did not help, the later.
-
-    As long after its newest snapshot as that was taken after the first one that did not help.
-    """
-    known = progress.tables.get(name) if progress is not None else None
-    tried = snapshots.since(name, "" if known is None else known.loaded)
-    if not tried:
-        return datetime.min.replace(tzinfo=UTC)
-    newest = planned_at(tried[-1])
-    return newest + (newest - planned_at(tried[0]))
-
-
-def _is_unreadable(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
-    """Whether the newest snapshot of a table was not dealt with, and cannot be."""
-    newest = snapshots.newest_id(name)
-    if newest is None or (progress is not None and newest in progress.snapshots):
-        return False
-    try:
-        snapshots.read(newest)
-    except ManifestError:
-        return True
-    return False
-
-
-def _lacks_rows(name: TableName, progress: Progress | None, schemas: SchemaFiles) -> bool:
-    known = progress.tables.get(name) if progress is not None else None
-    if known is not None:
-        return known.hold is not None
-    file = schemas.find(name, before=1 << 63)
-    return file is None or file.state is None or file.state.created is None
-
-
-def _is_waiting(name: TableName, progress: Progress | None, snapshots: Snapshots) -> bool:
-    """Whether the newest snapshot of a table is still to be loaded."""
+def lake_tables(progress: Progress | None) -> LakeTables:
+    """Return what the progress of a lake says of its tables; None before its first merge."""
+    from airflow_provider_binlog.snapshot.needed import LakeTables
     from airflow_provider_binlog.spark.reload.window import is_comparable, is_reached
 
-    newest = snapshots.newest_id(name)
-    if newest is None:
-        return False
-    if progress is None or progress.end is None:
-        return True
-    if newest in progress.snapshots:
-        return False
-    snapshot = snapshots.read(newest)
-    # What cannot be compared is refused.
-    return is_comparable(snapshot, progress.end) and not is_reached(snapshot, progress.end)
+    if progress is None:
+        return LakeTables()
+    end, tables = progress.end, progress.tables
+
+    def awaits_log(snapshot: SnapshotManifest) -> bool:
+        # A merge refuses a snapshot whose position cannot be compared.
+        return end is None or (is_comparable(snapshot, end) and not is_reached(snapshot, end))
+
+    return LakeTables(
+        {name: table.loaded for name, table in tables.items()},
+        {name for name, table in tables.items() if table.hold is not None},
+        progress.snapshots,
+        awaits_log,
+    )

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_provider_binlog.errors import MALFORMED, ConfigurationError, SparkJobError
 from airflow_provider_binlog.executors.job import JobReport
 from airflow_provider_binlog.hooks.spark import find_environment
-from airflow_provider_binlog.hooks.tasks import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.sources.binlog_source import Engine, check_choice
 from airflow_provider_binlog.spark.job.package import pack
 
@@ -36,7 +36,7 @@ APPLICATION = _PACKAGE / "executors" / "application.py"
 """The main file, which spark-submit takes as its application."""
 
 
-class EngineOperator(RendersSource, BaseOperator):
+class EngineOperator(RendersObjects, BaseOperator):
     """Base of the tasks that read by themselves, or let Spark's executors read.
 
     :param engine: ``"worker"``: the task reads. ``"spark"``: it submits an application whose tasks

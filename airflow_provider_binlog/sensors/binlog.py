@@ -18,7 +18,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.hooks.failures import fail_unless_retryable, naming_repairs
 from airflow_provider_binlog.hooks.object_storage import open_store
-from airflow_provider_binlog.hooks.tasks import RendersSource
+from airflow_provider_binlog.hooks.tasks import RendersObjects
 from airflow_provider_binlog.hooks.variables import AirflowVariableStore, checkpoint_key
 from airflow_provider_binlog.sources.binlog_source import (
     BinlogSource,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class BinlogPositionSensor(RendersSource, BaseSensorOperator):
+class BinlogPositionSensor(RendersObjects, BaseSensorOperator):
     """Succeed when the log ends after the source's checkpoint. Changes nothing.
 
     A merge that fails holds the checkpoint back. With ``staging_path`` the sensor compares with

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.sources.binlog_source import BinlogSource, LakeFormat
+    from airflow_provider_binlog.table_options import TableOptions
 
 _SHARED = {
     *("where", "lock", "chunk_bytes", "engine"),
@@ -34,6 +35,7 @@ def binlog_to_lake(
     format: LakeFormat,  # noqa: A002
     lake: str,
     exclude: Sequence[str] = (),
+    options: Mapping[str, TableOptions | Mapping[str, Any]] | None = None,
     group_id: str = "binlog_to_lake",
     prefix_group_id: bool = True,
     snapshot: Mapping[str, Any] | None = None,
@@ -66,6 +68,7 @@ def binlog_to_lake(
         format: ``"delta"`` or ``"iceberg"``.
         lake: For Delta the folder of the tables, for Iceberg the name of the catalog.
         exclude: Globs of tables among them to leave out.
+        options: :class:`~airflow_provider_binlog.TableOptions` by globs of tables.
         group_id: Names the task group.
         prefix_group_id: Whether the tasks are named ``binlog_to_lake.stage`` or ``stage``.
         snapshot: More arguments of the :class:`~airflow_provider_binlog.BinlogSnapshotOperator`
@@ -73,7 +76,7 @@ def binlog_to_lake(
         extract: More arguments of the :class:`~airflow_provider_binlog.BinlogExtractOperator`
             by name.
         merge: More arguments of the :class:`~airflow_provider_binlog.BinlogMergeOperator` by name:
-            ``conn_id``, ``conf``, ``packages``, ``table_name``, ``keys``, …
+            ``conn_id``, ``conf``, ``packages``, …
 
     Returns:
         The task group, which other tasks can precede or follow.
@@ -81,16 +84,16 @@ def binlog_to_lake(
     staging: dict[str, Any] = {"source": source, "staging_path": staging_path}
     captured: dict[str, Any] = {**staging, "tables": tables, "exclude": exclude}
     target: dict[str, Any] = {"format": format, "lake": lake}
-    chosen, reading = merge or {}, snapshot or {}
+    merging, reading = merge or {}, snapshot or {}
     with TaskGroup(group_id, prefix_group_id=prefix_group_id) as group:
         changes = BinlogPositionSensor(task_id="changes", source=source, when_nothing_new="skip")
         plan = BinlogSnapshotPlanOperator(
             task_id="plan",
             **captured,
             **target,
-            table_name=chosen.get("table_name"),
-            merge_tables=chosen.get("tables", ()),
-            merge_exclude=chosen.get("exclude", ()),
+            options=options,
+            merge_tables=merging.get("tables", ()),
+            merge_exclude=merging.get("exclude", ()),
             **{name: reading[name] for name in _SHARED & reading.keys()},
         )
         snapshots = BinlogSnapshotOperator.partial(
@@ -101,7 +104,7 @@ def binlog_to_lake(
             task_id="stage", start=changes.output, **captured, **(extract or {})
         )
         merged = BinlogMergeOperator(
-            task_id="merge", staged=stage.output, **target, **(merge or {})
+            task_id="merge", staged=stage.output, options=options, **target, **merging
         )
         checkpoint = BinlogCheckpointOperator(task_id="checkpoint", staged=stage.output)
         changes >> plan >> snapshots >> read >> stage >> merged >> checkpoint

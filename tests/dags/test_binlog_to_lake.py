@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_provider_binlog import BinlogSource, binlog_to_lake, binlog_to_lake_dag
+from airflow_provider_binlog import (
+    BinlogSource,
+    TableOptions,
+    binlog_to_lake,
+    binlog_to_lake_dag,
+)
 
 SHOP = BinlogSource("shop", start="earliest")
 LAKE: dict[str, Any] = {
@@ -15,6 +23,11 @@ LAKE: dict[str, Any] = {
     "staging_path": "s3://lake_s3@lake/staging",
     "format": "iceberg",
     "lake": "lake",
+}
+
+OPTIONS: dict[str, Any] = {
+    "*": TableOptions(target="{{ params.stage }}.{database}_{table}"),
+    "shop.visits": {"key": ["id"]},
 }
 
 
@@ -58,11 +71,8 @@ def test_more_arguments_reach_their_tasks() -> None:
             exclude=["shop.tmp_*"],
             snapshot={"chunk_bytes": "8 MiB", "engine": "spark", "max_active_tis_per_dagrun": 2},
             extract={"stop": "{{ params.stop }}"},
-            merge={
-                "conn_id": "spark_large",
-                "table_name": "{table}",
-                "keys": {"shop.visits": ["id"]},
-            },
+            options=OPTIONS,
+            merge={"conn_id": "spark_large"},
             **LAKE,
         )
     stage: Any = dag.get_task("lake.stage")
@@ -74,5 +84,23 @@ def test_more_arguments_reach_their_tasks() -> None:
     assert (merge._conn_id, merge.format, merge.lake) == ("spark_large", "iceberg", "lake")
     assert snapshot.partial_kwargs["chunk_bytes"] == plan.chunk_bytes == "8 MiB"
     assert snapshot.partial_kwargs["engine"] == plan.engine == "spark"
-    assert (plan.exclude, plan.table_name, plan.lake) == (["shop.tmp_*"], "{table}", "lake")
-    assert merge.keys == {"shop.visits": ["id"]}
+    assert (plan.exclude, plan.lake) == (["shop.tmp_*"], "lake")
+    assert plan.options == merge.options == OPTIONS
+
+
+def test_options_of_tables_are_rendered_and_serialised() -> None:
+    def make_dag() -> DAG:
+        return binlog_to_lake_dag("shop", SHOP, schedule=None, options=OPTIONS, **LAKE)
+
+    once, again = (
+        json.dumps(DagSerialization.to_dict(make_dag()), sort_keys=True) for _ in range(2)
+    )
+    task: Any = make_dag().get_task("merge")
+    task.staged = {}
+    task.render_template_fields({"params": {"stage": "raw"}, "logical_date": datetime.now(UTC)})
+
+    assert once == again
+    assert task.options == {
+        "*": TableOptions(target="raw.{database}_{table}"),
+        "shop.visits": {"key": ["id"]},
+    }

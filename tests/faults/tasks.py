@@ -19,8 +19,8 @@ from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.hooks.variables import checkpoint_key
 from airflow_provider_binlog.manifest import Manifest
-from airflow_provider_binlog.operators import extract
-from airflow_provider_binlog.operators import staged as staged_module
+from airflow_provider_binlog.operators import checkpoint as checkpoint_module
+from airflow_provider_binlog.operators import extract, ranges
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
@@ -225,7 +225,7 @@ class Tasks:
 
     def _set_up(self) -> None:
         self.patch.setenv("AIRFLOW_CONN_BINLOG_DEFAULT", self.connection())
-        for module in (extract, staged_module):
+        for module in (extract, ranges, checkpoint_module):
             self.patch.setattr(module, "AirflowVariableStore", lambda: self.variables)
         if not self.opens_store:
             self.patch.setattr(extract, "open_store", lambda _: self.store)

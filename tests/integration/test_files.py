@@ -20,7 +20,6 @@ from pymysql.cursors import DictCursor
 from airflow_provider_binlog.binlog.event_types import GROUP_STARTS
 from airflow_provider_binlog.checkpoint import Checkpoint
 from airflow_provider_binlog.cli.commands import main
-from airflow_provider_binlog.operators import extract
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.extract import BinlogExtractOperator
 from airflow_provider_binlog.sources.binlog_source import BinlogSource
@@ -55,9 +54,9 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Variables:
     """The Variables of an Airflow that there is none of."""
     held: Variables = {}
     store = SimpleNamespace(get=held.get, set=held.__setitem__)
-    for module in (extract, "airflow_provider_binlog.operators.staged"):
-        name = module if isinstance(module, str) else module.__name__
-        monkeypatch.setattr(f"{name}.AirflowVariableStore", lambda: store)
+    for module in ("extract", "ranges", "checkpoint"):
+        name = f"airflow_provider_binlog.operators.{module}.AirflowVariableStore"
+        monkeypatch.setattr(name, lambda: store)
     return held
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ from airflow_provider_binlog.errors import (
     TableLockedError,
     UnsupportedError,
 )
-from airflow_provider_binlog.operators.snapshot_plan import find_tables_to_read
+from airflow_provider_binlog.operators.snapshot_plan import lake_tables
+from airflow_provider_binlog.snapshot.needed import find_needed
 from airflow_provider_binlog.spark.merge.progress import load_progress, progress_folder
 from airflow_provider_binlog.staging.paths import StoredFiles
 from airflow_provider_binlog.staging.schema_files import SchemaFiles
@@ -71,13 +73,14 @@ class Loader:
         files = StoredFiles(workplace.store, workplace.source)
         options = workplace.options()
         folder = progress_folder(options.format, options.lake, options.table_options)
-        found = find_tables_to_read(
+        needed = find_needed(
             [(database.name, name) for name in tables],
-            load_progress(files, folder),
+            lake_tables(load_progress(files, folder)),
             Snapshots(files),
             SchemaFiles(workplace.store, workplace.source),
+            now=datetime.max.replace(tzinfo=UTC),
         )
-        return {name for _, name in found} | (self.again & set(tables))
+        return {name for _, name in needed.now} | (self.again & set(tables))
 
     def load(self, table: str) -> None:
         """Take a snapshot of a table, by a task that may die once."""

@@ -13,6 +13,7 @@ from airflow_provider_binlog.hooks.object_storage import (
     reach,
     spark_location,
 )
+from airflow_provider_binlog.table_options import TableOptions, TableRules
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,15 @@ def test_spark_gets_no_connection_id(location: str, for_spark: str) -> None:
 
 
 def test_delta_tables_without_names_of_their_own_are_in_a_folder() -> None:
-    assert lake_location("delta", "s3://conn@lake/x", None) == "s3a://lake/x"
-    assert lake_location("delta", "spark_catalog", "lake.{database}_{table}") == "spark_catalog"
-    assert lake_location("iceberg", "lake", None) == "lake"
-    with pytest.raises(ConfigurationError, match="absolute"):
-        lake_location("delta", "lake", None)
+    nothing, target = TableRules(), TableOptions(target="lake.{database}_{table}")
+
+    assert lake_location("delta", "s3://conn@lake/x", nothing) == "s3a://lake/x"
+    named = lake_location("delta", "spark_catalog", TableRules({"*": target}))
+    assert named == "spark_catalog"
+    assert lake_location("iceberg", "lake", nothing) == "lake"
+    for rules in (nothing, TableRules({"shop.*": target})):
+        with pytest.raises(ConfigurationError, match="absolute"):
+            lake_location("delta", "lake", rules)
 
 
 def test_a_location_on_azure_names_its_account(monkeypatch: pytest.MonkeyPatch) -> None:

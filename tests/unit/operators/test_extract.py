@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Asset
 
 from airflow_provider_binlog import BinlogExtractOperator, BinlogSource, Limits
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.table_globs import read_globs
+from airflow_provider_binlog.operators.arguments import read_globs
 
 SHOP = BinlogSource("shop", start="now")
 

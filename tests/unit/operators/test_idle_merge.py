@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.operators.idle_merge import find_idle_report
-from airflow_provider_binlog.operators.merge import merge_arguments
+from airflow_provider_binlog.operators.merge import find_idle_report, merge_arguments
 from airflow_provider_binlog.snapshot_manifest import snapshot_path, table_digest
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.merge.progress import (

@@ -19,14 +19,14 @@ from airflow_provider_binlog.errors import (
     UnknownMergeError,
 )
 from airflow_provider_binlog.hooks.spark import find_own_spark_submit
+from airflow_provider_binlog.operators import checkpoint as checkpoint_module
 from airflow_provider_binlog.operators import merge as module
-from airflow_provider_binlog.operators import staged as staged_module
 from airflow_provider_binlog.operators.checkpoint import BinlogCheckpointOperator
 from airflow_provider_binlog.operators.merge import (
     BinlogMergeOperator,
     merge_arguments,
+    report_key,
 )
-from airflow_provider_binlog.operators.merge_report import report_key
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.table_options import TableOptions
@@ -47,8 +47,10 @@ def test_the_job_understands_its_arguments() -> None:
         lake="s3://lake/tables",
         tables=["shop.*", "crm.users"],
         exclude=["*.tmp"],
-        table_name="{database}_{table}",
-        keys={"shop.visits": ["day", "id"]},
+        options={
+            "*": TableOptions(target="{database}_{table}"),
+            "shop.visits": {"key": ["day", "id"]},
+        },
         initial_load="changes_only",
         upgrade=False,
     )
@@ -87,7 +89,10 @@ def test_another_format_is_refused() -> None:
     [
         ({"tables": "shop.*"}, "tables is a list of globs"),
         ({"exclude": "shop.*"}, "exclude is a list of globs"),
-        ({"keys": {"shop.visits": "id"}}, "another type.*table=shop.visits, option=key"),
+        (
+            {"options": {"shop.visits": {"key": "id"}}},
+            "another type.*table=shop.visits, option=key",
+        ),
     ],
 )
 def test_a_text_is_not_read_letter_by_letter(argument: dict[str, Any], says: str) -> None:
@@ -203,7 +208,7 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
         saved_by="a test",
     )
     Variables.found = {"binlog_checkpoint_shop": saved.encode()}
-    monkeypatch.setattr(staged_module, "AirflowVariableStore", Variables)
+    monkeypatch.setattr(checkpoint_module, "AirflowVariableStore", Variables)
     monkeypatch.setattr(module, "find_idle_report", lambda *_: report)
     connection = Connection(conn_id="spark_default", conn_type="spark", host="local[2]")
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
@@ -299,7 +304,7 @@ def test_arguments_that_the_job_does_not_take_fail_without_a_retry(
     monkeypatch.setattr(BaseHook, "get_connection", lambda *_: connection)
 
     with pytest.raises(AirflowFailException, match="not database"):
-        merge(keys={"visits": ["id"]}).execute(a_context(Instance()))
+        merge(options={"visits": TableOptions(key=("id",))}).execute(a_context(Instance()))
 
 
 @pytest.mark.parametrize("retryable", [True, False])

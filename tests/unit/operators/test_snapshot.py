@@ -15,7 +15,7 @@ from airflow_provider_binlog.errors import (
     TableAlteredError,
 )
 from airflow_provider_binlog.hooks.binlog import BinlogHook
-from airflow_provider_binlog.operators.snapshot_arguments import read_chunk_range, read_table_name
+from airflow_provider_binlog.operators.arguments import read_chunk_range, read_table_name
 from airflow_provider_binlog.snapshot import SnapshotFiles
 
 SHOP = BinlogSource("shop", start="now")

@@ -1,4 +1,4 @@
-"""The arguments of the tasks that read snapshots, checked."""
+"""Arguments of tasks, checked."""
 
 from __future__ import annotations
 
@@ -10,14 +10,36 @@ from airflow_provider_binlog.hooks.binlog import BinlogHook
 from airflow_provider_binlog.limits import read_size
 from airflow_provider_binlog.names import split_table_name
 from airflow_provider_binlog.sources.binlog_source import SnapshotLock, check_choice
+from airflow_provider_binlog.table_options import TableRules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.snapshot import SnapshotRequest, Throttle
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
     from airflow_provider_binlog.sources.settings import ConnectionSettings
+
+
+def read_globs(value: Any, name: str) -> tuple[str, ...]:
+    """Return globs given as a list: a text alone would be read letter by letter.
+
+    Raises:
+        ConfigurationError: It is no list of texts.
+    """
+    globs = () if value is None else value
+    if not isinstance(globs, list | tuple) or not all(isinstance(glob, str) for glob in globs):
+        raise ConfigurationError(f"{name} is a list of globs such as shop.*", given=value)
+    return tuple(globs)
+
+
+def read_options(value: Mapping[str, Any] | None) -> TableRules:
+    """Return the options of tables.
+
+    Raises:
+        ConfigurationError: An option cannot be used as given.
+    """
+    return TableRules() if value is None else TableRules.read(value)
 
 
 def read_request(
@@ -29,7 +51,7 @@ def read_request(
     lock: object,
     chunk_bytes: object,
 ) -> SnapshotRequest:
-    """Return what to read, checked.
+    """Return the request of a snapshot.
 
     Raises:
         ConfigurationError: An argument cannot be used as given.
@@ -55,7 +77,7 @@ def read_throttle(
     *,
     rows_per_second: object = None,
 ) -> Throttle:
-    """Return how the server is spared, checked.
+    """Return the throttle of a snapshot.
 
     Raises:
         ConfigurationError: A limit is no positive number.
@@ -66,12 +88,12 @@ def read_throttle(
         read_number(rows_per_second, "max_rows_per_second"),
         read_number(threads_running, "max_threads_running"),
         read_number(replica_lag, "max_replica_lag"),
-        tuple(BinlogHook(each).settings.connect for each in replica_conn_ids),
+        tuple(BinlogHook(conn_id).settings.connect for conn_id in replica_conn_ids),
     )
 
 
 def read_chunk_range(value: object) -> tuple[str, int, int]:
-    """Return which chunks of which snapshot to read: its id, the first number, and the stop.
+    """Return the id of a snapshot, the number of the first chunk to read, and the stop.
 
     Raises:
         ConfigurationError: It is not what `BinlogSnapshotPlanOperator` returns.

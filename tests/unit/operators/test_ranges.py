@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import ConfigurationError
-from airflow_provider_binlog.operators.table_globs import GlobCheck
+from airflow_provider_binlog.operators.ranges import check_globs
 from airflow_provider_binlog.schema import TableName
 
 LOGGED = {("shop", "orders")}
@@ -30,14 +30,16 @@ class Shown:
 
 def check(log: Any, sequence: int, *include: str, exclude: tuple[str, ...] = ()) -> None:
     tables = TableFilter(include, exclude)
-    GlobCheck("shop", log, tables, logging.getLogger("globs"))(sequence, LOGGED)
+    logger = logging.getLogger("globs")
+    check_globs(logger, "shop", tables, log.table_names)(sequence, LOGGED)
 
 
 @pytest.mark.parametrize(
     ("include", "exclude", "globs"),
     [
         (("shop.orders", "shop.Items"), (), "shop.Items"),
-        (("shop.*", "crm2.*"), ("shop.tmp_*",), "crm2.*, shop.tmp_*"),
+        (("shop.*", "crm2.*"), ("shop.tmp_*",), "crm2.*"),
+        (("shop.*",), ("shop.tmp", "shop.tmp_*"), "shop.tmp"),
     ],
 )
 def test_the_first_run_fails(
@@ -47,6 +49,16 @@ def test_the_first_run_fails(
         check(Shown(*THERE), 1, *include, exclude=exclude)
 
     assert raised.value.context == {"globs": globs}
+
+
+def test_a_glob_to_exclude_that_matches_nothing_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for sequence in (1, 2):
+        check(Shown(*THERE), sequence, "shop.*", exclude=("*.tmp_*",))
+
+    assert caplog.text.count("globs match no table") == 1
+    assert "globs=*.tmp_*)" in caplog.text
 
 
 def test_a_later_run_warns(caplog: pytest.LogCaptureFixture) -> None:
