@@ -24,7 +24,7 @@ from airflow_provider_binlog.capture.quarantine import EventRow, concerns_one_ta
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.decode import GROUP_BYTES, DecodedRows, decode_pieces
-from airflow_provider_binlog.rows.memory import batches
+from airflow_provider_binlog.rows.values import batches
 from airflow_provider_binlog.staging.paths import part_key, part_path
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.capture.quarantine import Quarantines
     from airflow_provider_binlog.capture.segments import Segment
     from airflow_provider_binlog.manifest import TableChanges
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.decode import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
     from airflow_provider_binlog.schema import Schema, TableId
     from airflow_provider_binlog.schema_history.tables import Touched

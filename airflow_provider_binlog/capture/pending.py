@@ -14,7 +14,7 @@ import numpy as np
 
 from airflow_provider_binlog.blocks.arrays import bytes_of, gather
 from airflow_provider_binlog.blocks.block import SLACK
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import RowsEvents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from airflow_provider_binlog.rows.values import Int64Array
 
 # Events of one table are not copied if a block has at most so many times their bytes.
 _DENSE = 1.5

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from airflow_provider_binlog.binlog.column_types import BLOBS, VARCHARS, ColumnType
+from airflow_provider_binlog.binlog.column_types import ENUMS, INTEGERS, TEXTS
 from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.blocks.transactions import NO_NAME
 from airflow_provider_binlog.changes import ChangeType
-from airflow_provider_binlog.cli.json_values import JsonValue, format_moments, to_json_values
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.rows.decode import decode_pieces
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.types.plans import INTEGER_SIZES
+from airflow_provider_binlog.rows.types.printed import JsonValue, format_moments
+from airflow_provider_binlog.rows.types.registry import to_json_values
 from airflow_provider_binlog.schema_history.facts import may_be_another_type
 from airflow_provider_binlog.sql.statement_types import StatementType, xid_of
 from airflow_provider_binlog.transport.server.status import parse_version
@@ -40,8 +39,6 @@ RowObject: TypeAlias = "dict[str, JsonValue]"
 """A row change: what the command `rows` prints as a line."""
 
 _CHANGES = tuple(ChangeType)
-_TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
-_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
 _GROUP_EVENTS_MAX = 4096
 _GROUP_BYTES_MAX = 1 << 20
 """Rows are printed group by group; a group is decoded in one call."""
@@ -198,7 +195,7 @@ def _values(layout: RowLayout, rows: DecodedRows) -> Iterator[dict[str, JsonValu
     """Yield the values of each row, by the names of the columns that it has."""
     names = [column.name for column in layout.columns]
     columns = [
-        to_json_values(array, column)
+        to_json_values(array, column.logged)
         for array, column in zip(rows.columns, layout.columns, strict=True)
     ]
     held = [[(names[index], columns[index]) for index in sorted(image)] for image in rows.images]
@@ -215,13 +212,13 @@ def missing_metadata(table_map: TableMap, file_format: FormatDescription) -> lis
             column.name is None for column in columns
         ),
         "which integers are unsigned (all are printed as if signed)": any(
-            column.real_type in INTEGER_SIZES and column.unsigned is None for column in columns
+            column.real_type in INTEGERS and column.unsigned is None for column in columns
         ),
         "what is text and in which character set (UTF-8 is printed as text, the rest as base64)": (
-            any(column.real_type in _TEXT and column.collation is None for column in columns)
+            any(column.real_type in TEXTS and column.collation is None for column in columns)
         ),
         "the values of ENUM and SET (their numbers are printed)": any(
-            column.real_type in _ENUMS
+            column.real_type in ENUMS
             and (column.collation is None or (column.enum_values or column.set_members) is None)
             for column in columns
         ),

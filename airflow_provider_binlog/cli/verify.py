@@ -28,8 +28,7 @@ from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.changes import ChangeType
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
-from airflow_provider_binlog.rows.decode import decode_pieces
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader

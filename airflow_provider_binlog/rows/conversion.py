@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
-    from airflow_provider_binlog.rows.memory import Int64Array
-    from airflow_provider_binlog.rows.values import Array, Values
+    from airflow_provider_binlog.rows.values import Array, Int64Array, Values
 
 
 FEW_VALUES = 256

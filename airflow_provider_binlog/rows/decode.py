@@ -3,7 +3,8 @@
 Events are decoded in groups of about `GROUP_BYTES`, so that the vectors of one group stay in the
 processor's cache; what comes out does not depend on where groups end.
 
-Source: mysql-server sql/log_event.cc, Rows_log_event::do_apply_event.
+Source: mysql-server libs/mysql/binlog/event/rows_event.h, Rows_event; sql/log_event.cc,
+Rows_log_event::do_apply_event.
 """
 
 from __future__ import annotations
@@ -17,19 +18,58 @@ import numpy.typing as npt
 from airflow_provider_binlog.changes import BeforeImages
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows.conversion import convert_columns
-from airflow_provider_binlog.rows.images.headers import UPDATE_PREIMAGE, RowsHeaders, parse_headers
+from airflow_provider_binlog.rows.images.headers import (
+    UPDATE_PREIMAGE,
+    ColumnSets,
+    RowsHeaders,
+    bits_of,
+    parse_headers,
+)
 from airflow_provider_binlog.rows.images.partial import RowImages
-from airflow_provider_binlog.rows.images.presence import ColumnSets, bits_of
-from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory, batches
-from airflow_provider_binlog.rows.values import OFFSET_MAX, Array
+from airflow_provider_binlog.rows.values import OFFSET_MAX, OVERREAD_BYTES, Array, Memory, batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.blocks.block import EventBlock
     from airflow_provider_binlog.rows.images.located import Images, Rows
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from airflow_provider_binlog.rows.values import Int64Array
+
+
+@dataclass(frozen=True)
+class RowsEvents:
+    """Some rows events of one table, all of the same columns, in log order.
+
+    Attributes:
+        data: uint8; holds the events, whatever is between them, and spare bytes after the last
+            one (64, else a copy is made).
+        start: int64; where each event's header begins in `data`, rising.
+        end: int64; where its body ends, checksum excluded.
+        type: uint8; WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS or their v1 forms, PARTIAL_UPDATE_ROWS.
+    """
+
+    data: npt.NDArray[np.uint8]
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    type: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, block: EventBlock, events: npt.NDArray[np.int64]) -> RowsEvents:
+        """Return some events of a block, by their indexes: views of its bytes."""
+        start = block.start[events]
+        end = start + block.size[events] - block.format.checksum_size
+        return cls(data=block.data, start=start, end=end, type=block.type[events])
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.start)
+
+    def slice(self, first: int, last: int) -> RowsEvents:
+        """Return the events from `first` up to `last`, exclusive: views of the same bytes."""
+        part = slice(first, last)
+        return RowsEvents(self.data, self.start[part], self.end[part], self.type[part])
+
 
 GROUP_BYTES = 4_250_000
 """Four of them are a part of the usual size, and none is left over."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from airflow_provider_binlog.binlog.sql_types import mysql_type
+from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.changes import DEFAULT_POLICIES, Policies
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
-from airflow_provider_binlog.rows.images.route import Route, compile_route
-from airflow_provider_binlog.rows.types import integers
-from airflow_provider_binlog.rows.types.plans import column_charset, plan_column
+from airflow_provider_binlog.rows.images.located import Route, compile_route
+from airflow_provider_binlog.rows.types import numbers
+from airflow_provider_binlog.rows.types.registry import column_charset, plan_column
 from airflow_provider_binlog.schema import Field
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import Default
 
 
-_HIDDEN_PLAN = integers.plan(8, unsigned=True)
+_HIDDEN_PLAN = numbers.integer_plan(8, unsigned=True)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.column_types import NAMES, ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.binlog.sql_types import NAMES
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema_history.facts import complete, missing, pack_size

@@ -22,12 +22,12 @@ from airflow_provider_binlog.binlog.charsets import (
 )
 from airflow_provider_binlog.binlog.column_types import (
     BLOBS,
+    NAMES,
     NUMERIC,
     VARCHARS,
     ColumnType,
     type_name,
 )
-from airflow_provider_binlog.binlog.sql_types import NAMES
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.sql.column_types import BLOBS as SQL_BLOBS

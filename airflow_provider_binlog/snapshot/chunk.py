@@ -34,7 +34,7 @@ from airflow_provider_binlog.errors import (
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.rows.results.layout import ResultLayout, compile_results
+from airflow_provider_binlog.rows.results import ResultLayout, compile_results
 from airflow_provider_binlog.schema import Schema
 from airflow_provider_binlog.schema_history.described import describe
 from airflow_provider_binlog.snapshot.bounds import (

@@ -25,7 +25,7 @@ from tests.unit.rows import wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.decode import RowsEvents
 
 EVENT_BYTES = 8192
 ROWS = 300_000

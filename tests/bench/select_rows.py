@@ -22,7 +22,7 @@ import pyarrow as pa
 from pymysql.cursors import SSCursor
 
 from airflow_provider_binlog.changes import Policies
-from airflow_provider_binlog.rows.results.layout import compile_results
+from airflow_provider_binlog.rows.results import compile_results
 from airflow_provider_binlog.snapshot.chunk import describe_table
 from airflow_provider_binlog.transport.server.consistent_read import open_read
 from airflow_provider_binlog.transport.server.result_rows import select_rows

@@ -9,9 +9,8 @@ import numpy as np
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.binlog.json.document import encode, to_text
 from airflow_provider_binlog.errors import BinlogError
-from airflow_provider_binlog.rows.memory import Memory
 from airflow_provider_binlog.rows.types.json import column as json
-from airflow_provider_binlog.rows.values import Values
+from airflow_provider_binlog.rows.values import Memory, Values
 from tests.fuzz.targets import Target, Wrong
 from tests.reference.json import parse
 from tests.support.json_documents import document, opaque

@@ -18,8 +18,7 @@ from airflow_provider_binlog.blocks.block import EventBlock
 from airflow_provider_binlog.changes import BeforeImages, InvalidText, Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.rows.decode import DecodedRows
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from airflow_provider_binlog.transport.stream.dump import Dump

@@ -12,7 +12,7 @@ from airflow_provider_binlog.changes import Policies, ZeroDates
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.transport.server.result_rows import RowBlock, select_rows
 from tests.fuzz.targets import Target, Wrong, check_text, shown
-from tests.unit.rows.results.test_layout import fact, results, text
+from tests.unit.rows.test_results import fact, results, text
 from tests.unit.transport.server.test_result_rows import Connection, packets
 
 _EOF = b"\xfe\x00\x00\x02\x00"

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from airflow_provider_binlog import stored_json
+from airflow_provider_binlog.binlog.column_types import mysql_type
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events import control as control_events
 from airflow_provider_binlog.binlog.events import gtid as gtid_events
@@ -19,7 +20,6 @@ from airflow_provider_binlog.binlog.events.format_description import FormatDescr
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.binlog.gtid_set import GtidSet, MariadbGtidPosition
 from airflow_provider_binlog.binlog.header import EventHeader
-from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.checkpoint import Checkpoint, advance, load
 from airflow_provider_binlog.errors import MALFORMED, BinlogError
 from airflow_provider_binlog.manifest import Manifest

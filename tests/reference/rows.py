@@ -25,7 +25,7 @@ from airflow_provider_binlog.rows.decode import DecodedRows
 from tests.reference.values import Unrepresentable, read_value, value_size
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.decode import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
 
 _CHANGES: dict[int, tuple[int, ...]] = {

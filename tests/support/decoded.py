@@ -15,7 +15,7 @@ from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.decode import RowsEvents
     from airflow_provider_binlog.rows.layout import RowLayout
 
 

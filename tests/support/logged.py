@@ -10,7 +10,7 @@ import numpy as np
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
 from airflow_provider_binlog.changes import BeforeImages, Policies
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import RowsEvents
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from airflow_provider_binlog.transport.files.reader import FileBlockStream
 from tests.reference.rows import decode_plainly

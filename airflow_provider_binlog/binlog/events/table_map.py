@@ -19,20 +19,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.binlog.buffer import Buffer
 from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.column_types import (
-    BLOBS,
-    NUMERIC,
-    VARCHARS,
+    FRACTIONAL,
     ColumnType,
+    MetadataField,
     metadata_width,
     real_type,
     string_bytes_max,
+    types_with,
 )
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.errors import FormatError
@@ -126,8 +125,9 @@ class TableMapColumn:
 
     @property
     def fsp(self) -> int:
-        """Digits of a fraction of a second: of TIME2, DATETIME2 and TIMESTAMP2."""
-        return self.metadata[0]
+        """Digits of a fraction of a second, of dates and times."""
+        logged = self.real_type in FRACTIONAL
+        return self.metadata[0] if logged else self.datetime_precision or 0
 
     @property
     def bits(self) -> int:
@@ -252,39 +252,7 @@ def _split_metadata(type_codes: bytes, metadata: memoryview) -> list[bytes]:
     return parts
 
 
-class MetadataField(IntEnum):
-    """Codes of the fields."""
-
-    SIGNEDNESS = 1
-    DEFAULT_CHARSET = 2
-    COLUMN_CHARSET = 3
-    COLUMN_NAME = 4
-    SET_STR_VALUE = 5
-    ENUM_STR_VALUE = 6
-    GEOMETRY_TYPE = 7
-    SIMPLE_PRIMARY_KEY = 8
-    PRIMARY_KEY_WITH_PREFIX = 9
-    ENUM_AND_SET_DEFAULT_CHARSET = 10
-    ENUM_AND_SET_COLUMN_CHARSET = 11
-    COLUMN_VISIBILITY = 12
-    VECTOR_DIMENSIONALITY = 13
-
-
 _Reader = Callable[[Buffer, list[int]], dict[int, Any]]
-
-_ENUM = frozenset({ColumnType.ENUM})
-_SET = frozenset({ColumnType.SET})
-_GEOMETRY = frozenset({ColumnType.GEOMETRY})
-_VECTOR = frozenset({ColumnType.VECTOR})
-_ENUMS = frozenset({ColumnType.ENUM, ColumnType.SET})
-
-# Types that count as text columns. MySQL counts VECTOR, with the binary collation, and neither
-# JSON nor GEOMETRY; MariaDB counts GEOMETRY, and its JSON is a BLOB.
-_TEXT = BLOBS | VARCHARS | {ColumnType.STRING}
-_CHARACTER = {
-    Flavor.MYSQL: _TEXT | {ColumnType.VECTOR},
-    Flavor.MARIADB: _TEXT | {ColumnType.GEOMETRY},
-}
 
 
 @dataclass
@@ -316,9 +284,8 @@ class OptionalMetadata:
             if code in _KEYS:
                 metadata.primary_key = _key(value, len(real_types), prefixes=_KEYS[code])
             elif code in _PER_COLUMN:
-                name, types, read = _PER_COLUMN[code]
-                if code in _CHARSETS:
-                    types = _CHARACTER[flavor]
+                name, read = _PER_COLUMN[code]
+                types = None if code in _OF_ALL else types_with(MetadataField(code), flavor)
                 indexes = [i for i, kind in enumerate(real_types) if types is None or kind in types]
                 metadata.values.setdefault(name, {}).update(read(value, indexes))
             else:
@@ -341,12 +308,12 @@ def _bits(value: Buffer, indexes: list[int]) -> dict[int, bool]:
     }
 
 
-def _each(read: Callable[[Buffer], Any]) -> _Reader:
+def _one_per_column(read: Callable[[Buffer], Any]) -> _Reader:
     """Read one value per column."""
     return lambda value, indexes: {column: read(value) for column in indexes}
 
 
-def _default_and_others(value: Buffer, indexes: list[int]) -> dict[int, int]:
+def _default_and_exceptions(value: Buffer, indexes: list[int]) -> dict[int, int]:
     """Read the collation of most columns, then pairs of index in `indexes` and collation."""
     collations = dict.fromkeys(indexes, value.lenenc())
     while value.remaining:
@@ -387,20 +354,20 @@ _KEYS: dict[int, bool] = {
     MetadataField.PRIMARY_KEY_WITH_PREFIX: True,
 }
 
-# Their columns are `_CHARACTER`, which depends on the family.
-_CHARSETS = frozenset({MetadataField.DEFAULT_CHARSET, MetadataField.COLUMN_CHARSET})
+# These have an entry for every column, the others for the columns of some types.
+_OF_ALL = frozenset({MetadataField.COLUMN_NAME, MetadataField.COLUMN_VISIBILITY})
 
-# Field -> attribute of a column, types of the columns that it counts (None: all), reader.
-_PER_COLUMN: dict[int, tuple[str, frozenset[ColumnType] | None, _Reader]] = {
-    MetadataField.SIGNEDNESS: ("unsigned", NUMERIC, _bits),
-    MetadataField.DEFAULT_CHARSET: ("collation", None, _default_and_others),
-    MetadataField.COLUMN_CHARSET: ("collation", None, _each(Buffer.lenenc)),
-    MetadataField.COLUMN_NAME: ("name", None, _each(_name)),
-    MetadataField.SET_STR_VALUE: ("set_members", _SET, _each(_strings)),
-    MetadataField.ENUM_STR_VALUE: ("enum_values", _ENUM, _each(_strings)),
-    MetadataField.GEOMETRY_TYPE: ("geometry_type", _GEOMETRY, _each(Buffer.lenenc)),
-    MetadataField.ENUM_AND_SET_DEFAULT_CHARSET: ("collation", _ENUMS, _default_and_others),
-    MetadataField.ENUM_AND_SET_COLUMN_CHARSET: ("collation", _ENUMS, _each(Buffer.lenenc)),
-    MetadataField.COLUMN_VISIBILITY: ("visible", None, _bits),
-    MetadataField.VECTOR_DIMENSIONALITY: ("vector_dimension", _VECTOR, _each(Buffer.lenenc)),
+# Field -> attribute of a column, reader.
+_PER_COLUMN: dict[int, tuple[str, _Reader]] = {
+    MetadataField.SIGNEDNESS: ("unsigned", _bits),
+    MetadataField.DEFAULT_CHARSET: ("collation", _default_and_exceptions),
+    MetadataField.COLUMN_CHARSET: ("collation", _one_per_column(Buffer.lenenc)),
+    MetadataField.COLUMN_NAME: ("name", _one_per_column(_name)),
+    MetadataField.SET_STR_VALUE: ("set_members", _one_per_column(_strings)),
+    MetadataField.ENUM_STR_VALUE: ("enum_values", _one_per_column(_strings)),
+    MetadataField.GEOMETRY_TYPE: ("geometry_type", _one_per_column(Buffer.lenenc)),
+    MetadataField.ENUM_AND_SET_DEFAULT_CHARSET: ("collation", _default_and_exceptions),
+    MetadataField.ENUM_AND_SET_COLUMN_CHARSET: ("collation", _one_per_column(Buffer.lenenc)),
+    MetadataField.COLUMN_VISIBILITY: ("visible", _bits),
+    MetadataField.VECTOR_DIMENSIONALITY: ("vector_dimension", _one_per_column(Buffer.lenenc)),
 }

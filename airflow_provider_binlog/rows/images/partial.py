@@ -2,13 +2,25 @@
 
 An update's after-image may leave out what did not change. So what its before-image holds and it
 does not is as before: under MINIMAL the key, under FULL_NODUP all that is equal. What neither holds
-is absent.
-
-A JSON column of a PARTIAL_UPDATE_ROWS event may hold differences to the document in the
+is absent. A JSON column of a PARTIAL_UPDATE_ROWS event may hold differences to the document in the
 before-image: they are applied, so that whole documents come out.
 
+What is left out of an after-image did not change, unless it is generated: then nothing in the log
+has its value, and the event is refused. MySQL logs a generated column wherever it changes. MariaDB
+leaves generated columns out though their values change:
+
+    ≤ 11.8.8  FULL, NOBLOB          all of them are in all images
+              MINIMAL               VIRTUAL ones are in no insert or after-image of an update
+              FULL_NODUP            VIRTUAL ones are in no after-image of an update
+    ≥ 11.8.9  all                   in inserts only
+
+A key changes where the bytes of its columns do: one that changes from 'a' to 'A' is one key to
+MySQL's collation, but two to a lake. A column of which only a prefix is in the key is compared
+whole.
+
 Source: mysql-server sql/rpl_record.cc, pack_row and unpack_row; sql/handler.cc, binlog_log_row;
-mariadb sql/sql_class.cc, THD::binlog_prepare_row_images.
+mariadb sql/sql_class.cc, THD::binlog_prepare_row_images; sql/table.cc,
+TABLE::mark_columns_per_binlog_row_image; what 10.11.18, 11.8.6 and 11.8.9 log.
 """
 
 from __future__ import annotations
@@ -19,32 +31,107 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.column_types import LARGE, ColumnType
 from airflow_provider_binlog.binlog.json.diff import apply_diffs
 from airflow_provider_binlog.errors import BinlogError, FormatError, UnsupportedError
-from airflow_provider_binlog.rows.images.generated import refuse_unlogged
-from airflow_provider_binlog.rows.images.headers import UPDATE_POSTIMAGE
-from airflow_provider_binlog.rows.images.keys import differs, pairs_of
-from airflow_provider_binlog.rows.images.presence import (
+from airflow_provider_binlog.rows.images.headers import (
+    INSERT,
+    UPDATE_POSTIMAGE,
     ColumnSets,
     Options,
     Presence,
     bits_of,
     columns_of,
 )
-from airflow_provider_binlog.rows.images.route import compile_route
+from airflow_provider_binlog.rows.images.located import compile_route
 from airflow_provider_binlog.rows.images.walk import locate
-from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory
-from airflow_provider_binlog.rows.values import OFFSET_MAX
+from airflow_provider_binlog.rows.values import OFFSET_MAX, OVERREAD_BYTES, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_provider_binlog.rows.images.headers import RowsHeaders
-    from airflow_provider_binlog.rows.images.located import Rows
+    from airflow_provider_binlog.rows.images.located import Images, Rows
     from airflow_provider_binlog.rows.layout import RowLayout
-    from airflow_provider_binlog.rows.memory import Int64Array
-    from airflow_provider_binlog.rows.values import Values
+    from airflow_provider_binlog.rows.values import Int64Array, Values
+
+
+def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -> None:
+    """Refuse events of MariaDB without the values of generated columns.
+
+    information_schema says which columns are generated, if it was read. Else the before-image of an
+    update shows it: if it holds more than the key, only large columns may be left out of it.
+
+    Raises:
+        UnsupportedError: An insert or update lacks a generated column.
+    """
+    if not headers.version_1.any():
+        return
+    held = bits_of(sets.sets, layout.width)
+    before, after = sets.number
+    known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
+    lacks = ~np.all(held[:, known][after], axis=1)
+    lacks &= headers.paired | (headers.changes[:, 0] == INSERT)
+    if layout.key:
+        lacks |= headers.paired & _shows_generated(layout, held, before, after)
+    lacks &= headers.version_1
+    if lacks.any():
+        raise UnsupportedError(
+            "an insert or update of a table with generated columns does not log their values: set "
+            "binlog_row_image=FULL on the server and in the sessions that write; MariaDB from "
+            "11.8.9 leaves them out of updates even so: leave the table out",
+            event=int(lacks.argmax()),
+        )
+
+
+def _shows_generated(
+    layout: RowLayout,
+    held: npt.NDArray[np.bool_],
+    before: npt.NDArray[np.int64],
+    after: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Return where the first set holds more than the key, and neither holds some small column."""
+    is_key, small = (np.zeros(layout.width, dtype=np.bool_) for _ in range(2))
+    is_key[list(layout.key)] = True
+    for index, each in enumerate(layout.columns):
+        small[index] = each.logged.real_type not in LARGE
+    pairs, which = np.unique(before * len(held) + after, return_inverse=True)
+    one, other = held[pairs // len(held)], held[pairs % len(held)]
+    shows: npt.NDArray[np.bool_] = (one & ~is_key).any(axis=1) & (~one & ~other & small).any(axis=1)
+    return shows[which]
+
+
+FEW_VALUES = 16
+"""So few values are compared one by one, each in one call whatever its length."""
+
+
+def pairs_of(images: Images, before: Int64Array) -> Images:
+    """Return these before-images, each with the next image, which is its after-image."""
+    return images.select(np.stack([before, before + 1], axis=1).reshape(-1))
+
+
+def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
+    """Return whether each pair of neighbours differs; `size` is that of fixed-width values."""
+    length = np.full(len(values), size, dtype=np.int64) if values.length is None else values.length
+    if values.null is not None:
+        length = np.where(values.null, -1, length)
+    lengths = length.reshape(-1, 2)
+    differs: npt.NDArray[np.bool_] = lengths[:, 0] != lengths[:, 1]
+    rest = np.flatnonzero(~differs & (lengths[:, 0] > 0))
+    offset = values.offset.reshape(-1, 2)[rest]
+    size_left = lengths[rest, 0]
+    memory, word = values.memory, 0
+    while len(rest) > FEW_VALUES:
+        before = memory.word(offset[:, 0], size_left, word)
+        unequal = before != memory.word(offset[:, 1], size_left, word)
+        differs[rest[unequal]] = True
+        word += 1
+        rest_pairs = ~unequal & (size_left > 8 * word)
+        rest, offset, size_left = rest[rest_pairs], offset[rest_pairs], size_left[rest_pairs]
+    for pair, (one, other), count in zip(rest, offset, size_left, strict=True):
+        same = np.array_equal(memory.u1[one : one + count], memory.u1[other : other + count])
+        differs[pair] = not same
+    return differs
 
 
 class RowImages:

@@ -32,13 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_provider_binlog.errors import TruncatedError
+from airflow_provider_binlog.rows.images.headers import WORD_BITS, any_bit
 from airflow_provider_binlog.rows.images.located import Images, read_lengths
-from airflow_provider_binlog.rows.images.presence import WORD_BITS, any_bit
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.images.presence import Presence
-    from airflow_provider_binlog.rows.images.route import Route
-    from airflow_provider_binlog.rows.memory import Int64Array, Memory
+    from airflow_provider_binlog.rows.images.headers import Presence
+    from airflow_provider_binlog.rows.images.located import Route
+    from airflow_provider_binlog.rows.values import Int64Array, Memory
 
 FEW_EVENTS = 16
 """So few events are walked image by image."""

@@ -1,11 +1,13 @@
-"""DECIMAL: groups of decimal digits, big-endian, the sign in the top bit.
+"""DECIMAL: in row images groups of decimal digits, in result sets text.
 
     | partial group | 9 digits in 4 bytes ... | . | 9 digits in 4 bytes ... | partial group |
 
-The top bit of the first byte is 1 for values of 0 and above. A negative value has every bit
-inverted, that one included.
+Big-endian, the sign in the top bit of the first byte: 1 for values of 0 and above. A negative value
+has every bit inverted, that one included. The text of a result set has all digits after the decimal
+point, `-1234567.89`, `0.50`: so its digits are counted from the end. Eight of them are read at a
+time: as the bytes of a word, they are added up by three multiplications.
 
-Source: mysql-server strings/decimal.cc, bin2decimal.
+Source: mysql-server strings/decimal.cc, bin2decimal and decimal2string.
 """
 
 from __future__ import annotations
@@ -28,11 +30,14 @@ from airflow_provider_binlog.rows.values import (
     Values,
     array_of,
     cached_slices,
+    gather_bytes,
     to_offsets,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from airflow_provider_binlog.rows.values import Convert, Int64Array, Memory
 
 PRECISION_MAX = 65
 SCALE_MAX = 30
@@ -256,3 +261,73 @@ def _print(
         keep[null] = False
     offsets = to_offsets(np.concatenate([[0], keep.sum(axis=1)]))
     return Bytes(offsets, text[keep]).array(pa.string(), null)
+
+
+_INT64_DIGITS = 18
+
+
+def text_converter(data_type: pa.Decimal128Type) -> Convert:
+    """Return what reads the text of a DECIMAL of this type."""
+    if data_type.precision > _INT64_DIGITS:
+        return partial(_read_long_text, data_type=data_type)
+    return partial(_read_short_text, data_type=data_type)
+
+
+def _read_long_text(values: Values, *, data_type: pa.DataType) -> Array:
+    try:
+        return gather_bytes(values).array(pa.string(), values.null).cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise FormatError("the text of a DECIMAL is no number of its type") from error
+
+
+def _read_short_text(values: Values, *, data_type: pa.Decimal128Type) -> Array:
+    memory, stop, scale = values.memory, values.offset + values.lengths, data_type.scale
+    negative = memory.u1.take(values.offset) == ord("-")
+    if values.null is not None:
+        negative &= ~values.null
+    point = stop - (scale + 1 if scale else 0)
+    whole = _read_digits(
+        memory, point, point - values.offset - negative, data_type.precision - scale
+    )
+    total = whole * 10**scale
+    if scale:
+        total += _read_digits(memory, stop, np.full(len(stop), scale), scale)
+    flip = -negative.astype(np.int64)
+    total = (total ^ flip) - flip
+    halves = np.empty((len(values), 2), dtype=np.int64)
+    halves[:, 0] = total
+    halves[:, 1] = total >> 63
+    return array_of(data_type, halves, values.null)
+
+
+def _read_digits(memory: Memory, stop: Int64Array, count: Int64Array, count_max: int) -> Int64Array:
+    """Return the numbers of `count` digits, at most `count_max`, that end before `stop`.
+
+    A number without digits is 0. A value of no fraction may have one digit more: a zero.
+    """
+    total = np.zeros(len(stop), dtype=np.int64)
+    for done in range(0, max(count_max, 1), _WORD_BYTES):
+        digits = np.clip(count - done, 0, _WORD_BYTES)
+        total += _eight_digits(memory.u8[stop - done - _WORD_BYTES], digits) * 10**done
+    return total
+
+
+def _eight_digits(words: npt.NDArray[np.uint64], count: Int64Array) -> Int64Array:
+    """Return the number of the last `count` bytes of each word, which are digits.
+
+    Source: D. Lemire, "Quickly parsing eight digits".
+    """
+    words = words & _LAST.take(count)
+    words = words * np.uint64(2561) >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
+    words = words * np.uint64(6553601) >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
+    return (words * np.uint64(42949672960001) >> np.uint64(32)).view(np.int64)
+
+
+# The low halves of the last bytes of a word: of a digit, its value.
+_LAST = np.array(
+    [
+        sum(0x0F << 8 * byte for byte in range(_WORD_BYTES - count, _WORD_BYTES))
+        for count in range(_WORD_BYTES + 1)
+    ],
+    dtype=np.uint64,
+)

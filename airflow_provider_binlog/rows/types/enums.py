@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from airflow_provider_binlog.blocks.arrays import of_flags, of_numbers, of_octets
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.integers import read_unsigned
+from airflow_provider_binlog.rows.types.numbers import read_unsigned
 from airflow_provider_binlog.rows.values import Array, Plan, Repair, Values, array_of, with_nulls
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from airflow_provider_binlog.rows.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from airflow_provider_binlog.rows.values import Int64Array
 
 FSP_MAX = 6
 YEAR_MAX = 9999

@@ -1,4 +1,6 @@
-"""DATE, DATETIME, TIMESTAMP and TIME with 0 to 6 digits of a second.
+"""DATE, DATETIME, TIMESTAMP, TIME and YEAR as the log and result sets store them.
+
+Row images, in the formats of `fsp` 0 to 6 digits of a second:
 
     DATE        3 bytes, little-endian  year 15 | month 4 | day 5 bits
     DATETIME    5 bytes, big-endian     1 | year * 13 + month 17 | day 5 | hour 5 | min 6 | sec 6
@@ -6,8 +8,34 @@
     TIME        3 bytes, big-endian     2 | hour 10 | min 6 | sec 6, plus half the range
     then the fraction of a second in 0 to 3 bytes: in units of 1/100, 1/10,000, 1/1,000,000
 
+Row images, in the formats from before MySQL 5.6: tables that were never rebuilt since, and
+MariaDB's under `mysql56_temporal_format=OFF`. The log does not contain the number of fractional
+digits, and so of bytes: only information_schema does.
+
+    digits of a second       0   1   2   3   4   5   6
+    bytes of a TIME          3   4   4   5   5   5   6
+    bytes of a DATETIME      8   6   6   7   7   7   8
+    bytes of a TIMESTAMP     4   5   5   6   6   7   7
+
+With no digits they are little-endian: a TIME is the signed number hhmmss, a DATETIME the
+number YYYYMMDDhhmmss, a TIMESTAMP seconds since 1970 in UTC. With digits, which MariaDB alone
+knows, they are big-endian, in units of the last digit: a TIME counts from 839 hours below zero; a
+DATETIME is year, month of 13, day of 32, hour, minute, second and fraction as one number; a
+TIMESTAMP is four bytes of seconds and then the fraction.
+
+Result sets, little-endian, a TIMESTAMP in the session's time zone, which is UTC:
+
+    DATE, DATETIME, TIMESTAMP   0, 4, 7 or 11 bytes: 2 year | month | day | hour | minute | second
+                                | 4 microseconds; what is left out is 0
+    TIME                        0, 8 or 12 bytes: negative | 4 days | hour | minute | second
+                                | 4 microseconds
+    YEAR                        2 bytes
+
 Source: mysql-server mysys/my_time.cc, my_datetime_packed_from_binary, my_time_packed_from_binary,
-my_timestamp_from_binary; sql/field.cc, Field_newdate.
+my_timestamp_from_binary; sql/field.cc, Field_newdate, and of 5.5 Field_time, Field_datetime,
+Field_timestamp; sql/protocol_classic.cc, Protocol_binary::store_datetime, store_date, store_time;
+mariadb sql/field.cc, Field_time_hires, Field_datetime_hires, Field_timestamp_hires;
+sql/compat56.cc; sql/protocol.cc; MySQL Internals, "Binary Protocol Value".
 """
 
 from __future__ import annotations
@@ -22,10 +50,13 @@ import pyarrow as pa
 from airflow_provider_binlog.errors import FormatError
 from airflow_provider_binlog.rows.types import moments
 from airflow_provider_binlog.rows.types.moments import FSP_MAX, Instants, Moments
+from airflow_provider_binlog.rows.types.numbers import read_unsigned
 from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of, cached_slices
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from collections.abc import Sequence
+
+    from airflow_provider_binlog.rows.values import Int64Array
 
 _MICROSECONDS = 1_000_000
 _FRACTION_UNIT = (0, 10_000, 100, 1)
@@ -182,3 +213,154 @@ def _read_times(values: Values, *, fraction: int) -> Int64Array:
     total = seconds * _MICROSECONDS + micros
     signed: Int64Array = np.where(stored < 0, -total, total)
     return signed
+
+
+OLD_TIME_BYTES = (3, 4, 4, 5, 5, 5, 6)
+OLD_DATETIME_BYTES = (8, 6, 6, 7, 7, 7, 8)
+OLD_TIMESTAMP_BYTES = (4, 5, 5, 6, 6, 7, 7)
+
+TIME_ZERO_SECONDS = 3_020_400
+"""The 839 hours that a TIME with digits of a second counts from."""
+
+_DATETIME_END = 10**14
+
+
+def old_time_plan(fsp: int) -> Plan:
+    """Return how to read TIME(`fsp`): signed microseconds, int64."""
+    size = OLD_TIME_BYTES[_checked(fsp)]
+    return Plan(pa.int64(), partial(_old_time, fsp=fsp), size=size)
+
+
+def old_datetime_plan(fsp: int, *, as_text: bool) -> Plan:
+    """Return how to read DATETIME(`fsp`): see `moments.datetime_plan`."""
+    size = OLD_DATETIME_BYTES[_checked(fsp)]
+    return moments.datetime_plan(partial(_read_old_moments, fsp=fsp), size, fsp, as_text=as_text)
+
+
+def old_timestamp_plan(fsp: int, *, as_text: bool) -> Plan:
+    """Return how to read TIMESTAMP(`fsp`): see `moments.timestamp_plan`."""
+    size = OLD_TIMESTAMP_BYTES[_checked(fsp)]
+    return moments.timestamp_plan(partial(_read_old_instants, fsp=fsp), size, fsp, as_text=as_text)
+
+
+def _checked(fsp: int) -> int:
+    if not 0 <= fsp <= FSP_MAX:
+        raise FormatError("not a number of digits of a second", fsp=fsp)
+    return fsp
+
+
+def _big_endian(values: Values, size: int) -> Int64Array:
+    stored = values.read(">u8") >> np.uint64(8 * (8 - size))
+    return stored.view(np.int64)
+
+
+def _old_time(values: Values, *, fsp: int) -> Array:
+    if fsp:
+        stored = _big_endian(values, OLD_TIME_BYTES[fsp])
+        micros = (stored - TIME_ZERO_SECONDS * 10**fsp) * 10 ** (6 - fsp)
+        return array_of(pa.int64(), micros, values.null)
+    number = (values.read("<u4") << np.uint32(8)).view(np.int32) >> 8
+    clock = np.abs(number.astype(np.int64))
+    seconds = (clock // 10_000 * 60 + clock // 100 % 100) * 60 + clock % 100
+    total = np.where(number < 0, -seconds, seconds) * _MICROSECONDS
+    return array_of(pa.int64(), total, values.null)
+
+
+def _read_old_moments(values: Values, *, fsp: int) -> Moments:
+    if not fsp:
+        stored = read_unsigned(values, OLD_DATETIME_BYTES[0])
+        # What no year of four digits has is a year of five: no date, under any policy.
+        number = np.minimum(stored, np.uint64(_DATETIME_END)).view(np.int64)
+        return _moments(number, (100, 100, 100, 100), 0, months=100)
+    # As unsigned: with six digits all 64 bits count.
+    packed = _big_endian(values, OLD_DATETIME_BYTES[fsp]).view(np.uint64)
+    whole, fraction = np.divmod(packed, np.uint64(10**fsp))
+    micros = fraction.view(np.int64) * 10 ** (6 - fsp)
+    return _moments(whole.view(np.int64), (32, 24, 60, 60), micros, months=13)
+
+
+def _moments(
+    number: Int64Array, bases: Sequence[int], micros: Int64Array | int, *, months: int
+) -> Moments:
+    """Return what numbers in a mixed base say, the year as large as it may be."""
+    parts = []
+    for base in reversed(bases):
+        number, digit = np.divmod(number, base)
+        parts.append(digit)
+    second, minute, hour, day = parts
+    return Moments(number, day, hour, minute, second, micros, months)
+
+
+def _read_old_instants(values: Values, *, fsp: int) -> Instants:
+    if not fsp:
+        return Instants(values.read("<u4").astype(np.int64), 0)
+    size = OLD_TIMESTAMP_BYTES[fsp]
+    stored = _big_endian(values, size)
+    bits = 8 * (size - 4)
+    return Instants(stored >> bits, (stored & ((1 << bits) - 1)) * 10 ** (6 - fsp))
+
+
+_MONTHS = 13
+_DATE_BYTES, _CLOCK_BYTES, _MOMENT_BYTES = 4, 7, 11
+_TIME_BYTES, _TIME_BYTES_MAX = 8, 12
+
+
+def read_sent_moments(values: Values) -> Moments:
+    """Read dates, with a time of day or without."""
+    _check_lengths(values, (0, _DATE_BYTES, _CLOCK_BYTES, _MOMENT_BYTES))
+    words = values.memory.u8[values.offset]
+    if int(values.lengths.min(initial=_CLOCK_BYTES)) < _CLOCK_BYTES:
+        # Bytes that a value does not have are those of the next one.
+        words &= _KEPT.take(np.minimum(values.lengths, _CLOCK_BYTES))
+    parts = words.view(np.int64)
+    return Moments(
+        month=(parts & 0xFFFF) * _MONTHS + (parts >> 16 & 0xFF),
+        day=parts >> 24 & 0xFF,
+        hour=parts >> 32 & 0xFF,
+        minute=parts >> 40 & 0xFF,
+        second=parts >> 48 & 0xFF,
+        micros=_micros(values, _CLOCK_BYTES),
+        months=_MONTHS,
+    )
+
+
+_KEPT = np.array([(1 << 8 * size) - 1 for size in range(_TIME_BYTES + 1)], dtype=np.uint64)
+
+
+def read_sent_instants(values: Values) -> Instants:
+    """Read points in time, in UTC."""
+    parts = read_sent_moments(values)
+    days, valid = parts.days()
+    seconds = ((days.astype(np.int64) * 24 + parts.hour) * 60 + parts.minute) * 60 + parts.second
+    return Instants(seconds * valid, parts.micros * valid)
+
+
+def sent_times(values: Values) -> Array:
+    """Read TIMEs: signed microseconds, int64."""
+    _check_lengths(values, (0, _TIME_BYTES, _TIME_BYTES_MAX))
+    words = values.memory.u8[values.offset]
+    if int(values.lengths.min(initial=_TIME_BYTES)) < _TIME_BYTES:
+        words &= _KEPT.take(np.minimum(values.lengths, _TIME_BYTES))
+    parts = (words & np.uint64((1 << 63) - 1)).view(np.int64)
+    hours = (parts >> 8 & 0xFFFFFFFF) * 24 + (parts >> 40 & 0xFF)
+    minute, second = parts >> 48 & 0xFF, parts >> 56 & 0xFF
+    total = ((hours * 60 + minute) * 60 + second) * _MICROSECONDS + _micros(values, _TIME_BYTES)
+    return array_of(pa.int64(), np.where(parts & 1, -total, total), values.null)
+
+
+def sent_years(values: Values) -> Array:
+    """Read YEARs: int32."""
+    return array_of(pa.int32(), values.memory.u2[values.offset].astype(np.int32), values.null)
+
+
+def _micros(values: Values, before: int) -> Int64Array | int:
+    """Return the microseconds, which are after so many bytes in the longest values."""
+    some = values.lengths > before
+    if not some.any():
+        return 0
+    return values.memory.u4[values.offset + before].astype(np.int64) * some
+
+
+def _check_lengths(values: Values, known: tuple[int, ...]) -> None:
+    if not np.isin(values.lengths, known).all():
+        raise FormatError("not the length of a date or time in a result set")

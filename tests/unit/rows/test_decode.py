@@ -18,9 +18,8 @@ from airflow_provider_binlog.changes import BeforeImages, ChangeType
 from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
 from airflow_provider_binlog.rows import conversion
 from airflow_provider_binlog.rows import decode as decode_module
-from airflow_provider_binlog.rows.decode import DecodedRows, decode_pieces
-from airflow_provider_binlog.rows.events import RowsEvents
-from airflow_provider_binlog.rows.images import keys, located, walk
+from airflow_provider_binlog.rows.decode import DecodedRows, RowsEvents, decode_pieces
+from airflow_provider_binlog.rows.images import located, partial, walk
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
 from tests.reference.rows import decode_plainly
 from tests.support.decoded import decode
@@ -46,7 +45,7 @@ def small_limits(few: int, group_bytes: int) -> Iterator[None]:
         patch.object(walk, "FEW_EVENTS", few),
         patch.object(located, "FEW_IMAGES", few),
         patch.object(conversion, "FEW_VALUES", few),
-        patch.object(keys, "FEW_VALUES", few),
+        patch.object(partial, "FEW_VALUES", few),
         patch.object(decode_module, "GROUP_BYTES", group_bytes),
     ):
         yield

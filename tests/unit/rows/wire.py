@@ -14,7 +14,7 @@ import numpy as np
 from airflow_provider_binlog.binlog.column_types import ColumnType, real_type
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.rows.events import RowsEvents
+from airflow_provider_binlog.rows.decode import RowsEvents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,33 +1,313 @@
 """JSON of MySQL: binary documents, read as the text that SELECT prints.
 
-The documents of a column are decoded together, a megabyte of them at a time: see `walk` and
-`text`. A document of too many values for that is decoded by itself, value by value.
+The documents of a column are decoded together, a megabyte of them at a time: those of one structure
+as below, the others level by level, see `walk` and `text`. A document of too many values for that
+is decoded by itself, value by value.
+
+Documents of one structure are laid out alike: every document is a line, and all lines are of one
+width. What stands between scalars is the same in all of them, and a scalar has a cell, as wide as
+the longest one at its place in any document. Its text begins where the cell does, or ends there:
+
+    {"id": ···17, "name": "Jo"····, "paid": true·}     · unused
+    {"id": 12345, "name": "Joanna", "paid": false}
+
+So a place is written in all lines at once. Then Arrow copies what is used, and the texts that are
+too long for a cell, end to end.
 
 Source: mysql-server sql/field.cc, Field_json::pack (a BLOB with 4 bytes of length);
-sql-common/json_binary.h.
+sql-common/json_binary.h; as text.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_provider_binlog.binlog.json.document import to_text
-from airflow_provider_binlog.blocks.arrays import of_numbers
+from airflow_provider_binlog.binlog.json.document import LITERALS, JsonType, to_text
+from airflow_provider_binlog.blocks.arrays import of_numbers, of_octets, unaligned_view
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import OVERREAD_BYTES, Memory, batches
-from airflow_provider_binlog.rows.types.json.cells import render_alike
-from airflow_provider_binlog.rows.types.json.keys import Keys
+from airflow_provider_binlog.rows.types.json.strings import Keys, escape, escaped
 from airflow_provider_binlog.rows.types.json.structures import Structure
-from airflow_provider_binlog.rows.types.json.text import render
+from airflow_provider_binlog.rows.types.json.text import (
+    INTEGERS,
+    opaque_texts,
+    print_doubles,
+    read_literals,
+    render,
+)
 from airflow_provider_binlog.rows.types.json.walk import walk
 from airflow_provider_binlog.rows.types.text import checked_utf8
-from airflow_provider_binlog.rows.values import Array, Bytes, Plan, Values, gather_bytes
+from airflow_provider_binlog.rows.values import (
+    OVERREAD_BYTES,
+    Array,
+    Bytes,
+    Memory,
+    Plan,
+    Values,
+    batches,
+    gather_bytes,
+    take_spans,
+)
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Int64Array
+    from collections.abc import Iterator, Sequence
+
+    from airflow_provider_binlog.rows.images.located import Rows
+    from airflow_provider_binlog.rows.types.json.structures import Scalars
+    from airflow_provider_binlog.rows.values import Int64Array
+
+_CELL_MAX = 40
+"""No cell is wider. A string is read with so many bytes, of which a memory has spare ones."""
+
+_QUOTE, _BACKSLASH, _MINUS = b'"\\-'
+_LITERALS = np.array(LITERALS)
+_LITERAL_SIZES = np.array([len(each) for each in LITERALS])
+
+_GROUP = 10_000
+_GROUP_DIGITS = 4
+_DIGITS = np.array([b"%04d" % number for number in range(_GROUP)]).view("<u4")
+"""By numbers of four digits: those digits."""
+_FRACTIONS = np.array([b".%04d" % number for number in range(_GROUP)])
+_FRACTION_SIZES = np.array([max(2, len(each.rstrip(b"0"))) for each in _FRACTIONS.tolist()])
+_FRACTION_MAX = 1e11
+"""Of doubles below it, four digits after the decimal point are among the fifteen that are exact."""
+
+
+class _Texts(NamedTuple):
+    """Texts for a cell.
+
+    Attributes:
+        rows: The documents that have them.
+        data: uint8[texts, width].
+        size: Bytes of each text.
+        at_end: Whether it ends where its row of `data` does, or begins there.
+    """
+
+    rows: Rows
+    data: npt.NDArray[np.uint8]
+    size: Int64Array
+    at_end: bool = False
+
+
+class _Long(NamedTuple):
+    """Texts that are too long for a cell, and stand after it."""
+
+    rows: Rows
+    texts: Bytes
+
+
+_Cell: TypeAlias = "Sequence[_Texts | _Long]"
+
+
+def render_alike(memory: Memory, structure: Structure, begin: Int64Array) -> Bytes:
+    """Return the text of documents of one structure; that their strings are UTF-8 is left to check.
+
+    Raises:
+        FormatError: A value lies outside of its container, or is none of its type.
+    """
+    lines = _Lines(len(begin), structure.glue[0])
+    for scalars, glue in zip(structure.find_scalars(begin), structure.glue[1:], strict=True):
+        for cell in _cells(memory, scalars):
+            lines.add_cell(cell)
+        lines.add_glue(glue)
+    return lines.join()
+
+
+class _Lines:
+    """Lines to which cells and the text between them are added."""
+
+    def __init__(self, count: int, glue: bytes) -> None:
+        self._count = count
+        self._blank = bytearray(glue)
+        self._texts: list[tuple[int, _Texts]] = []
+        self._long = [np.zeros(0, dtype=np.uint8)]
+        self._long_size = 0
+        # Begin and end of each piece, in turns; whether they count from the beginning of its line,
+        # or from that of the long texts.
+        self._edges: list[tuple[bool, npt.NDArray[np.int32] | int]] = [(True, 0)]
+
+    def add_glue(self, text: bytes) -> None:
+        """Add what is the same in all lines."""
+        self._blank += text
+
+    def add_cell(self, cell: _Cell) -> None:
+        """Add a cell; of a document that comes twice, the last text stays."""
+        begin = len(self._blank)
+        widths = [each.data.shape[1] for each in cell if isinstance(each, _Texts)]
+        self._blank += bytes(max(widths, default=0))
+        end = len(self._blank)
+        stop = np.full(self._count, begin, dtype=np.int32)
+        resume = np.full(self._count, end, dtype=np.int32)
+        for each in cell:
+            stop[each.rows], resume[each.rows] = begin, end
+            if isinstance(each, _Long):
+                continue
+            if each.at_end:
+                resume[each.rows] = end - each.size
+            else:
+                stop[each.rows] = begin + each.size
+            self._texts.append((end - each.data.shape[1] if each.at_end else begin, each))
+        if (stop != resume).any():
+            self._edges += [(True, stop), (True, resume)]
+        for each in cell:
+            if isinstance(each, _Long):
+                self._add_long(end, each)
+
+    def _add_long(self, at: int, texts: _Long) -> None:
+        bounds = np.zeros((2, self._count), dtype=np.int32)
+        offsets = texts.texts.offsets + self._long_size
+        bounds[0, texts.rows], bounds[1, texts.rows] = offsets[:-1], offsets[1:]
+        self._edges += [(True, at), (False, bounds[0]), (False, bounds[1]), (True, at)]
+        self._long.append(texts.texts.data)
+        self._long_size += len(texts.texts.data)
+
+    def join(self) -> Bytes:
+        """Return the text of the lines."""
+        width, base = len(self._blank), self._long_size
+        source = np.empty(base + self._count * width, dtype=np.uint8)
+        np.concatenate(self._long, out=source[:base])
+        lines = source[base:].reshape(self._count, width)
+        lines[:] = np.frombuffer(self._blank, dtype=np.uint8)
+        for at, each in self._texts:
+            kind = f"V{each.data.shape[1]}"
+            cells = np.ndarray((self._count,), kind, source.data, base + at, (width,))
+            cells[each.rows] = each.data.view(kind)[:, 0]
+        edges = [*self._edges, (True, width)]
+        if len(edges) == 2:
+            return Bytes.of_rows(lines)
+        begin = np.arange(base, len(source), width, dtype=np.int32)
+        bounds = np.zeros(self._count * len(edges) + 1, dtype=np.int32)
+        for number, (in_line, edge) in enumerate(edges):
+            bounds[number : -1 : len(edges)] = begin + edge if in_line else edge
+        pieces = take_spans(bounds, source)
+        return Bytes(pieces.offsets[:: len(edges) // 2], pieces.data)
+
+
+def _cells(memory: Memory, scalars: Sequence[Scalars]) -> Iterator[_Cell]:
+    """Yield the cells that the scalars at a place take."""
+    if len(scalars) == 1 and scalars[0].type == JsonType.DOUBLE:
+        cells = _fractions(memory.u8[scalars[0].offset])
+        if cells is not None:
+            yield from cells
+            return
+    cell: list[_Texts | _Long] = []
+    for kind, rows, offset, size in scalars:
+        if kind == JsonType.STRING:
+            cell += _strings(memory, rows, offset, size)
+        elif kind == JsonType.LITERAL:
+            literal = read_literals(memory, offset)
+            data = _LITERALS.take(literal).view(np.uint8).reshape(len(literal), -1)
+            cell.append(_Texts(rows, data, _LITERAL_SIZES.take(literal)))
+        elif kind == JsonType.OPAQUE:
+            cell.append(_placed(rows, opaque_texts(memory, offset, size)))
+        elif kind == JsonType.DOUBLE:
+            every = np.arange(len(offset)) if isinstance(rows, slice) else rows
+            printed = print_doubles(memory.u8[offset].view(np.float64))
+            cell += [_placed(every[which], texts) for which, texts in printed]
+        elif kind == JsonType.UINT64:
+            number = memory.u8[offset]
+            cell.append(_numbers(rows, number, np.zeros(len(number), dtype=np.bool_)))
+        else:
+            values = INTEGERS[kind](memory, offset)
+            cell.append(_numbers(rows, np.abs(values).view(np.uint64), values < 0))
+    yield cell
+
+
+def _numbers(
+    rows: Rows, magnitude: npt.NDArray[np.uint64], negative: npt.NDArray[np.bool_]
+) -> _Texts:
+    most = int(magnitude.max())
+    digits = len(str(most))
+    size = np.ones(len(magnitude), dtype=np.uint8)
+    for power in range(1, digits):
+        size += (magnitude >= 10**power).view(np.uint8)
+    minus = np.flatnonzero(negative)
+    width = -(-(digits + bool(len(minus))) // _GROUP_DIGITS)
+    groups = np.empty((len(magnitude), width), dtype="<u4")
+    for group in reversed(range(width)):
+        upper = magnitude // _GROUP
+        groups[:, group] = _DIGITS.take((magnitude - upper * _GROUP).view(np.int64))
+        magnitude = upper
+    data = groups.view(np.uint8)
+    if len(minus):
+        size[minus] += 1
+        data[minus, data.shape[1] - size[minus]] = _MINUS
+    return _Texts(rows, data, size.astype(np.int64), at_end=True)
+
+
+def _fractions(values: npt.NDArray[np.uint64]) -> tuple[_Cell, _Cell] | None:
+    """Return a cell of what precedes the decimal point, and one of the rest; None: too many digits.
+
+    A whole number divided by 10,000 that is this double is its shortest text.
+    """
+    number = values.view(np.float64)
+    magnitude = np.abs(number)
+    if not (magnitude < _FRACTION_MAX).all():
+        return None
+    scaled = np.rint(magnitude * _GROUP)
+    if (scaled / _GROUP != magnitude).any():
+        return None
+    whole = scaled.astype(np.uint64)
+    upper = whole // _GROUP
+    fraction = (whole - upper * _GROUP).view(np.int64)
+    data = _FRACTIONS.take(fraction).view(np.uint8).reshape(len(fraction), -1)
+    return [_numbers(slice(None), upper, np.signbit(number))], [
+        _Texts(slice(None), data, _FRACTION_SIZES.take(fraction))
+    ]
+
+
+def _strings(
+    memory: Memory, rows: Rows, offset: Int64Array, size: Int64Array
+) -> Iterator[_Texts | _Long]:
+    width = int(size.max()) + 2
+    if width > _CELL_MAX:
+        texts = escaped(gather_bytes(Values(memory, offset, size, None)).array(pa.binary(), None))
+        yield _Long(rows, _quoted(texts))
+        return
+    # With what stands before and after them, where their quotes will be.
+    data = unaligned_view(memory.u1, f"V{width}")[offset - 1].view(np.uint8).reshape(-1, width)
+    data |= _unused(width).take(size).view(np.uint8).reshape(-1, width)
+    special = data < 0x20
+    special |= data == _QUOTE
+    special |= data == _BACKSLASH
+    data[:, 0] = _QUOTE
+    data.reshape(-1)[np.arange(1, data.size, width) + size] = _QUOTE
+    yield _Texts(rows, data, size + 2)
+    if special.any():
+        which = np.flatnonzero(special.any(axis=1))
+        strings = escape(gather_bytes(Values(memory, offset[which], size[which], None)))
+        own = which if isinstance(rows, slice) else rows[which]
+        yield _placed(own, _quoted(strings.array(pa.binary(), None)))
+
+
+@cache
+def _unused(width: int) -> npt.NDArray[np.void]:
+    """Return, by the size of a string in a cell, 0xFF for each byte that is not one of its own."""
+    at, size = np.arange(width), np.arange(width - 1)[:, np.newaxis]
+    unused = np.where((at > 0) & (at <= size), 0, 0xFF).astype(np.uint8)
+    return unused.view(f"V{width}")[:, 0]
+
+
+def _quoted(texts: Array) -> Bytes:
+    quote, nothing = of_octets([b'"', b""])
+    return Bytes.of(pc.binary_join_element_wise(quote, texts, quote, nothing))
+
+
+def _placed(rows: Rows, texts: Bytes) -> _Texts | _Long:
+    """Return texts for a cell, or for after it."""
+    size = np.diff(texts.offsets).astype(np.int64)
+    width = int(size.max())
+    if width > _CELL_MAX:
+        return _Long(rows, texts)
+    spacious = np.concatenate([texts.data, np.zeros(width, dtype=np.uint8)])
+    data = unaligned_view(spacious, f"V{width}")[texts.offsets[:-1]]
+    return _Texts(rows, data.view(np.uint8).reshape(-1, width), size)
+
 
 BATCH_BYTES = 1_000_000
 """As many bytes of documents are decoded at a time, or one document."""

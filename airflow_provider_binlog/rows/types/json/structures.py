@@ -22,9 +22,9 @@ from airflow_provider_binlog.binlog.json.document import FIXED_SIZES, INLINED, J
 from airflow_provider_binlog.binlog.json.scalars import quote
 from airflow_provider_binlog.blocks.arrays import unaligned_view
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.memory import WORD_MASK
-from airflow_provider_binlog.rows.types.json.keys import Objects, locate_keys
+from airflow_provider_binlog.rows.types.json.strings import Objects, locate_keys
 from airflow_provider_binlog.rows.types.json.walk import find_variable
+from airflow_provider_binlog.rows.values import WORD_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_provider_binlog.rows.images.located import Rows
-    from airflow_provider_binlog.rows.memory import Int64Array, Memory
+    from airflow_provider_binlog.rows.values import Int64Array, Memory
 
 _SCALARS_MAX = 400
 _DEPTH_MAX = 8

@@ -27,11 +27,11 @@ from airflow_provider_binlog.binlog.json.document import (
 )
 from airflow_provider_binlog.binlog.json.scalars import STRING_SIZE_BYTES_MAX
 from airflow_provider_binlog.errors import FormatError
-from airflow_provider_binlog.rows.types.json.keys import FIRST_ELEMENT, NEXT_ELEMENT, Objects
+from airflow_provider_binlog.rows.types.json.strings import FIRST_ELEMENT, NEXT_ELEMENT, Objects
 
 if TYPE_CHECKING:
-    from airflow_provider_binlog.rows.memory import Int64Array, Memory
-    from airflow_provider_binlog.rows.types.json.keys import Keys
+    from airflow_provider_binlog.rows.types.json.strings import Keys
+    from airflow_provider_binlog.rows.values import Int64Array, Memory
 
 Types = npt.NDArray[np.uint8]
 

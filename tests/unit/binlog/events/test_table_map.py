@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.binlog.column_types import ColumnType
+from airflow_provider_binlog.binlog.column_types import ColumnType, mysql_type
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.binlog.sql_types import mysql_type
 from airflow_provider_binlog.errors import (
     BinlogError,
     FormatError,

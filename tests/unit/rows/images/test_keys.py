@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.rows.images import keys
+from airflow_provider_binlog.rows.images import partial
 from airflow_provider_binlog.rows.layout import compile_layout
 from tests.support.decoded import decode
 from tests.unit.rows import wire
@@ -20,7 +20,7 @@ COLUMNS = (wire.varchar(2000), wire.column(ColumnType.LONG), wire.varchar(10))
 
 @pytest.fixture(params=[0, 1000], ids=["by word", "one by one"], autouse=True)
 def _few(request: pytest.FixtureRequest) -> Any:
-    with patch.object(keys, "FEW_VALUES", request.param):
+    with patch.object(partial, "FEW_VALUES", request.param):
         yield
 
 

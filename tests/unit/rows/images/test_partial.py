@@ -26,7 +26,7 @@ from tests.unit.rows import wire
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_binlog.rows.events import RowsEvents
+    from airflow_provider_binlog.rows.decode import RowsEvents
 
 INSERT, UPDATE, DELETE = EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS
 PARTIAL = EventType.PARTIAL_UPDATE_ROWS

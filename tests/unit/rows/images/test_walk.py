@@ -16,7 +16,7 @@ from airflow_provider_binlog.errors import TruncatedError
 from airflow_provider_binlog.rows.images import walk
 from airflow_provider_binlog.rows.images.located import Images
 from airflow_provider_binlog.rows.layout import compile_layout
-from airflow_provider_binlog.rows.memory import Memory
+from airflow_provider_binlog.rows.values import Memory
 from tests.support.decoded import decode
 from tests.unit.rows import wire
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_binlog.rows.types.json.fragments import LATER, Fragments, spans
+from airflow_provider_binlog.rows.types.json.text import LATER, Fragments, spans
 from airflow_provider_binlog.rows.values import Bytes
 
 SIZES = st.sampled_from([0, 1, 7, 31, 32, 33, 63, 64, 65, 511, 512, 513, 900]) | st.integers(0, 99)

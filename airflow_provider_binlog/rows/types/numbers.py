@@ -1,6 +1,10 @@
-"""TINYINT to BIGINT and YEAR: little-endian, two's complement where signed.
+"""Integers, YEAR, BIT, FLOAT and DOUBLE: numbers of fixed width.
 
-Source: mysql-server sql/field.cc, Field_tiny::pack ... Field_longlong::pack; Field_year.
+Integers are little-endian, two's complement where signed; BIT(n) is big-endian, in as many whole
+bytes as it needs; FLOAT and DOUBLE are IEEE 754, little-endian.
+
+Source: mysql-server sql/field.cc, Field_tiny::pack ... Field_longlong::pack, Field_year,
+Field_bit_as_char, Field_float::pack, Field_double::pack; the flag BIT_LEN_EXACT of TABLE_MAP.
 """
 
 from __future__ import annotations
@@ -12,7 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from airflow_provider_binlog.rows.values import Array, Plan, Values, array_of
+from airflow_provider_binlog.rows.values import (
+    Array,
+    Bytes,
+    Plan,
+    Values,
+    array_of,
+    buffer_of,
+    validity,
+)
 
 YEAR_BASE = 1900
 """A stored year counts from here; 0 stands for the year 0000."""
@@ -21,7 +33,7 @@ UINT64 = pa.decimal128(20, 0)
 """BIGINT UNSIGNED: no lake type has unsigned 64-bit integers."""
 
 
-def plan(size: int, *, unsigned: bool) -> Plan:
+def integer_plan(size: int, *, unsigned: bool) -> Plan:
     """Return how to read integers of `size` bytes: int32 or the next that holds them."""
     if size == 8 and unsigned:
         return Plan(UINT64, _uint64, size=size)
@@ -69,3 +81,42 @@ def _uint64(values: Values) -> Array:
 def _year(values: Values) -> Array:
     stored = values.read("<u1").astype(np.int32)
     return array_of(pa.int32(), stored + YEAR_BASE * (stored != 0).astype(np.int32), values.null)
+
+
+def float_plan() -> Plan:
+    """Return how to read FLOAT: float32."""
+    return Plan(pa.float32(), _float, size=4)
+
+
+def double_plan() -> Plan:
+    """Return how to read DOUBLE: float64."""
+    return Plan(pa.float64(), _double, size=8)
+
+
+def _float(values: Values) -> Array:
+    return array_of(pa.float32(), values.read("<u4"), values.null)
+
+
+def _double(values: Values) -> Array:
+    return array_of(pa.float64(), values.read("<u8"), values.null)
+
+
+def bit_plan(width: int) -> Plan:
+    """Return how to read BIT(`width`): a boolean for one bit, else the bytes SELECT returns."""
+    size = (width + 7) // 8
+    if width == 1:
+        return Plan(pa.bool_(), _boolean, size=1)
+    return Plan(pa.binary(), partial(_bits, size=size), size=size)
+
+
+def _boolean(values: Values) -> Array:
+    octets = np.packbits(values.read("<u1") & 1, bitorder="little")
+    return pa.Array.from_buffers(
+        pa.bool_(), len(values), [validity(values.null), buffer_of(octets)]
+    )
+
+
+def _bits(values: Values, *, size: int) -> Array:
+    words = values.read("<u8")
+    data = words.view(np.uint8).reshape(-1, 8)[:, :size]
+    return Bytes.of_rows(data).array(pa.binary(), values.null)

@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
-from airflow_provider_binlog.cli.json_values import format_moments, to_json_values
 from airflow_provider_binlog.rows.layout import ColumnLayout, compile_layout
+from airflow_provider_binlog.rows.types.printed import format_moments
+from airflow_provider_binlog.rows.types.registry import to_json_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,7 @@ def column(real_type: int, metadata: bytes = b"", **more: Any) -> ColumnLayout:
 def test_values(layout: ColumnLayout, values: Sequence[Any], printed: list[Any]) -> None:
     array = pa.array(values, layout.arrow_type)
 
-    assert to_json_values(array, layout) == printed
+    assert to_json_values(array, layout.logged) == printed
 
 
 def test_a_moment_has_as_many_digits_as_asked_for() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.binlog.column_types import ColumnType, real_type
+from airflow_provider_binlog.binlog.column_types import ColumnType, mysql_type, real_type
 from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
-from airflow_provider_binlog.binlog.sql_types import mysql_type
 
 
 def typed(code: int, metadata: bytes = b"", **more: object) -> str:

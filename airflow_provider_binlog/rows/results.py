@@ -1,0 +1,198 @@
+"""How the columns of a table are selected, and how the rows that come are read.
+
+    row: | NULL bits, the first one for column 0 at bit 2 | values that are not NULL, no gaps |
+
+A row is a packet of its own, so that one vector of cursors walks all rows of a block together,
+column after column. What the rows become is what the log's rows of the same table become: every
+column has the type, the conversions and the policies of its `ColumnLayout`; what a result set
+writes otherwise than the log is read as `types/registry.py` says.
+
+The session that selects has `character_set_results=NULL`, so that text comes in the column's
+character set, as in the log, and `time_zone='+00:00'`.
+
+Source: MySQL Internals, "Binary Protocol Resultset Row" and "Binary Protocol Value"; MySQL 9.7
+reference manual, 12.4 Connection Character Sets and Collations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airflow_provider_binlog.errors import BinlogError, FormatError, TruncatedError
+from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.rows.conversion import Converted, convert_columns
+from airflow_provider_binlog.rows.types.registry import Form, form_of, plan_result, readers_of
+from airflow_provider_binlog.rows.values import Memory, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from airflow_provider_binlog.rows.layout import ColumnLayout, RowLayout
+    from airflow_provider_binlog.rows.values import Int64Array
+
+# The first bits of the NULL bits stand for no column.
+_NULL_BITS_BEFORE = 2
+_NULL_LENGTH, _ERROR_LENGTH = 0xFB, 0xFF
+
+
+@dataclass(frozen=True)
+class ResultLayout:
+    """How to select all columns of a table, and to read them.
+
+    Attributes:
+        rows: The columns, each with the plan by which its value in a result set is read.
+        forms: How each is sent.
+        expressions: What is selected, one per column.
+    """
+
+    rows: RowLayout
+    forms: tuple[Form, ...]
+    expressions: tuple[str, ...]
+
+    def check_types(self, type_codes: Sequence[int]) -> None:
+        """Refuse a result set whose columns are not of these types.
+
+        Raises:
+            FormatError: A column is not sent in a form in which it can be read.
+        """
+        if len(type_codes) != len(self.forms):
+            raise FormatError("a result set has other columns than were selected")
+        for column, form, code in zip(self.rows.columns, self.forms, type_codes, strict=True):
+            if form_of(code) != form:
+                raise FormatError(
+                    "the server sends a column as another type than it has",
+                    column=column.name,
+                    type=column.mysql_type,
+                )
+
+    def decode(self, data: npt.NDArray[np.uint8], start: Int64Array, stop: Int64Array) -> Converted:
+        """Return the columns of some rows, of the types that the table's rows in the log have.
+
+        Args:
+            data: Bytes with some to spare before the rows and after them.
+            start: Where each row begins, at its NULL bits.
+            stop: Where each row ends.
+
+        Raises:
+            FormatError: A row breaks the format.
+            UnsupportedError: A zero or invalid date is refused.
+        """
+        memory = Memory(data, int(stop[-1]) if len(stop) else 0)
+        found = locate_columns(self.forms, memory, start, stop)
+        try:
+            return convert_columns(self.rows, found, np.arange(len(start)))
+        except BinlogError as error:
+            # The number of the row in its block says nothing to anybody.
+            error.context.pop("event", None)
+            raise
+
+
+def compile_results(layout: RowLayout) -> ResultLayout:
+    """Return how to select the columns of a table and to read what comes."""
+    columns = tuple(
+        replace(column, plan=plan_result(column.logged, layout.policies, column.plan))
+        for column in layout.columns
+    )
+    return ResultLayout(
+        replace(layout, columns=columns),
+        tuple(readers_of(column.logged).form for column in columns),
+        tuple(_expression(column) for column in columns),
+    )
+
+
+def _expression(column: ColumnLayout) -> str:
+    return readers_of(column.logged).select(quote_identifier(column.name), column.logged)
+
+
+def locate_columns(
+    forms: Sequence[Form], memory: Memory, start: Int64Array, stop: Int64Array
+) -> Iterator[tuple[int, Values]]:
+    """Yield each column, and where its values are.
+
+    Args:
+        forms: One per column.
+        memory: The rows.
+        start: Where each row begins, at its NULL bits.
+        stop: Where each row ends.
+
+    Raises:
+        TruncatedError: A row ends inside a value.
+        FormatError: A row does not end with its last value.
+    """
+    nulls = _NullBits(memory, start, len(forms))
+    cursor = start + nulls.size
+    for index, form in enumerate(forms):
+        null = nulls.of(index)
+        if form.size:
+            values = Values(memory, cursor, None, null)
+            cursor = cursor + (form.size if null is None else form.size * ~null)
+        else:
+            read = _bytes_before if form.byte else _integers_before
+            _check(cursor, stop)
+            offset, length = read(memory, cursor, null)
+            if int(length.min(initial=0)) < 0 or (length > stop - offset).any():
+                raise TruncatedError("a row of a result set ends inside a value")
+            values = Values(memory, offset, length, null)
+            cursor = offset + length
+        _check(cursor, stop)
+        yield index, values
+    if (cursor != stop).any():
+        raise FormatError("a row of a result set does not end with its last value")
+
+
+def _check(cursor: Int64Array, stop: Int64Array) -> None:
+    if (cursor > stop).any():
+        raise TruncatedError("a row of a result set ends inside a value")
+
+
+class _NullBits:
+    """The NULL bits of some rows, and how many bytes they are."""
+
+    def __init__(self, memory: Memory, start: Int64Array, count: int) -> None:
+        self.size = (count + _NULL_BITS_BEFORE + 7) // 8
+        self._bytes = [memory.u1.take(start + number, mode="clip") for number in range(self.size)]
+        self._some = [int(np.bitwise_or.reduce(each, initial=0)) for each in self._bytes]
+
+    def of(self, index: int) -> npt.NDArray[np.bool_] | None:
+        """Return in which rows a column is NULL; None if in none."""
+        number, bit = divmod(index + _NULL_BITS_BEFORE, 8)
+        if not self._some[number] >> bit & 1:
+            return None
+        return (self._bytes[number] >> bit & 1).astype(np.bool_)
+
+
+def _bytes_before(
+    memory: Memory, cursor: Int64Array, null: npt.NDArray[np.bool_] | None
+) -> tuple[Int64Array, Int64Array]:
+    """Return where the values begin whose length is a byte, and their lengths."""
+    length = memory.u1.take(cursor).astype(np.int64)
+    if null is None:
+        return cursor + 1, length
+    length[null] = 0
+    return cursor + ~null, length
+
+
+def _integers_before(
+    memory: Memory, cursor: Int64Array, null: npt.NDArray[np.bool_] | None
+) -> tuple[Int64Array, Int64Array]:
+    """Return where the values begin whose length is a length-encoded integer, and their lengths."""
+    first = memory.u1.take(cursor)
+    if null is not None:
+        first[null] = 0
+    offset = cursor + 1 if null is None else cursor + ~null
+    length = first.astype(np.int64)
+    if int(first.max(initial=0)) < _NULL_LENGTH:
+        return offset, length
+    if ((first == _NULL_LENGTH) | (first == _ERROR_LENGTH)).any():
+        raise FormatError("a length in a result set is none")
+    for code, width in ((0xFC, 2), (0xFD, 3), (0xFE, 8)):
+        chosen = np.flatnonzero(first == code)
+        words = memory.i8[cursor[chosen] + 1]
+        length[chosen] = words if width == 8 else words & ((1 << 8 * width) - 1)
+        offset[chosen] += width
+    return offset, length
