@@ -32,6 +32,21 @@ def break_it(table: Table) -> Source:
     return table.source
 
 
+def replace_table(table: Table, *, swapped: bool) -> Table:
+    """Return the table that has the name afterwards: one created again, or of unknown rows."""
+    if not swapped:
+        table.drop()
+        table.create_again()
+    else:
+        source, columns = table.source, {"id": INT, "note": TEXT}
+        copy = source.create(table.name[0], "_t_new", columns, ("id",), logged=False)
+        copy.load(id=1, note="copied")
+        source.rename((table, f"_t_old{source.sequence}"), (copy, "t"))
+        table = copy
+    table.insert(id=7, note="new")
+    return table
+
+
 def names_of(table: Table) -> list[str]:
     return sorted_rows(table.values)
 
@@ -188,6 +203,41 @@ def test_ddl_while_a_table_is_read_is_refused_by_name(workplace: Workplace) -> N
     assert "changed by a DDL statement" in str(workplace.failure().error)
     take_snapshot(table)
     workplace.follow(table)
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["created again", "swapped"])
+def test_a_table_that_is_replaced_after_its_first_snapshot_is_merged_or_named(
+    quick_workplace: Workplace, *, swapped: bool
+) -> None:
+    """At first, and while it is stale: the snapshot is that of another table."""
+    workplace = quick_workplace
+    table = workplace.old_table()
+    source, name = table.source, ".".join(table.name)
+    options: dict[str, Any] = {"initial_load": "snapshot", "tables": [name]}
+    take_snapshot(table)
+    table = replace_table(table, swapped=swapped)
+    source.commit()
+    report = workplace.try_merge(**options)
+    assert not report.failed, report.to_json()
+    assert [each.table for each in report.held] == ([name] if swapped else [])
+    if swapped:
+        assert [each.table for each in workplace.try_merge(**options).held] == [name]
+        take_snapshot(table)
+        source.commit()
+        workplace.merge(**options)
+    workplace.check(table)
+
+    break_it(table)
+    source.commit()
+    assert workplace.held(**options).status == "stale"
+    take_snapshot(table)
+    table = replace_table(table, swapped=swapped)
+    source.commit()
+    report = workplace.try_merge(**options)
+    assert not report.failed, report.to_json()
+    assert [each.status for each in report.held] == (["stale"] if swapped else [])
+    if not swapped:
+        workplace.check(table)
 
 
 @pytest.mark.fault("reload-killed", lakes="delta iceberg", stores="file")

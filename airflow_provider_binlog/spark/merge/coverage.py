@@ -17,9 +17,10 @@ from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import UNSEEN, WITHOUT_BEGINNING, Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.merge.lake_table import LakeTable
     from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
     from airflow_provider_binlog.spark.plan.table_log import Holding, TableLog
     from airflow_provider_binlog.spark.target.state import TargetState
@@ -86,6 +87,34 @@ def check_manifests(
             manifest=f"{folder}/{missing:016d}.json",
             applied=applied,
         )
+
+
+def check_named(tables: Iterable[LakeTable], log: TableLog, now: Progress) -> None:
+    """Fail every captured table that exists at the stop of the log and is not accounted for.
+
+    At the end of a merge such a table is live, or named with its hold or an error. Anything else
+    would be a silent gap: that is why each table is checked here, whatever decided about it before.
+
+    Args:
+        tables: The tables of the merge.
+        log: The manifests that are new.
+        now: The lake's progress with those manifests.
+    """
+    for table in tables:
+        holdings = log.holdings(table.name, since=0)
+        id_ = holdings[-1].table if holdings else None
+        if id_ is None or not now.captures(table.name):
+            continue
+        plan = table.plan
+        # A table of which no row is logged yet has a plan without a segment.
+        is_planned = plan is not None and (plan.segment is not None or plan.table == id_)
+        if table.is_merged and table.state is None and not is_planned:
+            table.fail(
+                MergeError(
+                    "the table exists at the end of the staged log, and is neither merged nor held "
+                    "until a reload: this is a defect of the merge; report it, and reload the table"
+                )
+            )
 
 
 @dataclass(frozen=True)

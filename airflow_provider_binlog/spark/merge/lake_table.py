@@ -116,10 +116,16 @@ class LakeTable:
         self.plan = plan
         if plan is not None:
             self.report.changes, self.report.bytes = plan.changes, self.bytes
+            self.ended = plan.ended
         if plan is not None and plan.stop is not None and plan.segment is None:
-            self.hold = stale(plan.stop)
+            self.hold = self.stale(plan.stop)
         elif plan is not None and plan.waits is not None:
             self.hold = Hold("loading", plan.waits.explanation, plan.waits.cut.position)
+
+    def stale(self, stop: Stop) -> Hold:
+        """Return the hold of a table that cannot follow the log past a stop."""
+        ended = "; it was dropped or renamed since: there is nothing to reload"
+        return Hold("stale", stop.explanation + ended * self.ended, stop.cut.position)
 
     def wait(self, snapshot: str, reason: str) -> None:
         """Note why the newest snapshot is not loaded yet."""
@@ -153,11 +159,6 @@ class LakeTable:
         return TableProgress(
             self.report.applied_after, loaded=loaded or self.loaded, version=version
         )
-
-
-def stale(stop: Stop) -> Hold:
-    """Return the hold of a lake table that cannot follow."""
-    return Hold("stale", stop.explanation, stop.cut.position)
 
 
 def stale_for(error: ReloadNeededError) -> Hold:

@@ -154,6 +154,10 @@ class Progress:
             globs=extend_globs(self.globs, manifests),
         )
 
+    def captures(self, name: TableName) -> bool:
+        """Return whether the last manifest was captured with a table."""
+        return bool(self.globs) and self.globs[-1].capture(name)
+
     def find_uncaptured(self, name: TableName, *, since: int) -> int | None:
         """Return where a table was last not captured from `since` on; see `captured`."""
         return find_uncaptured(self.globs, name, first=since, last=self.through)

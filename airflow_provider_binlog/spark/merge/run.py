@@ -19,7 +19,8 @@ from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark.job.report import Report, TableReport
 from airflow_provider_binlog.spark.job.sessions import Sessions
 from airflow_provider_binlog.spark.merge.context import MergeRun
-from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale, stale_for
+from airflow_provider_binlog.spark.merge.coverage import check_named
+from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale_for
 from airflow_provider_binlog.spark.merge.needed_log import StagedLog, read_needed_log
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress, save_progress
 from airflow_provider_binlog.spark.merge.running import note_start
@@ -147,6 +148,7 @@ def _merge_tables(
         _note_held(run, session, table)
     work = _work(run, log, tables)
     if not work:
+        check_named(tables, newest, now)
         return tables, None
     sizes = read_sizes(run.files, [part for _, each in work for part in each.plan.parts])
     note = note_start(run.files, run.start.folder, (table.name for table, _ in work))
@@ -167,6 +169,7 @@ def _merge_tables(
     # The longest first: the others fit beside it.
     work.sort(key=lambda item: item[0].bytes, reverse=True)
     run.in_threads(work, merge)
+    check_named(tables, newest, now)
     return tables, note
 
 
@@ -271,7 +274,7 @@ def _merge(
     table.report.rows, table.report.version = merged.commit.rows, merged.commit.version
     table.report.missing_rows = merged.commit.missing
     if merged.stop is not None:
-        _hold_stale(run, table, stale(merged.stop))
+        _hold_stale(run, table, table.stale(merged.stop))
 
 
 def _advance(

@@ -100,7 +100,7 @@ def plan_table(
         return None
     ended = lifecycle.ended is not None
     plan = TablePlan(name, lifecycle.table, stop=lifecycle.stop, ended=ended, waits=lifecycle.waits)
-    if lifecycle.waits is not None or (lifecycle.table is None and state is None and keyed):
+    if lifecycle.waits is not None or (lifecycle.table is None and state is None):
         return plan
     try:
         found = plan_next(tables, lifecycle, keyed=keyed)

@@ -55,6 +55,9 @@ _SCHEMA = 0
 
 _SHOWN = 3
 
+OVERTAKEN = "its table was dropped or renamed after it"
+"""Why a snapshot is not loaded whose table has its name no more."""
+
 
 @dataclass(frozen=True)
 class Reload:
@@ -74,10 +77,10 @@ class Refusal:
     """Why a snapshot is not loaded.
 
     Attributes:
-        reason: In words; empty if what came after it made it unnecessary.
+        reason: In words.
     """
 
-    reason: str = ""
+    reason: str
 
 
 def plan_reload(
@@ -100,23 +103,19 @@ def plan_reload(
         ConfigurationError: The chosen key columns cannot serve.
     """
     snapshot, name = reload.snapshot, reload.snapshot.name
-    every = [each for each in log.manifests if each.sequence >= reload.first]
-    manifests = every[:1] if snapshot.adopts else every
-    tables = log.tables(name)
-    replayed = TableLog([_without_before(each, snapshot, tables) for each in manifests])
+    every, manifests, replayed = _replay(reload, log)
     table = find_table(name, replayed, first=reload.first)
     refusal = _find_refusal(snapshot, replayed, table)
     if refusal is not None or table is None:
-        return refusal or Refusal()
+        return refusal or Refusal(OVERTAKEN)
     keyed = bool(chosen_key or snapshot.schema.key)
     start = _find_start(reload, manifests[0])
     reason = _find_lost_rows(snapshot, state)
     reason = reason or _find_missing_key(state, keyed=keyed, exact=start is not None)
     if reason:
         return Refusal(reason)
-    last = replayed.holdings(name, since=reload.first)
-    if last and last[-1].table != table:
-        return Refusal()
+    if _has_another_table(replayed, name, table):
+        return Refusal(OVERTAKEN)
     rows = _as_manifest(reload, table, replayed, manifests[0])
     lifecycle = Lifecycle(table, rows.sequence, replaces=True)
     source = TableRange(
@@ -137,6 +136,41 @@ def plan_reload(
         segment = _of_snapshot(segment, snapshot, start)
     more = found.more or len(every) > len(manifests)
     return TablePlan(name, table, segment=segment, staged=found.staged, more=more, stop=stop)
+
+
+def is_overtaken(reload: Reload, log: TableLog) -> bool:
+    """Whether the name of a snapshot's table stands for another table after it, or for none.
+
+    Not where that happened while the table was read: such a snapshot is refused for that.
+
+    Args:
+        reload: The snapshot, and from where on changes would be replayed over it.
+        log: The manifests, from there on at least.
+    """
+    snapshot, name = reload.snapshot, reload.snapshot.name
+    _, _, replayed = _replay(reload, log)
+    table = find_table(name, replayed, first=reload.first)
+    if _find_refusal(snapshot, replayed, table) is not None:
+        return False
+    return table is None or _has_another_table(replayed, name, table)
+
+
+def _replay(reload: Reload, log: TableLog) -> tuple[list[Manifest], list[Manifest], TableLog]:
+    """Return the manifests from the snapshot on, those that are replayed, and what of them is."""
+    snapshot = reload.snapshot
+    every = [each for each in log.manifests if each.sequence >= reload.first]
+    manifests = every[:1] if snapshot.adopts else every
+    tables = log.tables(snapshot.name)
+    return (
+        every,
+        manifests,
+        TableLog([_without_before(each, snapshot, tables) for each in manifests]),
+    )
+
+
+def _has_another_table(log: TableLog, name: TableName, table: TableId) -> bool:
+    holdings = log.holdings(name, since=log.first)
+    return bool(holdings) and holdings[-1].table != table
 
 
 def _of_snapshot(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.names import fold_name
 from airflow_provider_binlog.spark.plan.planner import TablePlan
-from airflow_provider_binlog.spark.reload.plan import Reload, plan_reload
+from airflow_provider_binlog.spark.reload.plan import OVERTAKEN, Reload, is_overtaken, plan_reload
 from airflow_provider_binlog.spark.reload.window import find_first, is_comparable, is_reached
 from airflow_provider_binlog.spark.staged.types import common_type, spark_type
 from airflow_provider_binlog.spark.target.mark import NOTHING
@@ -80,7 +80,13 @@ def find_reload(
     first = find_first(snapshot, manifests())
     gap = None if first is None else now.find_uncaptured(table.name, since=first)
     if first is not None and gap is None:
-        table.reload, table.first_needed = Reload(snapshot, first), first
+        reload = Reload(snapshot, first)
+        if is_overtaken(reload, staged.since(first)):
+            # The table that has the name now is merged, or loaded, as if there were no snapshot.
+            table.processed_snapshot = snapshot.id
+            table.report.snapshot = f"snapshot {snapshot.id} is not loaded: {OVERTAKEN}"
+        else:
+            table.reload, table.first_needed = reload, first
     elif id_ not in before.snapshots:
         table.refuse(snapshot.id, _not_staged(snapshot, last, gap))
     # Else the lake table was dropped or restored, and what was staged by then is not there now.
@@ -139,15 +145,11 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
         return
     if isinstance(plan, TablePlan):
         table.take(plan)
-    elif plan.reason:
+    else:
         table.refuse(reload.snapshot.id, plan.reason)
         if table.is_merged:
             table.hold = None if state is None or table.is_foreign else state.hold
             table.hold = table.hold or Hold("loading", table.unloaded)
-    else:
-        # The next merge continues as if it were not there.
-        table.wait(reload.snapshot.id, "its table was dropped or renamed after it")
-        table.processed_snapshot = reload.snapshot.id
 
 
 def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:

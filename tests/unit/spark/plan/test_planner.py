@@ -18,6 +18,7 @@ from airflow_provider_binlog.schema import (
     Default,
     DropTable,
     Field,
+    QuarantineTable,
     RenameField,
     SetKey,
     TruncateTable,
@@ -309,3 +310,16 @@ def test_a_chosen_key_other_than_the_primary_key_needs_all_before_images() -> No
     found = segment(manifest(4, table([(10, 20)]), before_images=BeforeImages.ALL), key=key)
 
     assert (found.key, found.null_safe) == (("n",), True)
+
+
+@pytest.mark.parametrize("key", ["id", ""], ids=["key", "no key"])
+def test_a_table_that_is_created_and_dropped_within_a_range_needs_nothing(key: str) -> None:
+    created = statement(5, CreateTable(ORDERS, NAME))
+    dropped = statement(50, DropTable(ORDERS, NAME))
+    quarantined = statement(20, QuarantineTable(ORDERS, "why"))
+    of = schema("id", "n", key=(key,) if key else ())
+    entry = table([(10, 20)], of, created=4, dropped=True)
+
+    found = plan(manifest(4, entry, statements=[created, quarantined, dropped]))
+
+    assert (found.segment, found.stop, found.waits, found.ended) == (None, None, None, True)

@@ -19,7 +19,13 @@ from airflow_provider_binlog.spark.plan.lifecycle import identify
 from airflow_provider_binlog.spark.plan.planner import TablePlan
 from airflow_provider_binlog.spark.plan.segment import StartWithin
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.reload.plan import Refusal, Reload, plan_reload
+from airflow_provider_binlog.spark.reload.plan import (
+    OVERTAKEN,
+    Refusal,
+    Reload,
+    is_overtaken,
+    plan_reload,
+)
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
 from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, UNSEEN
 from tests.unit.spark.plan.snapshots import LOW, snapshot
@@ -168,7 +174,16 @@ def test_a_table_that_was_replaced_after_the_snapshot_needs_none() -> None:
         [RenameTable(ORDERS, NAME, OTHER)],
         [CreateTable(NEW, NAME)],
     ):
-        assert plan(manifest(2, statements=[at(2600, *actions)])) == Refusal()
+        replaced = manifest(2, statements=[at(2600, *actions)])
+        assert is_overtaken(Reload(snapshot(), 2), TableLog([replaced]))
+        assert plan(replaced) == Refusal(OVERTAKEN)
+    back = [RenameTable(ORDERS, NAME, OTHER), RenameTable(ORDERS, OTHER, NAME)]
+    assert not is_overtaken(
+        Reload(snapshot(), 2), TableLog([manifest(2, statements=[at(2600, *back)])])
+    )
+    # What happens while the table is read refuses the snapshot.
+    within = manifest(2, statements=[at(2300, DropTable(ORDERS, NAME))])
+    assert not is_overtaken(Reload(snapshot(), 2), TableLog([within]))
 
 
 def test_a_table_that_was_created_again_before_the_snapshot_is_the_new_one() -> None:

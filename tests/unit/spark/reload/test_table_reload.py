@@ -9,20 +9,25 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
+from airflow_provider_binlog.schema import CreateTable, DropTable, RenameTable
 from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.job.report import TableReport
+from airflow_provider_binlog.spark.merge.coverage import check_named, find_coverage
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable
 from airflow_provider_binlog.spark.merge.needed_log import StagedLog
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.table_reload import find_reload, hold_waiting
 from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.spark.target.state import WITHOUT_BEGINNING
 from airflow_provider_binlog.staging.snapshots import Snapshots
+from airflow_provider_binlog.table_options import TableOptions
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plan.snapshots import HIGH, ID, snapshot
-from tests.unit.spark.plan.table_plans import ID_N, lake
-from tests.unit.spark.plans import NAME, manifest, table
+from tests.unit.spark.plan.table_plans import ID_N, NEW, lake
+from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 from tests.unit.spark.staged_changes import LOG
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Manifest
 
+OTHER = ("shop", "other")
 OLDER = ID.replace("20261122", "20261121")
 
 
@@ -115,6 +121,8 @@ def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
 
     def found(high: int) -> LakeTable:
         log = [replace(manifest(number), identity=servers[number]) for number in (1, 2, 3, 4)]
+        log[2] = replace(log[2], stop=replace(log[2].stop, gtid="0-1-9"))
+        log[3] = replace(log[3], start=replace(log[3].start, gtid="0-1-9"))
         return find(a_table(), snapshot(high=Position(LOG, high)), manifests=log)
 
     never = found(4500)
@@ -122,6 +130,61 @@ def test_a_snapshot_whose_server_was_left_before_its_end_is_refused() -> None:
     reached = found(2500)
     assert reached.reload is not None
     assert reached.reload.first == 2
+
+
+@pytest.mark.parametrize("rows", [(), ((2700, 2710),)], ids=["no rows", "rows"])
+def test_a_snapshot_of_a_table_that_has_its_name_no_more_is_settled(
+    rows: tuple[tuple[int, int], ...],
+) -> None:
+    """What the name stands for then is merged from its creation on, or waits, and is named."""
+    dropped, new = table(dropped=True), table(rows, id_=NEW, created=2)
+    created = CreateTable(NEW, NAME)
+    swapped = [RenameTable(ORDERS, NAME, OTHER), RenameTable(NEW, OTHER, NAME)]
+    for entries, actions in (
+        ((dropped, new), [DropTable(ORDERS, NAME), created]),
+        ((table(rows, id_=NEW),), swapped),
+    ):
+        log = [
+            manifest(1),
+            manifest(2, *entries, statements=[statement(2600, *actions)]),
+            *map(manifest, (3, 4)),
+        ]
+        target = find(a_table(), snapshot(), manifests=log, old=0)
+        assert (target.reload, target.processed_snapshot) == (None, ID)
+        assert "dropped or renamed after it" in target.report.snapshot
+
+        newest = TableLog(log)
+        now = Progress().read(log)
+        target.cover(
+            find_coverage(NAME, None, newest, before=Progress(), now=now, initial_load="snapshot")
+        )
+        if target.is_merged:
+            options = TableOptions()
+            first = target.first_needed
+            target.take(plan_table(NAME, newest, first=first, state=None, options=options))
+        check_named([target], newest, now)
+        assert target.report.error is None
+        is_whole = actions[-1] is created
+        assert (target.hold is None) == is_whole
+        assert target.progress(TableProgress()).pending != is_whole
+
+
+def test_a_table_that_exists_is_merged_or_named_at_the_end_of_a_merge() -> None:
+    log = [manifest(4, table([(10, 14)]))]
+    now = Progress().read(log)
+    lost, held, failed = (a_table() for _ in range(3))
+    held.hold, merged = WITHOUT_BEGINNING, a_table(OLDER)
+    failed.fail(ManifestError("why"))
+
+    check_named([lost, held, failed, merged], TableLog(log), now)
+
+    assert "a defect of the merge" in str(lost.report.error)
+    assert (held.report.error, merged.report.error) == (None, None)
+    dropped, uncaptured = a_table(), a_table()
+    gone = [manifest(4, table(dropped=True), statements=[statement(4100, DropTable(ORDERS, NAME))])]
+    check_named([dropped], TableLog(gone), now)
+    check_named([uncaptured], TableLog(log), replace(now, globs=()))
+    assert (dropped.report.error, uncaptured.report.error) == (None, None)
 
 
 def test_what_is_missing_after_low_is_named() -> None:
