@@ -181,8 +181,10 @@ def test_a_table_that_exists_is_merged_or_named_at_the_end_of_a_merge() -> None:
     assert "a defect of the merge" in str(lost.report.error)
     assert (held.report.error, merged.report.error) == (None, None)
     dropped, uncaptured = a_table(), a_table()
-    gone = [manifest(4, table(dropped=True), statements=[statement(4100, DropTable(ORDERS, NAME))])]
-    check_named([dropped], TableLog(gone), now)
+    ended = [
+        manifest(4, table(dropped=True), statements=[statement(4100, DropTable(ORDERS, NAME))])
+    ]
+    check_named([dropped], TableLog(ended), now)
     check_named([uncaptured], TableLog(log), replace(now, globs=()))
     assert (dropped.report.error, uncaptured.report.error) == (None, None)
 
