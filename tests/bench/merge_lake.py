@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.job.report import Report
-    from airflow_provider_binlog.spark.target.protocol import Lake
+    from airflow_provider_binlog.spark.target.spark_target import LakeFormat
 
 CATALOG = "lake"
 THREADS = 4
@@ -53,7 +53,7 @@ class BenchLake:
         self.store = open_store(f"file://{folder}/live/staging")
 
     @property
-    def lake(self) -> Lake:
+    def lake(self) -> LakeFormat:
         """The tables, as the merge names them."""
         from airflow_provider_binlog.spark.target.delta.table import DeltaLake
         from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake

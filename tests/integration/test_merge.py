@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_provider_binlog.changes import BeforeImages
-from airflow_provider_binlog.spark.merge import table_sizes
+from airflow_provider_binlog.spark.target import spark_target
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.protocol import Applied
+from airflow_provider_binlog.spark.target.spark_target import Applied
 from airflow_provider_binlog.spark.target.state import TargetState
 from airflow_provider_binlog.table_options import TableOptions, TableRules
 from tests.unit.spark.session import reading_session
@@ -431,8 +431,8 @@ def test_a_large_table_is_searched_at_the_keys_that_changed(
         workplace.merge()
     assert workplace.state(table).files > 1
     # As a table of more than 64 MiB.
-    for name in ("_SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
-        monkeypatch.setattr(table_sizes, name, 0)
+    for name in ("SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
+        monkeypatch.setattr(spark_target, name, 0)
     statements, plans = [], []
     lake = type(workplace.lake)
     merge = lake.merge

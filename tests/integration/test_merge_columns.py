@@ -16,7 +16,7 @@ from airflow_provider_binlog.spark.target.column_copy import copy_column
 from airflow_provider_binlog.spark.target.iceberg import catalog as iceberg
 from airflow_provider_binlog.spark.target.iceberg.table import load_table
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.properties import key_property, owner_properties
+from airflow_provider_binlog.spark.target.properties import Owner, key_property
 from tests.unit.spark.history import IDENTITY, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT, ColumnType
@@ -352,7 +352,7 @@ def test_a_delta_table_without_column_mapping_is_upgraded_or_stale(workplace: Wo
     table = source.create(workplace.database, "t", old, ("id",), logged=False)
     table.rows = {1: (1, 1, 1)}
     target, session = workplace.target(table), workplace.spark.newSession()
-    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    properties = Owner(workplace.source, IDENTITY, table.name).properties | key_property(("id",))
     columns = {"id": "int", "n": "bigint", "m": "bigint"}
     session.sql(
         merge_sql.create_table(target, provider="delta", columns=columns, properties=properties)

@@ -16,8 +16,9 @@ import pytest
 
 from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.spark.merge import table_merge
+from airflow_provider_binlog.spark.merge.source_rows import SparkRows
 from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.spark_target import TableCommit
 from tests.unit.spark.history import IDENTITY, Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot
 from tests.unit.spark.staged_changes import INT, TEXT
@@ -136,10 +137,10 @@ def test_of_two_merges_at_once_one_counts(
 @pytest.mark.parametrize(
     ("workplace", "step"),
     [
-        ("iceberg", "make_source_rows"),
+        ("iceberg", "make"),
         ("delta", "_evolve"),
         pytest.param("iceberg", "_evolve", marks=pytest.mark.slow),
-        pytest.param("delta", "make_source_rows", marks=pytest.mark.slow),
+        pytest.param("delta", "make", marks=pytest.mark.slow),
     ],
     indirect=["workplace"],
 )
@@ -157,19 +158,21 @@ def test_two_merges_at_once_do_not_exchange_columns_twice(
     table.alter("RENAME COLUMN a TO b, ...", types, renamed={"a": "b", "b": "a"})
     table.update(1, a=7)
     source.commit()
-    lake, run = type(workplace.lake), getattr(table_merge, step)
+    lake = type(workplace.lake)
+    owner: Any = SparkRows if step == "make" else TableCommit
+    run = getattr(owner, step)
 
     def die(*_: Any) -> Commit:
         raise RuntimeError("killed")
 
     def delayed(*arguments: Any, **named: Any) -> Any:
-        monkeypatch.setattr(table_merge, step, run)
+        monkeypatch.setattr(owner, step, run)
         with monkeypatch.context() as patch:
             patch.setattr(lake, "merge", die)
             assert workplace.try_merge().failed
         return run(*arguments, **named)
 
-    monkeypatch.setattr(table_merge, step, delayed)
+    monkeypatch.setattr(owner, step, delayed)
 
     failed = workplace.failure()
 

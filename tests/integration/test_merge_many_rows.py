@@ -7,7 +7,8 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_provider_binlog.spark.merge import table_sizes
+from airflow_provider_binlog.spark.merge import source_rows
+from airflow_provider_binlog.spark.target import spark_target
 from tests.integration.test_merge_images import COLUMNS, Owner
 from tests.unit.spark.history import RowImage
 from tests.unit.spark.staged_changes import INT, TEXT
@@ -20,7 +21,7 @@ COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.whol
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one row be many."""
-    monkeypatch.setattr(table_sizes, "_FEW_ROWS", 0)
+    monkeypatch.setattr(source_rows, "_FEW_ROWS", 0)
     new_session = SparkSession.newSession
 
     def compiling(session: SparkSession) -> SparkSession:
@@ -55,8 +56,9 @@ def test_whole_and_partial_rows_and_a_changelog(
 
     # From here on the last change is found by the keys alone, where rows are whole, and most rows
     # of the target that no key has are left out.
-    for name in ("_MANY_ROWS", "_SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
-        monkeypatch.setattr(table_sizes, name, 0)
+    monkeypatch.setattr(source_rows, "_MANY_ROWS", 0)
+    for name in ("SMALL_TARGET_BYTES", "_FILTERED_BYTES", "_FILTERED_FACTOR"):
+        monkeypatch.setattr(spark_target, name, 0)
     source.row_image = RowImage.FULL
     other = source.create(workplace.database, "other", {"id": INT, "note": TEXT}, ("id",))
     for id_ in range(5):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.properties import key_property, owner_properties
+from airflow_provider_binlog.spark.target.properties import Owner, key_property
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.staged_changes import BIGINT, INT, TEXT
 from tests.unit.spark.workplace import Workplace, in_either_format
@@ -63,7 +63,7 @@ def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
     table = source.create(workplace.database, "t", types, ("id",), logged=False)
     table.rows = {1: (1, "old", 1), 2: (2, "old", 2)}
     target, session = workplace.target(table), workplace.spark.newSession()
-    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    properties = Owner(workplace.source, IDENTITY, table.name).properties | key_property(("id",))
     columns = {"id": "int", "note": "string", "n": "bigint"}
     workplace.lake.create(session, target, columns, properties)
     session.sql(f"INSERT INTO {target} VALUES (1, 'old', 1), (2, 'old', 2)")
@@ -82,7 +82,7 @@ def test_a_table_that_is_older_than_the_log_takes_its_rows_along(
         raise RuntimeError("failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lake, "overwrite", fail)
+        patch.setattr(lake, "create_as", fail)
         assert workplace.try_merge().failed
 
     workplace.merge()
@@ -260,7 +260,7 @@ def test_a_lake_table_that_was_loaded_by_hand_is_continued(workplace: Workplace)
     table.insert(id=3, N=3, m=3)
     source.commit()
     target, session = workplace.target(table), workplace.spark.newSession()
-    properties = owner_properties(workplace.source, IDENTITY, table.name) | key_property(("id",))
+    properties = Owner(workplace.source, IDENTITY, table.name).properties | key_property(("id",))
     workplace.lake.create(session, target, {"id": "int", "n": "bigint"}, properties)
     session.sql(f"INSERT INTO {target} VALUES (1, 1), (2, 2)")
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.job.report import TableReport
-    from airflow_provider_binlog.spark.job.sessions import Sessions
     from airflow_provider_binlog.spark.merge.start import MergeStart
+    from airflow_provider_binlog.spark.merge.table_merge import Lake
     from airflow_provider_binlog.spark.staged.files import SourceFiles
-    from airflow_provider_binlog.spark.target.protocol import Lake
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -25,15 +24,13 @@ class MergeRun:
     """One merge of a source into a lake.
 
     Attributes:
-        sessions: Its sessions.
         start: What it found.
         finished: Called with the report of each table as it is done, by the thread that did it.
         began: When, ISO 8601 in UTC.
     """
 
-    sessions: Sessions
     files: SourceFiles
-    lake: Lake
+    lake: Lake[Any]
     options: MergeOptions
     start: MergeStart
     finished: Callable[[TableReport], object]

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark.job.report import Report, TableReport
@@ -24,21 +24,20 @@ from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale_for
 from airflow_provider_binlog.spark.merge.needed_log import StagedLog, read_needed_log
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress, save_progress
 from airflow_provider_binlog.spark.merge.running import note_start
+from airflow_provider_binlog.spark.merge.source_rows import SparkRows
 from airflow_provider_binlog.spark.merge.start import read_start
 from airflow_provider_binlog.spark.merge.survey import find_needs, survey_tables
-from airflow_provider_binlog.spark.merge.table_merge import TableWork, merge_table
+from airflow_provider_binlog.spark.merge.table_merge import Lake, TableWork, merge_table
 from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
 from airflow_provider_binlog.spark.reload.table_reload import plan_table_reload
-from airflow_provider_binlog.spark.staged.changes import check_digests
 from airflow_provider_binlog.spark.staged.files import HadoopFiles, check_sizes, read_sizes
 from airflow_provider_binlog.spark.staged.manifests import read_manifests
-from airflow_provider_binlog.spark.target import sql as merge_sql
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.jvm import check_catalog, check_jars
-from airflow_provider_binlog.spark.target.mark import Mark
-from airflow_provider_binlog.spark.target.protocol import Applied, Lake
+from airflow_provider_binlog.spark.target.properties import Owner
+from airflow_provider_binlog.spark.target.spark_target import LakeFormat, SourceRows, SparkTarget
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, hold_property
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.merge.running import RunningMerge
+    from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.spark.target.state import Hold, TargetState
 
 
@@ -70,19 +70,33 @@ def merge_all(
             touched.
         BinlogError: Manifests are not as they should be; no table was touched.
     """
-    started = time.monotonic()
     files = HadoopFiles(spark, options.staging, options.source)
+    return merge_into(partial(open_lake, spark, options, files), files, options, finished=finished)
+
+
+def merge_into(
+    open_target: Callable[[], Lake[Any]],
+    files: SourceFiles,
+    options: MergeOptions,
+    *,
+    finished: Callable[[TableReport], object] = lambda _: None,
+) -> Report:
+    """Merge what is new into every table of a lake, as `merge_all`.
+
+    Args:
+        open_target: Returns the lake; called if there is anything to do.
+        files: The staged files of the source.
+        options: What to merge.
+        finished: Called with the report of each table as it is done, by the thread that did it.
+    """
+    started = time.monotonic()
     start = read_start(files, options)
     if start.is_idle:
         return start.idle_report(time.monotonic() - started)
 
     before, through, folder = start.before, start.through, start.folder
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    check_jars(spark, options.format)
-    if options.format == "iceberg":
-        check_catalog(spark, options.lake)
-    lake = _lake(options)
-    run = MergeRun(Sessions(spark, lake.settings), files, lake, options, start, finished, began)
+    run = MergeRun(files, open_target(), options, start, finished, began)
     manifests = read_manifests(files, range(before.through + 1, through + 1))
     check_contiguous(manifests)
     if manifests:
@@ -118,16 +132,21 @@ def _delete_ended(run: MergeRun, tables: Iterable[LakeTable]) -> None:
             run.files.delete(each.path)
 
 
-def _lake(options: MergeOptions) -> Lake:
+def open_lake(spark: SparkSession, options: MergeOptions, files: SourceFiles) -> Lake[SourceRows]:
+    """Return the lake that the options name.
+
+    Raises:
+        ConfigurationError: Spark lacks the classes of the format, or the catalog.
+    """
+    check_jars(spark, options.format)
+    source, tables, properties = options.source, options.table_options, options.properties
     if options.format == "iceberg":
-        return IcebergLake(options.source, options.lake, options.table_options, options.properties)
-    return DeltaLake(
-        options.source,
-        options.lake,
-        options.table_options,
-        options.properties,
-        upgrade=options.upgrade,
-    )
+        check_catalog(spark, options.lake)
+        format_: LakeFormat = IcebergLake(source, options.lake, tables, properties)
+    else:
+        format_ = DeltaLake(source, options.lake, tables, properties, upgrade=options.upgrade)
+    sessions = Sessions(spark, format_.settings)
+    return Lake(SparkTarget(sessions.get(), format_), SparkRows(sessions, files))
 
 
 def _merge_tables(
@@ -143,9 +162,8 @@ def _merge_tables(
     log = read_needed_log(staged, run.start, tables)
     for table in tables:
         _plan(table, log, run.options)
-    session = run.sessions.get()
     for table in tables:
-        _note_held(run, session, table)
+        _note_held(run, table)
     work = _work(run, log, tables)
     if not work:
         check_named(tables, newest, now)
@@ -191,8 +209,8 @@ def _work(
                 plan,
                 table.target,
                 table.state,
-                last.identity,
-                Applied(run.options.source, Mark(log.last), str(last.stop)),
+                Owner(run.options.source, last.identity, table.name),
+                str(last.stop),
                 partial(_plan_again, table.name, log, run.options),
                 is_complete=is_complete,
                 snapshot=None if table.reload is None else table.reload.snapshot.id,
@@ -228,7 +246,7 @@ def _plan_again(
     return plan_table(name, log, first=first, state=state, options=chosen)
 
 
-def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
+def _note_held(run: MergeRun, table: LakeTable) -> None:
     """Say in the lake table's properties why it is not merged, and since when."""
     known = run.start.before.tables.get(table.name)
     table.set_hold_since(None if known is None else known.hold, run.began)
@@ -239,7 +257,7 @@ def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
     if state.properties.get(PROPERTY) == wanted[PROPERTY]:
         return
     try:
-        session.sql(merge_sql.set_properties(table.target, wanted))
+        run.lake.target.set_properties(table.target, wanted)
     except Exception as error:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(error)
 
@@ -247,11 +265,10 @@ def _note_held(run: MergeRun, session: SparkSession, table: LakeTable) -> None:
 def _hold_stale(run: MergeRun, table: LakeTable, hold: Hold) -> None:
     """Leave a table at what was committed of it, until a reload."""
     try:
-        session = run.sessions.get()
-        table.state = run.lake.find_state(session, table.target)
+        table.state = run.lake.target.read_state(table.target)
         table.report.applied_after = table.applied
         table.hold = hold
-        _note_held(run, session, table)
+        _note_held(run, table)
     except Exception as failed:  # noqa: BLE001  It is reported, and fails the job at its end.
         table.fail(failed)
 
@@ -261,8 +278,8 @@ def _merge(
 ) -> None:
     check_sizes(run.files, work.plan.parts, sizes)
     if run.options.verify_parts:
-        check_digests(run.sessions.get(), run.files, work.plan.parts)
-    merged = merge_table(run.sessions, run.lake, run.files, work)
+        run.lake.rows.check_digests(work.plan.parts)
+    merged = merge_table(run.lake, work)
     # The format found it done: by whom, and how much else, the next merge reads.
     table.is_settled = merged.commit is not None
     if merged.commit is None:

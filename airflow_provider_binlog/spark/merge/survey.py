@@ -8,7 +8,7 @@ from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.job.report import TableReport
 from airflow_provider_binlog.spark.merge.coverage import find_coverage
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable
-from airflow_provider_binlog.spark.merge.renamed_rows import take_rows_along
+from airflow_provider_binlog.spark.merge.renamed_table import take_rows_along
 from airflow_provider_binlog.spark.reload.table_reload import (
     find_reload,
     hold_foreign,
@@ -32,13 +32,12 @@ def survey_tables(run: MergeRun, log: TableLog, now: Progress) -> list[LakeTable
     """Read how much of the log every table contains that may need something."""
     start = run.start
     names = {*log.names(), *start.noted, *start.unloaded, *start.before.pending(start.chosen)}
-    session = run.sessions.get()
 
     def survey(name: TableName) -> LakeTable:
-        target = run.lake.target(*name)
+        target = run.lake.target.locate(name)
         table = LakeTable(name, target, TableReport(".".join(name), target))
         try:
-            state = run.lake.find_state(session, target)
+            state = run.lake.target.read_state(target)
             adopts = run.options.adopt or is_adopted(start.snapshots, name, start.before)
             source = run.options.source
             if state is not None and adopts and is_foreign(state, source=source, name=name):

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
-from airflow_provider_binlog.spark.target.state import FIELDS, KEY, TABLE_ID, read_fields
+from airflow_provider_binlog.spark.target.state import (
+    ENDED,
+    FIELDS,
+    KEY,
+    PROPERTY,
+    SNAPSHOT,
+    TABLE_ID,
+    Hold,
+    hold_property,
+    live_property,
+    read_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_provider_binlog.position import SourceIdentity
     from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.target.protocol import TableChange
     from airflow_provider_binlog.spark.target.state import TargetState
 
 SOURCE = "binlog.source"
@@ -39,13 +51,28 @@ _REPAIRS = {
 }
 
 
-def owner_properties(source: str, identity: SourceIdentity, name: TableName) -> dict[str, str]:
-    """Return the properties that say which table of which log a target follows."""
-    return {
-        SOURCE: source,
-        IDENTITY: json.dumps(identity.to_json(), sort_keys=True),
-        TABLE: _name_text(name),
-    }
+@dataclass(frozen=True)
+class Owner:
+    """A table of a source, which a lake table follows.
+
+    Attributes:
+        source: Name of the source.
+        identity: The server whose log is followed.
+        name: Database and table.
+    """
+
+    source: str
+    identity: SourceIdentity
+    name: TableName
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties that name it."""
+        return {
+            SOURCE: self.source,
+            IDENTITY: json.dumps(self.identity.to_json(), sort_keys=True),
+            TABLE: _name_text(self.name),
+        }
 
 
 def check_owner(
@@ -65,7 +92,7 @@ def check_owner(
         MergeError: A property is missing or differs.
     """
     found = state.properties
-    allowed = [owner_properties(source, server, name) for server in servers]
+    allowed = [Owner(source, server, name).properties for server in servers]
     if not allowed:
         any_ = found.get(IDENTITY, "")
         allowed = [{SOURCE: source, TABLE: _name_text(name), IDENTITY: any_}]
@@ -112,6 +139,39 @@ def is_of_merges(state: TargetState) -> bool:
 
 def _name_text(name: TableName) -> str:
     return json.dumps(name, ensure_ascii=False)
+
+
+def find_first_properties(change: TableChange[Any]) -> dict[str, str]:
+    """Return what a lake table's properties say before a change has its rows."""
+    before, follows = change.before, change.follows
+    properties = change.owner.properties | key_property(change.key)
+    if change.ends:
+        # Effective only once the applied mark is this one.
+        properties[ENDED] = str(change.mark)
+    if follows is not None and (before is None or before.applied == NOTHING):
+        properties |= table_property(follows)
+    if change.snapshot is not None and (before is None or before.applied == NOTHING):
+        # Effective until the rows are committed.
+        return properties | hold_property(Hold("loading", "its rows are being loaded"), NOTHING)
+    return properties if before is not None else properties | live_property(change.lacks)
+
+
+def find_last_properties(change: TableChange[Any], state: TargetState) -> dict[str, str]:
+    """Return what the properties of a lake table say once it has the rows of a change.
+
+    Args:
+        change: The change.
+        state: The table before its rows were committed, with all of its columns.
+    """
+    properties = dict[str, str]()
+    if change.follows is not None and change.follows != state.table:
+        fields = fields_property(state, change.fields, of_another=True)
+        properties |= table_property(change.follows) | fields
+    if change.snapshot is not None:
+        properties[SNAPSHOT] = change.snapshot
+    if change.snapshot is not None or PROPERTY in state.properties:
+        properties |= live_property(change.lacks)
+    return properties
 
 
 def count_from_1(columns: Iterable[str]) -> dict[str, str]:

@@ -1,23 +1,29 @@
-"""What the merge asks of a table format: the same few things of Delta and of Iceberg."""
+"""Seam between merges and lakes: read the state of a table, and commit a change to it.
+
+A target turns a `TableChange` into its own statements. Planning knows neither a format nor SQL.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+
+from airflow_provider_binlog.spark.target.mark import Contents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
-
-    from airflow_provider_binlog.schema import TableId
+    from airflow_provider_binlog.schema import TableId, TableName
     from airflow_provider_binlog.spark.plan.evolution import Evolution
     from airflow_provider_binlog.spark.target.mark import Mark
+    from airflow_provider_binlog.spark.target.properties import Owner
     from airflow_provider_binlog.spark.target.state import TargetState
+
+Rows = TypeVar("Rows")
+"""Rows as a target takes them: DataFrames with the columns below, or lists of Python's."""
 
 DELETED = "deleted"
 """Column of the source rows: whether the row's key is to be deleted."""
-
 
 LACKS = "lacks"
 """Column of the source rows where images lack columns: what the row needs that the range does not
@@ -35,8 +41,92 @@ def source_column(index: int) -> str:
 
 
 @dataclass(frozen=True)
+class KeyedRows(Generic[Rows]):
+    """The final change of each key: a row that is to be there, or a delete.
+
+    Attributes:
+        rows: The changes.
+        key: Names of the columns that identify a row.
+        null_safe: Whether a column of the key may be NULL, which then equals NULL.
+        groups: Columns that rows may not hold, those together that the same rows lack. The table
+            keeps its values in them; if it does not have the row, the commit fails.
+    """
+
+    rows: Rows
+    key: tuple[str, ...]
+    null_safe: bool = False
+    groups: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class AppendedRows(Generic[Rows]):
+    """Rows that are added to those of a changelog.
+
+    Attributes:
+        rows: The rows.
+        key: Names of the columns that no two rows have the same values in.
+    """
+
+    rows: Rows
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WholeRows(Generic[Rows]):
+    """All rows that the table has afterwards."""
+
+    rows: Rows
+
+
+RowChanges: TypeAlias = KeyedRows[Rows] | AppendedRows[Rows] | WholeRows[Rows]
+
+
+@dataclass(frozen=True)
+class TableChange(Generic[Rows]):
+    """One change of a lake table: its rows, its columns, and what is written down with them.
+
+    Attributes:
+        table: Name of the lake table, from `Target.locate`.
+        owner: The source's table.
+        before: The lake table when the change was planned; None if it is to be created.
+        mark: How much of the log the lake table contains afterwards.
+        stop: Where the range ends that the last manifest covers; for people.
+        columns: Name and Spark type of each column afterwards.
+        key: Columns that rows are merged by; none for a changelog.
+        evolution: How the columns of `before` change.
+        fields: Names of the columns by field id.
+        rows: What happens to the rows.
+        follows: Id of the table that the lake table follows afterwards; None if it keeps its own.
+        lacks: What the lake table lacks afterwards, in words; empty if it lacks nothing.
+        snapshot: Id of the snapshot that the rows are loaded from; None if from none.
+        ends: Whether the name stands for no table afterwards, and the rows are only kept.
+    """
+
+    table: str
+    owner: Owner
+    before: TargetState | None
+    mark: Mark
+    stop: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    evolution: Evolution
+    fields: dict[int, str]
+    rows: RowChanges[Rows]
+    follows: TableId | None
+    lacks: str = ""
+    snapshot: str | None = None
+    ends: bool = False
+
+    @property
+    def contents(self) -> Contents:
+        """What the commit of the rows says of the lake table."""
+        held = (None, "") if self.before is None else (self.before.table, self.before.loaded)
+        return Contents(self.mark, self.follows or held[0], self.snapshot or held[1])
+
+
+@dataclass(frozen=True)
 class Commit:
-    """What one commit did to the target.
+    """Result of a commit.
 
     Attributes:
         inserted, updated, deleted: Rows; None where the format does not say.
@@ -57,7 +147,7 @@ class Commit:
         return {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
 
     def __add__(self, other: Commit) -> Commit:
-        """Return what two commits did, one after the other."""
+        """Return the result of two commits, one after the other."""
         pairs = [(count, other.rows[name]) for name, count in self.rows.items()]
         pairs.append((self.missing, other.missing))
         inserted, updated, deleted, missing = (
@@ -66,87 +156,24 @@ class Commit:
         return Commit(inserted, updated, deleted, other.version, missing)
 
 
-@dataclass(frozen=True)
-class Applied:
-    """What is committed with the data: how much of the log the table contains then.
+class Target(Protocol[Rows]):
+    """Tables of a lake."""
 
-    Attributes:
-        source: Name of the source.
-        mark: How much.
-        stop: Where the range ends that the last manifest covers.
-        table: Id of the table whose rows it has then.
-        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
-    """
+    def locate(self, name: TableName) -> str:
+        """Return the name of the lake table that follows a table of the source."""
 
-    source: str
-    mark: Mark
-    stop: str
-    table: TableId | None = None
-    snapshot: str = ""
+    def read_state(self, table: str) -> TargetState | None:
+        """Return the state of a lake table; None if there is no such table."""
 
+    def commit(self, change: TableChange[Rows]) -> Commit | None:
+        """Commit a change: the mark and the rows together, or neither.
 
-class Lake(Protocol):
-    """Tables of one format. `target` is a quoted name; no other thread changes `session`."""
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """What a session needs to have set before it sees a table."""
-
-    @property
-    def filters(self) -> bool:
-        """Whether large targets of a MERGE are filtered by the source's keys first."""
-
-    def target(self, database: str, table: str) -> str:
-        """Return the quoted name of the table that follows a table of the source."""
-
-    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
-        """Return the table's state; None if there is no such table."""
-
-    def create(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-    ) -> None:
-        """Make an empty table."""
-
-    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
-        """Return the ids that the columns of a new table get, by name; see `TargetState`."""
-
-    def create_as(
-        self,
-        session: SparkSession,
-        target: str,
-        columns: Mapping[str, str],
-        properties: Mapping[str, str],
-        applied: Applied,
-    ) -> None:
-        """Make a table of the source rows in `merge_sql.CHANGES`, and commit `applied` with them.
-
-        A catalog that cannot do both at once may leave an empty table, without `applied`.
-        """
-
-    def evolve(
-        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
-    ) -> dict[str, str]:
-        """Change the columns; return what is still to be filled in, as `Evolution.filled`."""
-
-    def merge(
-        self,
-        session: SparkSession,
-        target: str,
-        state: TargetState,
-        statement: str,
-        applied: Applied,
-    ) -> Commit | None:
-        """Run a MERGE and commit `applied` with it; None if that was there already.
+        Columns and properties may change before the rows. A commit that is killed there is
+        repeated with what `read_state` returns then. None if another merge has committed the mark.
 
         Raises:
-            TargetConflictError: Another merge of this source came between `state` and the commit.
+            TargetConflictError: The lake table is not as it was when the change was planned.
         """
 
-    def overwrite(
-        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
-    ) -> Commit | None:
-        """Replace every row by the result of a query, and commit `applied` with it."""
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        """Set properties of a lake table."""

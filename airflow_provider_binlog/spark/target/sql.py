@@ -88,9 +88,12 @@ def _select_kept(values: Iterable[str]) -> str:
     return f"SELECT {', '.join(values)} FROM {CHANGES} WHERE NOT {DELETED}"  # noqa: S608
 
 
-def select_all(target: str, columns: Iterable[str]) -> str:
-    """Return the query of all rows of a table."""
-    return f"SELECT {', '.join(map(quote_identifier, columns))} FROM {target}"  # noqa: S608
+def select_source_rows(target: str, columns: Iterable[str]) -> str:
+    """Return the query of all rows of a table, as source rows."""
+    values = ", ".join(
+        f"{quote_identifier(name)} AS {source_column(at)}" for at, name in enumerate(columns)
+    )
+    return f"SELECT {values}, false AS {DELETED} FROM {target}"  # noqa: S608
 
 
 def create_table(

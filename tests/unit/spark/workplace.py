@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.changes import BeforeImages
     from airflow_provider_binlog.spark.job.report import Report, TableReport
-    from airflow_provider_binlog.spark.target.protocol import Lake
+    from airflow_provider_binlog.spark.target.spark_target import LakeFormat
     from airflow_provider_binlog.spark.target.state import Hold, TargetState
 
 in_either_format = pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class Workplace:
     def create_empty(self) -> None:
         """Merge until it is killed in a catalog that creates a table without its rows."""
 
-        def create(lake: Lake, *arguments: Any) -> None:
+        def create(lake: LakeFormat, *arguments: Any) -> None:
             *of, _ = arguments
             lake.create(*of)
             raise RuntimeError("killed")
@@ -139,7 +139,7 @@ class Workplace:
         return held
 
     @property
-    def lake(self) -> Lake:
+    def lake(self) -> LakeFormat:
         if self.format == "iceberg":
             return IcebergLake(self.source, self.catalog, TableRules(), {})
         return DeltaLake(self.source, f"{self.root}/lake", TableRules(), {})

@@ -33,7 +33,7 @@ from airflow_provider_binlog.spark.target.delta.mark import (
 from airflow_provider_binlog.spark.target.jvm import java_class, set_active
 from airflow_provider_binlog.spark.target.namespaces import Namespaces
 from airflow_provider_binlog.spark.target.properties import claim_again, count_from_1
-from airflow_provider_binlog.spark.target.protocol import Applied, Commit
+from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.state import TargetState, read_contents
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.spark.target.spark_target import Applied
     from airflow_provider_binlog.table_options import TableRules
 
 _APPLICATION = "spark.databricks.delta.write.txnAppId"
@@ -103,22 +104,22 @@ class DeltaLake:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a session needs; see `Lake`."""
+        """What a session needs; see `LakeFormat`."""
         # Names without a catalog are Delta's, whichever catalog others of the cluster use.
         return {"spark.sql.defaultCatalog": "spark_catalog"}
 
     @property
     def filters(self) -> bool:
-        """Whether large targets are filtered by the keys; see `Lake`."""
+        """Whether large targets are filtered by the keys; see `LakeFormat`."""
         # Delta can broadcast few source rows instead.
         return False
 
     def target(self, database: str, table: str) -> str:
-        """Return the quoted name of a table; see `Lake`."""
+        """Return the quoted name of a table; see `LakeFormat`."""
         return target_name("delta", self._root, self._options, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
-        """Return the state of a table; see `Lake`."""
+        """Return the state of a table; see `LakeFormat`."""
         snapshot = self._maybe_snapshot(session, target)
         if snapshot is None:
             return None
@@ -160,14 +161,14 @@ class DeltaLake:
         columns: Mapping[str, str],
         properties: Mapping[str, str],
     ) -> None:
-        """Make an empty table; see `Lake`."""
+        """Make an empty table; see `LakeFormat`."""
         wanted = self._prepare(session, target, columns, properties)
         session.sql(
             merge_sql.create_table(target, provider="delta", columns=columns, properties=wanted)
         )
 
     def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
-        """Return the ids that the columns of a new table get; see `Lake`."""
+        """Return the ids that the columns of a new table get; see `LakeFormat`."""
         mode = (COLUMN_MAPPING | self._properties)[MAPPING]
         return dict(zip(columns, columns, strict=True)) if mode == "none" else count_from_1(columns)
 
@@ -179,7 +180,7 @@ class DeltaLake:
         properties: Mapping[str, str],
         applied: Applied,
     ) -> None:
-        """Make a table with rows; see `Lake`."""
+        """Make a table with rows; see `LakeFormat`."""
         wanted = self._prepare(session, target, columns, properties)
         # Delta takes what a killed merge wrote for a table, but finds none to replace.
         command = "CREATE OR REPLACE TABLE" if self._is_begun(session, target) else "CREATE TABLE"
@@ -205,7 +206,7 @@ class DeltaLake:
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
     ) -> dict[str, str]:
-        """Change the columns; see `Lake`."""
+        """Change the columns; see `LakeFormat`."""
         missing = needed_features(evolution, columns=state.columns, properties=state.properties)
         if missing:
             session.sql(merge_sql.set_properties(target, missing))
@@ -225,7 +226,7 @@ class DeltaLake:
         statement: str,
         applied: Applied,
     ) -> Commit | None:
-        """Run a MERGE; see `Lake`."""
+        """Run a MERGE; see `LakeFormat`."""
         with self._noted(session, applied, base=state.snapshot, fence=state.fence):
             # One row of counts; none if Delta found the transaction done.
             rows = session.sql(statement).collect()
@@ -242,7 +243,7 @@ class DeltaLake:
     def overwrite(
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
-        """Replace every row; see `Lake`."""
+        """Replace every row; see `LakeFormat`."""
         with self._noted(session, applied, base=state.snapshot, fence=state.fence):
             session.sql(f"INSERT OVERWRITE TABLE {target} {query}").collect()
         # Delta does not say whether it found the transaction done.

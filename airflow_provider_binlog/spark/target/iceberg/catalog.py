@@ -40,7 +40,7 @@ from airflow_provider_binlog.spark.target.iceberg.table import (
 from airflow_provider_binlog.spark.target.initial_defaults import add_columns, has_initial_defaults
 from airflow_provider_binlog.spark.target.namespaces import Namespaces
 from airflow_provider_binlog.spark.target.properties import count_from_1
-from airflow_provider_binlog.spark.target.protocol import Applied, Commit
+from airflow_provider_binlog.spark.target.protocol import Commit
 from airflow_provider_binlog.spark.target.state import TargetState, read_contents, read_copied
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.spark.target.spark_target import Applied
     from airflow_provider_binlog.table_options import TableRules
 
 _ISOLATION = "write.merge.isolation-level"
@@ -98,22 +99,22 @@ class IcebergLake:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a session needs; see `Lake`."""
+        """What a session needs; see `LakeFormat`."""
         # Each session would keep its own stale copy of a table for half a minute.
         return {f"spark.sql.catalog.{self._catalog}.cache-enabled": "false"}
 
     @property
     def filters(self) -> bool:
-        """Whether large targets are filtered by the keys; see `Lake`."""
+        """Whether large targets are filtered by the keys; see `LakeFormat`."""
         # A MERGE shuffles the target however few the source rows are.
         return True
 
     def target(self, database: str, table: str) -> str:
-        """Return the quoted name of a table; see `Lake`."""
+        """Return the quoted name of a table; see `LakeFormat`."""
         return target_name("iceberg", self._catalog, self._options, database, table)
 
     def find_state(self, session: SparkSession, target: str) -> TargetState | None:
-        """Return the state of a table; see `Lake`."""
+        """Return the state of a table; see `LakeFormat`."""
         table = find_table(session, target)
         if table is None:
             return None
@@ -149,14 +150,14 @@ class IcebergLake:
         columns: Mapping[str, str],
         properties: Mapping[str, str],
     ) -> None:
-        """Make an empty table; see `Lake`."""
+        """Make an empty table; see `LakeFormat`."""
         wanted = self._prepare(session, target, columns, properties)
         session.sql(
             merge_sql.create_table(target, provider="iceberg", columns=columns, properties=wanted)
         )
 
     def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
-        """Return the ids that the columns of a new table get; see `Lake`."""
+        """Return the ids that the columns of a new table get; see `LakeFormat`."""
         return count_from_1(columns)
 
     def create_as(
@@ -167,7 +168,7 @@ class IcebergLake:
         properties: Mapping[str, str],
         applied: Applied,
     ) -> None:
-        """Make a table with rows; see `Lake`."""
+        """Make a table with rows; see `LakeFormat`."""
         wanted = self._prepare(session, target, columns, properties)
         statement = merge_sql.create_table_as(
             target, provider="iceberg", columns=columns, properties=wanted
@@ -206,7 +207,7 @@ class IcebergLake:
     def evolve(
         self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
     ) -> dict[str, str]:
-        """Change the columns; see `Lake`."""
+        """Change the columns; see `LakeFormat`."""
         _check_names(target, [*evolution.added, *evolution.renamed.values()])
         before = {name: state.columns[old] for name, old in evolution.columns.items()}
         wider = evolution.widened
@@ -238,7 +239,7 @@ class IcebergLake:
         statement: str,
         applied: Applied,
     ) -> Commit | None:
-        """Run a MERGE; see `Lake`."""
+        """Run a MERGE; see `LakeFormat`."""
         with commit_properties(session, _said_of(applied, state.copied)):
             session.sql(statement).collect()
         return _check_commit(session, target, state)
@@ -246,7 +247,7 @@ class IcebergLake:
     def overwrite(
         self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
     ) -> Commit | None:
-        """Replace every row; see `Lake`."""
+        """Replace every row; see `LakeFormat`."""
         writer = session.sql(query).writeTo(target).option("isolation-level", "serializable")
         if state.snapshot is not None:
             writer = writer.option("validate-from-snapshot-id", str(state.snapshot))

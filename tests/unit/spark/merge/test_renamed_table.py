@@ -3,67 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.schema import RenameTable
 from airflow_provider_binlog.spark.merge.renamed_table import OldTable, copy_rows, find_old_table
+from airflow_provider_binlog.spark.merge.table_merge import Lake
+from airflow_provider_binlog.spark.plan.evolution import Evolution
 from airflow_provider_binlog.spark.plan.table_log import TableLog
-from airflow_provider_binlog.spark.target.mark import NOTHING, Contents, Mark
+from airflow_provider_binlog.spark.target.mark import Contents, Mark
+from airflow_provider_binlog.spark.target.properties import Owner
+from airflow_provider_binlog.spark.target.protocol import TableChange, WholeRows
 from airflow_provider_binlog.spark.target.state import (
     CHANGES_ONLY,
     FIELDS,
-    PROPERTY,
     TABLE_ID,
     UNSEEN,
     TargetState,
-    live_property,
 )
+from tests.support.memory_target import MemoryTarget, SourceRow
 from tests.unit.spark.history import IDENTITY
 from tests.unit.spark.plan.table_plans import ID_N, lake
 from tests.unit.spark.plans import NAME, ORDERS, manifest, statement, table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.target.protocol import Applied, Lake
 
 NEW: TableName = ("shop", "new")
 RENAMED = manifest(4, table(name=NEW), statements=[statement(10, RenameTable(ORDERS, NAME, NEW))])
 
 
-class Tables:
-    """A lake, and the session that sets the properties of its tables."""
-
-    def __init__(self, **states: TargetState) -> None:
-        self.states: dict[str, TargetState] = states
-        self.statements: list[str] = []
-
-    def target(self, _: str, name: str) -> str:
-        return name
-
-    def find_state(self, _: object, target: str) -> TargetState | None:
-        return self.states.get(target)
-
-    def create(
-        self, _: object, target: str, columns: dict[str, str], properties: dict[str, str]
-    ) -> None:
-        self.states[target] = replace(
-            lake(ID_N), columns=columns, properties=properties, contents=Contents(NOTHING)
-        )
-
-    def overwrite(
-        self, _: object, target: str, state: TargetState, __: str, applied: Applied
-    ) -> None:
-        self.states[target] = replace(state, contents=Contents(applied.mark, applied.table))
-
-    def sql(self, statement: str) -> None:
-        self.statements.append(statement)
-
-
 def find(state: TargetState) -> OldTable | None:
-    tables: Any = Tables(orders=state)
-    return find_old_table(tables, cast("Lake", tables), NEW, None, TableLog([RENAMED]))
+    tables: Any = SimpleNamespace(locate=".".join, read_state={"shop.orders": state}.get)
+    return find_old_table(tables, NEW, None, TableLog([RENAMED]))
 
 
 def test_a_table_that_was_loaded_and_never_logged_takes_its_rows_along() -> None:
@@ -83,13 +58,76 @@ def test_a_table_that_lost_a_column_is_not_copied() -> None:
     assert find(replace(whole, columns={"id": "int"}, column_ids=without)) is None
 
 
-def test_what_the_old_table_lacks_the_new_one_lacks() -> None:
-    properties: list[dict[str, str]] = [{}, live_property(CHANGES_ONLY)]
-    for noted in properties:
-        tables = Tables(orders=replace(lake(ID_N), properties=lake(ID_N).properties | noted))
-        old = OldTable(NAME, "orders", tables.states["orders"])
-        session = cast("SparkSession", tables)
-        copy_rows(session, cast("Lake", tables), old, name=NEW, source="a", identity=IDENTITY)
+@pytest.fixture
+def target() -> MemoryTarget:
+    return MemoryTarget(evaluate=str)
 
-        (statement,) = tables.statements
-        assert (PROPERTY in statement) == bool(noted)
+
+def load(target: MemoryTarget, lacks: str = "") -> OldTable:
+    """Load the lake table of the old name."""
+    rows = WholeRows([SourceRow({"id": 1, "n": 10}), SourceRow({"id": 2, "n": 20})])
+    change = TableChange(
+        table="shop.orders",
+        owner=Owner("shop", IDENTITY, NAME),
+        before=None,
+        mark=Mark(3),
+        stop="",
+        columns={"id": "int", "n": "int"},
+        key=("id",),
+        evolution=Evolution(),
+        fields={1: "id", 2: "n"},
+        rows=rows,
+        follows=ORDERS,
+        lacks=lacks,
+    )
+    target.commit(change)
+    old = target.read_state("shop.orders")
+    assert old is not None
+    return OldTable(NAME, "shop.orders", old)
+
+
+def copy(target: MemoryTarget, old: OldTable, before: TargetState | None = None) -> TargetState:
+    made: Any = SimpleNamespace(
+        copy=lambda name, *_, **__: [SourceRow(row) for row in target.tables[name].read()]
+    )
+    owner = Owner("shop", IDENTITY, NEW)
+    return copy_rows(Lake(target, made), old, owner, "shop.new", before)
+
+
+@pytest.mark.parametrize("lacks", ["", CHANGES_ONLY])
+def test_the_new_table_has_what_the_old_one_has_and_lacks_what_that_lacks(
+    target: MemoryTarget, lacks: str
+) -> None:
+    old = load(target, lacks)
+
+    copied = copy(target, old)
+
+    assert target.tables["shop.new"].read() == target.tables["shop.orders"].read()
+    assert (copied.applied, copied.table, copied.key) == (Mark(3), ORDERS, ("id",))
+    assert (copied.fields, copied.lacks_rows) == (old.state.fields, bool(lacks))
+
+
+def test_a_copy_that_was_killed_before_its_rows_is_repeated(target: MemoryTarget) -> None:
+    old = load(target)
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    target.interrupt = die
+    with pytest.raises(RuntimeError):
+        copy(target, old)
+    target.interrupt = lambda: None
+    before = target.read_state("shop.new")
+    assert before is not None
+    assert before.is_empty
+
+    assert copy(target, old, before).applied == Mark(3)
+    assert len(target.tables["shop.new"].rows) == 2
+
+
+def test_an_old_table_that_changed_meanwhile_is_a_conflict(target: MemoryTarget) -> None:
+    old = load(target)
+    target.tables["shop.orders"].contents = Contents(Mark(4), ORDERS)
+
+    with pytest.raises(TargetConflictError):
+        copy(target, old)

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_binlog.errors import MergeError
 from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
-from airflow_provider_binlog.spark.target.properties import check_owner, owner_properties
+from airflow_provider_binlog.spark.target.properties import Owner, check_owner
 from airflow_provider_binlog.spark.target.state import TargetState
 from tests.unit.spark.history import IDENTITY
 
@@ -19,7 +19,7 @@ NAME = ("shop", "orders")
 
 
 def state(source: str) -> TargetState:
-    properties = owner_properties(source, IDENTITY, NAME)
+    properties = Owner(source, IDENTITY, NAME).properties
     return TargetState({}, {}, properties, Contents(NOTHING), 0, 0, True, 0)
 
 

@@ -1,0 +1,416 @@
+"""Commits of changes to tables of a lake format, by Spark SQL.
+
+The rows and the applied mark are one commit of the format. Columns and properties change before it:
+whoever repeats a commit that was killed in between finds them, and only the mark says whether the
+rows are there.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from airflow_provider_binlog.errors import TargetConflictError
+from airflow_provider_binlog.names import quote_identifier
+from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint, size_in_bytes
+from airflow_provider_binlog.spark.collapse.key_intervals import condition
+from airflow_provider_binlog.spark.job.session_settings import (
+    FILTER_KEYS_MAX,
+    count_partitions,
+    filtered_target,
+    raise_partitions,
+)
+from airflow_provider_binlog.spark.target import sql as merge_sql
+from airflow_provider_binlog.spark.target.properties import (
+    announce_fills,
+    fields_property,
+    find_first_properties,
+    find_last_properties,
+    new_fields_property,
+    table_property,
+)
+from airflow_provider_binlog.spark.target.protocol import (
+    Commit,
+    KeyedRows,
+    TableChange,
+    WholeRows,
+    source_column,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_provider_binlog.schema import TableId, TableName
+    from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
+    from airflow_provider_binlog.spark.collapse.key_intervals import Interval
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.spark.target.mark import Mark
+    from airflow_provider_binlog.spark.target.protocol import AppendedRows
+    from airflow_provider_binlog.spark.target.state import TargetState
+
+EXPANSION = 4
+"""Rows in memory against bytes of compressed Parquet."""
+
+SMALL_TARGET_BYTES = 16 << 20
+# What makes a filter of the keys cheaper than a shuffle of the target: the least bytes of that, and
+# how many times as many as those of the changes.
+_FILTERED_BYTES, _FILTERED_FACTOR = 64 << 20, 2
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of a change, which are the same whenever they are read.
+
+    Attributes:
+        frame: The rows, in the session of the table; their columns are those of `protocol`. No
+            other thread uses that session: properties of a commit and views are settings of it.
+        bytes: Size of the files that they come from.
+        is_few: Whether they are literals of their plan.
+        counts: Numbers of the changes; None if the rows were not counted.
+    """
+
+    frame: DataFrame
+    bytes: int
+    is_few: bool = False
+    counts: Collapsed | None = None
+
+    @property
+    def upserts(self) -> int | None:
+        """Rows that are to be there; None if they were not counted."""
+        return None if self.counts is None else self.counts.upserts
+
+    @property
+    def keys(self) -> int:
+        """Rows that are to be there, and those that are to be deleted."""
+        return 0 if self.counts is None else self.counts.upserts + self.counts.deletes
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Intervals of the first key column that hold all rows; empty if there are none."""
+        return () if self.counts is None else self.counts.intervals
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What is committed with the rows: how much of the log the table contains then.
+
+    Attributes:
+        source: Name of the source.
+        mark: How much.
+        stop: Where the range ends that the last manifest covers.
+        table: Id of the table whose rows it has then.
+        snapshot: Id of the snapshot that it was last loaded from; empty if from none.
+    """
+
+    source: str
+    mark: Mark
+    stop: str
+    table: TableId | None = None
+    snapshot: str = ""
+
+
+class LakeFormat(Protocol):
+    """Tables of one format. `target` is a quoted name; no other thread changes `session`."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What a session needs to have set before it sees a table."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether large targets of a MERGE are filtered by the source's keys first."""
+
+    def target(self, database: str, table: str) -> str:
+        """Return the quoted name of the table that follows a table of the source."""
+
+    def find_state(self, session: SparkSession, target: str) -> TargetState | None:
+        """Return the table's state; None if there is no such table."""
+
+    def create(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> None:
+        """Make an empty table."""
+
+    def new_column_ids(self, columns: Iterable[str]) -> dict[str, str]:
+        """Return the ids that the columns of a new table get, by name; see `TargetState`."""
+
+    def create_as(
+        self,
+        session: SparkSession,
+        target: str,
+        columns: Mapping[str, str],
+        properties: Mapping[str, str],
+        applied: Applied,
+    ) -> None:
+        """Make a table of the source rows in `merge_sql.CHANGES`, and commit `applied` with them.
+
+        A catalog that cannot do both at once may leave an empty table, without `applied`.
+        """
+
+    def evolve(
+        self, session: SparkSession, target: str, state: TargetState, evolution: Evolution
+    ) -> dict[str, str]:
+        """Change the columns; return what is still to be filled in, as `Evolution.filled`."""
+
+    def merge(
+        self,
+        session: SparkSession,
+        target: str,
+        state: TargetState,
+        statement: str,
+        applied: Applied,
+    ) -> Commit | None:
+        """Run a MERGE and commit `applied` with it; None if that was there already.
+
+        Raises:
+            TargetConflictError: Another merge of this source came between `state` and the commit.
+        """
+
+    def overwrite(
+        self, session: SparkSession, target: str, state: TargetState, query: str, applied: Applied
+    ) -> Commit | None:
+        """Replace every row by the result of a query, and commit `applied` with it."""
+
+
+class SparkTarget:
+    """Tables of a lake format; a `Target`.
+
+    Args:
+        session: Reads states, and sets properties; threads share it.
+        lake: The format.
+    """
+
+    def __init__(self, session: SparkSession, lake: LakeFormat) -> None:
+        self._session = session
+        self._lake = lake
+
+    def locate(self, name: TableName) -> str:
+        """Return the quoted name of a table; see `Target`."""
+        return self._lake.target(*name)
+
+    def read_state(self, table: str) -> TargetState | None:
+        """Return the state of a table; see `Target`."""
+        return self._lake.find_state(self._session, table)
+
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        """Set properties; see `Target`."""
+        self._session.sql(merge_sql.set_properties(table, properties))
+
+    def commit(self, change: TableChange[SourceRows]) -> Commit | None:
+        """Commit a change; see `Target`."""
+        session = change.rows.rows.frame.sparkSession
+        commit = TableCommit(session, self._lake, change)
+        try:
+            return commit.run()
+        finally:
+            # Else the rows would be kept until the session has others.
+            session.catalog.dropTempView(merge_sql.CHANGES)
+
+
+@dataclass(frozen=True)
+class TableCommit:
+    """The statements of one change, in order."""
+
+    session: SparkSession
+    lake: LakeFormat
+    change: TableChange[SourceRows]
+
+    def run(self) -> Commit | None:
+        """Run the statements; see `Target.commit`."""
+        change, before = self.change, self.change.before
+        if before is None:
+            state = self._create()
+            done: Commit | None = Commit(change.rows.rows.upserts, 0, 0, state.snapshot)
+        else:
+            state, filled = self._prepare(before)
+            done = self._write(state, filled)
+        if done is not None:
+            self._set_properties(find_last_properties(change, state), state)
+        return done
+
+    @property
+    def _applied(self) -> Applied:
+        change, contents = self.change, self.change.contents
+        source, snapshot = change.owner.source, contents.snapshot or ""
+        return Applied(source, change.mark, change.stop, contents.table, snapshot)
+
+    def _create(self) -> TargetState:
+        """Create the table with its rows, and return its state.
+
+        Raises:
+            TargetConflictError: Another merge committed meanwhile.
+        """
+        change, lake = self.change, self.lake
+        properties = find_first_properties(change)
+        if change.follows is not None:
+            properties |= new_fields_property(change.fields, lake.new_column_ids(change.columns))
+        _gather(change.rows.rows).createOrReplaceTempView(merge_sql.CHANGES)
+        lake.create_as(self.session, change.table, change.columns, properties, self._applied)
+        state = lake.find_state(self.session, change.table)
+        if state is None or state.applied != change.mark:
+            raise self._conflict()
+        return self._claim_fields(state)
+
+    def _prepare(self, before: TargetState) -> tuple[TargetState, dict[str, str]]:
+        """Evolve the table; return its state then, and what is to be filled in.
+
+        Raises:
+            TargetConflictError: Another merge committed meanwhile.
+        """
+        change = self.change
+        properties = {**before.blanks} | find_first_properties(change)
+        # Another server may have been promoted; a column of the key may get another name.
+        changed = dict(properties.items() - before.properties.items())
+        if changed or change.evolution.changes_columns:
+            # A merge that lost the race must not change back what the other one changed.
+            ids = self._read_unchanged(before).column_ids
+            self._check_columns(before, ids, {name: name for name in before.columns})
+        self._set_properties(changed)
+        filled = self._evolve(before)
+        state = self._read_unchanged(before)
+        self._check_columns(before, state.column_ids, change.evolution.columns)
+        return self._claim_fields(state), filled
+
+    def _evolve(self, before: TargetState) -> dict[str, str]:
+        """Change the columns; return what the MERGE has to fill in, as `Evolution.filled`."""
+        evolution, fields = self.change.evolution, self.change.fields
+        filled = {id_ for id_, name in fields.items() if name in evolution.filled}
+        if filled:
+            # Should this merge be killed, the next one knows which columns are not filled in yet.
+            self._set_properties(announce_fills(before, filled, self.change.mark))
+        if not evolution.changes_columns:
+            return {}
+        return self.lake.evolve(self.session, self.change.table, before, evolution)
+
+    def _claim_fields(self, state: TargetState) -> TargetState:
+        """Note which columns the table has of which fields, if it has those of its new table."""
+        follows = self.change.follows
+        if follows is None or follows != state.table:
+            return state
+        claims = table_property(follows) | fields_property(state, self.change.fields)
+        self._set_properties(claims, state)
+        return replace(state, properties=state.properties | claims)
+
+    def _write(self, state: TargetState, filled: dict[str, str]) -> Commit | None:
+        """Commit the rows."""
+        changes, table, names = self.change.rows, self.change.table, list(self.change.columns)
+        if isinstance(changes, WholeRows):
+            _gather(changes.rows).createOrReplaceTempView(merge_sql.CHANGES)
+            query = merge_sql.rows_to_keep({name: names.index(name) for name in state.columns})
+            done = self.lake.overwrite(self.session, table, state, query, self._applied)
+            return done and replace(done, inserted=changes.rows.upserts)
+        key, rows = changes.key, changes.rows
+        first, type_ = quote_identifier(key[0]), self.change.columns[key[0]]
+        range_ = condition(f"t.{first}", type_, rows.intervals) or None
+        keyed = changes if isinstance(changes, KeyedRows) else None
+        statement = merge_sql.merge(
+            table,
+            columns=names,
+            key=[names.index(name) for name in key],
+            nullable=keyed is not None and keyed.null_safe,
+            range_=range_,
+            groups=[] if keyed is None else [[*map(names.index, own)] for own in keyed.groups],
+            filled=filled,
+        )
+        frame, filtered = rows.frame, _no_filter()
+        if self._filters_target(changes, range_):
+            frame = _select_rows(rows, source_column(names.index(key[0])), type_)
+            filtered = filtered_target(self.session, rows.keys)
+        frame.createOrReplaceTempView(merge_sql.CHANGES)
+        with filtered:
+            return self.lake.merge(self.session, table, state, statement, self._applied)
+
+    def _filters_target(
+        self,
+        changes: KeyedRows[SourceRows] | AppendedRows[SourceRows],
+        range_: str | None,
+    ) -> bool:
+        """Prepare what the MERGE shuffles; return whether it filters the table by the keys.
+
+        A MERGE shuffles the source, and what the table's files hold of its keys, or what the filter
+        leaves.
+        """
+        rows, size = changes.rows, 0 if self.change.before is None else self.change.before.bytes
+        if range_ is not None and size > SMALL_TARGET_BYTES:
+            table = self.session.table(self.change.table).alias("t")
+            # Iceberg's estimate is of rows in memory.
+            size = size * size_in_bytes(table.where(range_)) // max(size_in_bytes(table), 1)
+        is_filtered = (
+            self.lake.filters
+            and range_ is not None
+            and size >= max(_FILTERED_BYTES, _FILTERED_FACTOR * rows.bytes)
+            # Spark would make a filter for each column of a key.
+            and len(changes.key) == 1
+            and rows.keys <= FILTER_KEYS_MAX
+        )
+        raise_partitions(self.session, EXPANSION * rows.bytes + (0 if is_filtered else size))
+        return is_filtered
+
+    def _set_properties(
+        self, properties: Mapping[str, str], state: TargetState | None = None
+    ) -> None:
+        """Set those properties that `state` does not have."""
+        present = {} if state is None else state.properties
+        if missing := dict(properties.items() - present.items()):
+            self.session.sql(merge_sql.set_properties(self.change.table, missing))
+
+    def _read_unchanged(self, before: TargetState) -> TargetState:
+        """Return the table's state, which has the same rows still."""
+        state = self.lake.find_state(self.session, self.change.table)
+        expected = before.applied, before.loaded
+        if state is None or (state.applied, state.loaded) != expected:
+            raise self._conflict()
+        return state
+
+    def _check_columns(
+        self, before: TargetState, ids: Mapping[str, str], columns: Mapping[str, str]
+    ) -> None:
+        """Refuse columns that another merge renamed meanwhile: exchanged twice, they are as before.
+
+        Args:
+            before: The table when the change was planned.
+            ids: The format's own ids of the columns now, by name.
+            columns: Names of the columns in `before`, by those that they are to have.
+
+        Raises:
+            TargetConflictError: A name stands for another column.
+        """
+        copied = self.change.evolution.widened
+        for name, old in columns.items():
+            # A copy has another id, and an id that is a name was none.
+            if name not in copied and before.column_ids[old] not in (old, ids.get(name)):
+                raise self._conflict()
+
+    def _conflict(self) -> TargetConflictError:
+        return TargetConflictError(
+            "another merge committed to the target meanwhile", target=self.change.table
+        )
+
+
+def _no_filter() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def _gather(rows: SourceRows) -> DataFrame:
+    """Return rows that are written as they are read: in no more tasks than they fill, or files."""
+    if rows.is_few:
+        return rows.frame
+    return rows.frame.coalesce(count_partitions(EXPANSION * rows.bytes))
+
+
+def _select_rows(rows: SourceRows, column: str, type_: str) -> DataFrame:
+    """Return source rows as what a comparison selects, which all of them meet.
+
+    Without one, Spark filters no target by their keys: see `filtered_target`.
+    """
+    # Spark would compute a comparison of literals before it looks for one.
+    kept = checkpoint(rows.frame) if rows.is_few else rows.frame
+    return kept.where(condition(column, type_, rows.intervals))

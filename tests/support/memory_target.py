@@ -1,0 +1,205 @@
+"""Lake tables as Python's rows: the plainest `Target`, in a few dictionaries.
+
+target = MemoryTarget()
+target.commit(TableChange(..., rows=WholeRows([SourceRow({"id": 1})])))
+target.tables["shop.orders"].read()
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_binlog.errors import MergeError, TargetConflictError
+from airflow_provider_binlog.spark.target.mark import NOTHING, Contents
+from airflow_provider_binlog.spark.target.properties import (
+    announce_fills,
+    fields_property,
+    find_first_properties,
+    find_last_properties,
+    new_fields_property,
+    table_property,
+)
+from airflow_provider_binlog.spark.target.protocol import Commit, KeyedRows, WholeRows
+from airflow_provider_binlog.spark.target.state import TargetState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.spark.plan.evolution import Evolution
+    from airflow_provider_binlog.spark.target.protocol import TableChange
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """The final change of one row.
+
+    Attributes:
+        values: The row by column name; of a delete at least its key.
+        deleted: Whether the key is to be deleted.
+        lacks: Columns that the row does not hold.
+    """
+
+    values: dict[str, Any]
+    deleted: bool = False
+    lacks: frozenset[str] = frozenset()
+
+
+@dataclass
+class MemoryTable:
+    """One table; its rows by the ids of the columns, so that a renamed one keeps its values."""
+
+    properties: dict[str, str]
+    columns: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    contents: Contents = field(default_factory=lambda: Contents(NOTHING))
+    version: int = 0
+    last_id: int = 0
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the rows by column name."""
+        return [{name: row.get(id_) for name, id_ in self.ids.items()} for row in self.rows]
+
+    def add(self, columns: Mapping[str, str]) -> None:
+        for name, type_ in columns.items():
+            self.last_id += 1
+            self.columns[name], self.ids[name] = type_, str(self.last_id)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Rename columns, all at once."""
+        self.columns = {names.get(name, name): type_ for name, type_ in self.columns.items()}
+        self.ids = {names.get(name, name): id_ for name, id_ in self.ids.items()}
+
+    def drop(self, name: str) -> None:
+        del self.columns[name], self.ids[name]
+
+
+class MemoryTarget:
+    """Tables in memory; a `Target`.
+
+    Args:
+        evaluate: Returns the value of an SQL literal.
+        interrupt: Called between the steps of a commit; what it raises ends the commit there.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[str], Any],
+        interrupt: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.tables: dict[str, MemoryTable] = {}
+        self.history: dict[str, list[MemoryTable]] = {}
+        self.committed: list[TableChange[list[SourceRow]]] = []
+        self.evaluate, self.interrupt = evaluate, interrupt
+
+    def locate(self, name: TableName) -> str:
+        return ".".join(name)
+
+    def read_state(self, table: str) -> TargetState | None:
+        stored = self.tables.get(table)
+        if stored is None:
+            return None
+        return TargetState(
+            columns=dict(stored.columns),
+            column_ids=dict(stored.ids),
+            properties=dict(stored.properties),
+            contents=stored.contents,
+            files=len(stored.rows),
+            bytes=0,
+            is_empty=not stored.rows,
+            snapshot=stored.version,
+        )
+
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        self.tables[table].properties |= properties
+
+    def commit(self, change: TableChange[list[SourceRow]]) -> Commit | None:
+        if change.before is None:
+            self._create(change)
+        else:
+            self._prepare(change, change.before)
+        self.interrupt()
+        table = self.tables[change.table]
+        state = self.read_state(change.table)
+        rows, done = _write(table, change, self.evaluate)
+        table.rows, table.contents, table.version = rows, change.contents, table.version + 1
+        self.history.setdefault(change.table, []).append(deepcopy(table))
+        self.committed.append(change)
+        self.interrupt()
+        assert state is not None
+        table.properties |= find_last_properties(change, state)
+        return done
+
+    def _create(self, change: TableChange[Any]) -> None:
+        if change.table in self.tables:
+            raise TargetConflictError("another merge created the target", target=change.table)
+        table = self.tables[change.table] = MemoryTable(find_first_properties(change))
+        table.add(change.columns)
+        if change.follows is not None:
+            table.properties |= new_fields_property(change.fields, table.ids)
+
+    def _prepare(self, change: TableChange[Any], before: TargetState) -> None:
+        """Change columns and properties, step by step."""
+        table, state = self.tables.get(change.table), self.read_state(change.table)
+        if table is None or state is None or not _is_unchanged(before, state):
+            raise TargetConflictError("another merge committed meanwhile", target=change.table)
+        replaces = isinstance(change.rows, WholeRows)
+        assert replaces or before.applied < change.mark, "a mark does not decrease"
+        table.properties |= {**before.blanks} | find_first_properties(change)
+        filled = {id_ for id_, name in change.fields.items() if name in change.evolution.filled}
+        if filled:
+            table.properties |= announce_fills(before, filled, change.mark)
+        for step in _steps(table, change.evolution):
+            self.interrupt()
+            step()
+        state = self.read_state(change.table)
+        if state is not None and change.follows is not None and change.follows == state.table:
+            claims = table_property(change.follows) | fields_property(state, change.fields)
+            table.properties |= claims
+
+
+def _is_unchanged(before: TargetState, state: TargetState) -> bool:
+    known = before.applied, before.loaded, before.column_ids
+    return known == (state.applied, state.loaded, state.column_ids)
+
+
+def _steps(table: MemoryTable, evolution: Evolution) -> list[Callable[[], object]]:
+    return [
+        *(lambda name=name: table.drop(name) for name in evolution.dropped),
+        lambda: table.rename(evolution.renamed),
+        lambda: table.columns.update(evolution.widened),
+        lambda: table.add(evolution.added),
+    ]
+
+
+def _write(
+    table: MemoryTable, change: TableChange[list[SourceRow]], evaluate: Callable[[str], Any]
+) -> tuple[list[dict[str, Any]], Commit]:
+    """Return the rows after a change, and what it did to them."""
+    changes, ids = change.rows, table.ids
+    if isinstance(changes, WholeRows):
+        kept = [row for row in changes.rows if not row.deleted]
+        rows = [{id_: row.values[name] for name, id_ in ids.items()} for row in kept]
+        return rows, Commit(len(rows), 0, None, table.version + 1)
+    filled = {ids[name]: evaluate(sql) for name, sql in change.evolution.filled.items()}
+    key = [ids[name] for name in changes.key]
+    by_key = {tuple(row.get(id_) for id_ in key): row | filled for row in table.rows}
+    counts = {"inserted": 0, "updated": 0, "deleted": 0}
+    groups = changes.groups if isinstance(changes, KeyedRows) else ()
+    for row in changes.rows:
+        at = tuple(row.values[name] for name in changes.key)
+        old = by_key.pop(at, None)
+        if row.deleted:
+            counts["deleted"] += old is not None
+            continue
+        if row.lacks and old is None:
+            raise MergeError("a change of a row that the target does not have")
+        assert row.lacks <= {name for group in groups for name in group}
+        counts["inserted" if old is None else "updated"] += 1
+        by_key[at] = (old or {}) | {
+            ids[name]: value for name, value in row.values.items() if name not in row.lacks
+        }
+    return list(by_key.values()), Commit(**counts, version=table.version + 1)
