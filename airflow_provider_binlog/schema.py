@@ -84,6 +84,8 @@ class Field:
         generated: Whether its values are computed from other columns, as far as that is known: the
             log itself does not say it.
         auto_increment: Whether the server numbers its values, as far as that is known.
+        primary: Whether it is in a primary key, and not in a unique key in its place, as far as
+            that is known.
     """
 
     id: int
@@ -97,6 +99,7 @@ class Field:
     charset_assumed: bool = field(default=False, metadata=LEFT_OUT)
     generated: bool = field(default=False, metadata=LEFT_OUT)
     auto_increment: bool = field(default=False, metadata=LEFT_OUT)
+    primary: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

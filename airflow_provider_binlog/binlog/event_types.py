@@ -12,6 +12,9 @@ from enum import IntEnum
 IN_USE = 0x0001
 """On a FORMAT_DESCRIPTION: the file is being written, or its server crashed."""
 
+THREAD_SPECIFIC = 0x0004
+"""A statement that used a temporary table."""
+
 ARTIFICIAL = 0x0020
 """The event was made for the stream and is not in the log."""
 

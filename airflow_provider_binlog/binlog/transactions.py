@@ -23,6 +23,7 @@ from airflow_provider_binlog.binlog.event_types import (
     COMPRESSED,
     GROUP_STARTS,
     ROWS,
+    THREAD_SPECIFIC,
     EventType,
     event_name,
 )
@@ -409,5 +410,9 @@ class TransactionScanner:
         completes = end in (GroupEnd.XA_COMMITTED, GroupEnd.XA_ROLLED_BACK)
         xid = xid_of(query.sql) if completes else None
         if statement_type is StatementType.DDL:
-            query = replace(query, seconds=header.timestamp or None)
+            query = replace(
+                query,
+                seconds=header.timestamp or None,
+                used_temporary=bool(header.flags & THREAD_SPECIFIC),
+            )
         return Scanned(end, query=query, statement_type=statement_type, xid=xid)

@@ -11,7 +11,7 @@ import numpy as np
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES, join, span
 from airflow_provider_binlog.changes import ROW_FILE_SHIFT
 from airflow_provider_binlog.errors import error_context
-from airflow_provider_binlog.sql.ddl import read_ddl
+from airflow_provider_binlog.sql.ddl import perhaps_of_temporary, read_ddl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +130,12 @@ class LoggedStatement:
             UnsupportedError: Which tables it is about cannot be determined.
         """
         with error_context(file=self.file, offset=self.offset):
-            return read_ddl(self.query.sql, self.session)
+            ddl = read_ddl(self.query.sql, self.session)
+        # Where statements are logged, TRUNCATE is logged whichever table of this name it is about.
+        # MySQL's has the number of a transaction if that is a base table of InnoDB.
+        if ddl is not None and self.query.used_temporary and self.query.ddl_xid is None:
+            return perhaps_of_temporary(ddl)
+        return ddl
 
 
 @dataclass(frozen=True)

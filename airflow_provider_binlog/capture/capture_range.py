@@ -21,13 +21,13 @@ from airflow_provider_binlog.capture.gtids import ExecutedGtids
 from airflow_provider_binlog.capture.prepared import PreparedTransactions
 from airflow_provider_binlog.capture.progress import ProgressReporter
 from airflow_provider_binlog.capture.quarantine import Quarantines
-from airflow_provider_binlog.capture.range_facts import RestartRange, read_with_facts
+from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_reader import RangeReader
 from airflow_provider_binlog.capture.range_sink import PartSink, RangeSink
 from airflow_provider_binlog.capture.segments import SegmentReader
 from airflow_provider_binlog.capture.staged_transactions import StagedTransactions
 from airflow_provider_binlog.capture.statements import StatementReader
-from airflow_provider_binlog.changes import OnTableError
+from airflow_provider_binlog.changes import ROW_FILE_SHIFT, OnTableError
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ForeignPositionError,
@@ -36,8 +36,10 @@ from airflow_provider_binlog.errors import (
 )
 from airflow_provider_binlog.manifest import Manifest
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
-from airflow_provider_binlog.schema_history.past import Past
+from airflow_provider_binlog.schema_history.completion import schema_before
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
+from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
 from airflow_provider_binlog.schema_history.tables import Tables
 from airflow_provider_binlog.staging.part_writer import PartQueue
 
@@ -76,31 +78,34 @@ def capture_range(log_range: LogRange, source: BlockStream, store: ObjectStore) 
         SourceError: The source, or the way to it, failed.
         StagingError: A part could not be written.
     """
-    past = open_past(log_range, source)
+    server = open_server_schemas(log_range, source)
 
     def stage(facts: RangeFacts) -> Manifest:
         with PartQueue(store) as queue:
-            return read_range(log_range, source, past, facts, PartSink(log_range.request, queue))
+            return read_range(log_range, source, server, facts, PartSink(log_range.request, queue))
 
     return read_with_facts(stage, log_range.carried.facts)
 
 
-def open_past(log_range: LogRange, source: BlockStream) -> Past:
-    """Return what is known of the tables of a range from outside of it."""
+def open_server_schemas(log_range: LogRange, source: BlockStream) -> ServerSchemas:
+    """Return the tables of information_schema, for a range."""
     request, carried = log_range.request, log_range.carried
-    return Past(
+    return ServerSchemas(
         source,
         carried.stop,
         captured=request.tables.matches,
         read_server_tables=request.read_server_tables,
-        find_table=carried.before.find,
         wants_defaults=request.wants_defaults,
-        temporary=carried.temporary_after,
+        named=carried.changes,
     )
 
 
 def read_range(
-    log_range: LogRange, source: BlockStream, past: Past, facts: RangeFacts, parts: RangeSink
+    log_range: LogRange,
+    source: BlockStream,
+    server: ServerSchemas,
+    facts: RangeFacts,
+    parts: RangeSink,
 ) -> Manifest:
     """Read the range once, for a sink.
 
@@ -111,7 +116,7 @@ def read_range(
     progress = ProgressReporter(request.start, request.bytes_total, request.on_progress)
     fails = request.on_table_error is OnTableError.FAIL
     quarantines = Quarantines(fails=fails)
-    reader = _open(log_range, source, past, facts, quarantines)
+    reader = _open(log_range, source, server, facts, quarantines)
     statements = StatementReader(request.tables, refuse_tables=quarantines.refuse)
     history = Tables(
         log_range.known,
@@ -136,10 +141,7 @@ def read_range(
                 rows=parts.rows,
             )
     _check_end(at, stop, reader.transactions)
-    misread = log_range.part_of is None and past.end_with(reader.temporary)
     reader.finish()
-    if misread:
-        raise RestartRange(reader.facts)
     tables = parts.finish(history.touched)
     if request.on_tables is not None:
         named = {each.state.name for each in history.touched.values()}
@@ -158,7 +160,7 @@ def read_range(
 def _open(
     log_range: LogRange,
     source: BlockStream,
-    past: Past,
+    server: ServerSchemas,
     facts: RangeFacts,
     quarantines: Quarantines,
 ) -> RangeReader:
@@ -170,7 +172,7 @@ def _open(
         staged = StagedTransactions(flavor, start, keep=keep)
     return RangeReader(
         captured=matches,
-        schemas=SchemaReader(past, facts.changes),
+        schemas=SchemaReader(server, _schemas_at_start(log_range)),
         commits=CommitReader(
             PreparedTransactions(
                 lambda begin: expanded(source.blocks(begin)),
@@ -186,8 +188,19 @@ def _open(
         staged=staged,
         skips=request.tables.leaves_out,
         files=log_range.carried.files,
-        temporary=log_range.carried.temporary,
     )
+
+
+def _schemas_at_start(log_range: LogRange) -> TrackedSchemas:
+    """Return the schemas of tables at the start of a range, or of a sub-range of one."""
+    request, carried = log_range.request, log_range.carried
+    before, captured = carried.before, request.tables.matches
+    schemas = TrackedSchemas(lambda name: schema_before(before, name) if captured(*name) else None)
+    first_row = len(carried.files) << ROW_FILE_SHIFT
+    for logged in carried.changes:
+        if logged.row < first_row:
+            schemas.apply(logged, request.identity.flavor)
+    return schemas
 
 
 def _manifest(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position, SourceIdentity
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
-    from airflow_provider_binlog.schema_history.past import ServerTablesReader
+    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
+    from airflow_provider_binlog.schema_history.statements import LoggedChange
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,14 @@ class Carried:
         stop: Where the range stops.
         files: Those of the range before the sub-range: rows are numbered after theirs.
         facts: Of the range.
-        temporary: The temporary tables that there are at the start of the sub-range.
-        temporary_after: Those that there are where the range stops.
+        changes: What the statements of the range did to schemas, in log order.
     """
 
     before: Known
     stop: Position
     files: Sequence[str] = ()
     facts: RangeFacts = NO_FACTS
-    temporary: Sequence[TemporaryTable] = ()
-    temporary_after: Sequence[TemporaryTable] = ()
+    changes: Sequence[LoggedChange] = ()
 
 
 @dataclass(frozen=True)

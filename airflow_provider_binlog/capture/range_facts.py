@@ -1,9 +1,7 @@
 """What has to be known of a range before its rows are decoded, and is only found while reading it.
 
-A statement late in a range may say how the rows before it were logged, and a rollback may take back
-changes of earlier blocks. A range is first
-read as if none of that mattered. Where it does, the range is read to its end for its facts, and
-then once more.
+A rollback may take back changes of earlier blocks. A range is first read as if none of that
+mattered. Where it does, the range is read to its end for its facts, and then once more.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_provider_binlog.schema_history.history import LoggedChange
 
 Result = TypeVar("Result")
 
@@ -24,11 +21,9 @@ class RangeFacts:
     """What the first reading of a range found out.
 
     Attributes:
-        changes: What the statements of the range did, in log order; None where it is not known yet.
         rolled_back: Row numbers of what was rolled back: pairs of start and stop, in order.
     """
 
-    changes: tuple[LoggedChange, ...] | None = None
     rolled_back: tuple[tuple[int, int], ...] = ()
 
 

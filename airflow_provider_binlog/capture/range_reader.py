@@ -22,7 +22,7 @@ from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.range_facts import RangeFacts, RestartRange
 from airflow_provider_binlog.errors import BinlogError, raise_error
-from airflow_provider_binlog.schema_history.ddl_reader import DdlReader
+from airflow_provider_binlog.schema_history.statements import StatementFinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Prepared
     from airflow_provider_binlog.position import Position
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable
     from airflow_provider_binlog.schema_history.schemas import SchemaReader
 
 _ROWS = [int(each) for each in ROWS]
@@ -76,7 +75,6 @@ class RangeReader:
         refuse: Refuse = raise_error,
         skips: Callable[[Query], bool] = lambda _: False,
         files: Iterable[str] = (),
-        temporary: Iterable[TemporaryTable] = (),
     ) -> None:
         """Begin a range.
 
@@ -90,7 +88,6 @@ class RangeReader:
             refuse: Takes what is refused. Where it returns, reading continues after it.
             skips: Whether the rows that a statement changes by its text alone do not matter.
             files: Files before it that rows are numbered after.
-            temporary: Temporary tables that were created in the log before it.
         """
         self.files = list(files)
         self.transactions = TransactionReader(refuse=refuse, skips=skips)
@@ -104,7 +101,7 @@ class RangeReader:
         self._refuse = refuse
         self._expander = Expander()
         self._table_maps = TableMapReader()
-        self._ddl = DdlReader(temporary)
+        self._ddl = StatementFinder()
         # Of the TABLE_MAPs so far: whether their tables are captured.
         self._wanted = np.empty(0, dtype=bool)
 
@@ -117,11 +114,6 @@ class RangeReader:
     def tables(self) -> set[TableName]:
         """The tables that rows were logged of so far, captured or not."""
         return {(each.database, each.table) for each in self._table_maps.table_maps}
-
-    @property
-    def temporary(self) -> tuple[TemporaryTable, ...]:
-        """The temporary tables that statements were logged of, and that there are by now."""
-        return self._ddl.temporary
 
     @property
     def in_doubt(self) -> tuple[Prepared, ...]:
@@ -145,7 +137,6 @@ class RangeReader:
         Raises:
             BinlogError: It is damaged, holds what is not decoded, or does not follow what was read.
         """
-        self._ddl.follow(logged)
         try:
             new = [logged] if self._staged is None else self._staged.choose_new(logged)
             for block in chain.from_iterable(map(self._expander.expand, new)):
@@ -183,13 +174,12 @@ class RangeReader:
     def facts(self) -> RangeFacts:
         """What is known of the range by now; which rows cannot be decoded is not among it."""
         rolled_back = () if self._commits is None else self._commits.rolled_back
-        return RangeFacts(tuple(self.schemas.changes), rolled_back)
+        return RangeFacts(rolled_back)
 
     @property
     def needs_restart(self) -> bool:
         """Whether the range has to be read again, and is only read for its facts now."""
-        rolled_back = self._commits is not None and self._commits.needs_restart
-        return rolled_back or self.schemas.needs_restart
+        return self._commits is not None and self._commits.needs_restart
 
     def _arranged(self, block: EventBlock) -> Iterable[ReadBlock]:
         read = self.transactions.read(block)

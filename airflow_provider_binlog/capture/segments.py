@@ -113,7 +113,6 @@ class SegmentReader:
         new = len(table_maps) - len(self._logged)
         self._logged += [None] * new
         self._current = np.append(self._current, np.full(new, _UNKNOWN, dtype=np.int64))
-        self._refuse_earlier(refused)
         segment = np.empty(len(columns), dtype=np.int64)
         steps = self._steps(captured, statements)
         cuts = np.searchsorted(columns.row, [row for row, _ in steps]).tolist()
@@ -123,6 +122,7 @@ class SegmentReader:
                 segment[start:stop] = self._read_rows(captured, rows, refused)
             if number < len(steps):
                 self._apply(*steps[number])
+        self._refuse_earlier(refused)
         staged = np.flatnonzero(segment != _LEFT_OUT)
         if len(staged) == len(segment):
             return replace(columns, table=segment)
@@ -243,7 +243,7 @@ class SegmentReader:
         """Find out how the rows by a TABLE_MAP are read, or why they cannot be."""
         if self._logged[index] is not None:
             return
-        if index in refused:
+        if index in refused and not refused[index].is_late:
             self._logged[index] = refused[index].error
             return
         try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.blocks.captured import CapturedBlock
     from airflow_provider_binlog.capture.range_reader import RangeReader
     from airflow_provider_binlog.rows.decode import DecodedRows
-    from airflow_provider_binlog.schema_history.past import Past
+    from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
 
 
 RowObject: TypeAlias = "dict[str, JsonValue]"
@@ -51,12 +51,9 @@ class RowObjects:
     does not say, and its fallback output.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: ServerSchemas, reader: RangeReader) -> None:
         self._noted: set[str] = set()
-
-    def begin(self, past: Past, reader: RangeReader) -> None:
-        """Start a reading of a range."""
-        self._past = past
+        self._server = server
         self._reader = reader
         # By the index of their table maps.
         self._layouts: dict[int, RowLayout] = {}
@@ -143,11 +140,11 @@ class RowObjects:
 
     def _compile(self, captured: CapturedBlock, index: int) -> RowLayout:
         table_map = captured.table_maps[index]
-        refusal, failure = self._reader.schemas.refused.get(index), self._past.failure
+        refusal, failure = self._reader.schemas.refused.get(index), self._server.failure
         unclear = refusal.unclear if refusal is not None else None
         if unclear is None and failure is not None:
             unclear = str(failure)
-        if self._past.has_server and unclear is None:
+        if self._server.has_server and unclear is None:
             # Only what is in an image is printed: generated columns may be missing from it.
             columns = tuple(replace(column, generated=None) for column in table_map.columns)
             return compile_layout(replace(table_map, columns=columns))

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airflow_provider_binlog.capture.range_facts import NO_FACTS, RestartRange
 from airflow_provider_binlog.capture.range_reader import RangeReader
-from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.cli.row_objects import RowObjects
 from airflow_provider_binlog.cli.source import find_range
 from airflow_provider_binlog.cli.verify import verify
 from airflow_provider_binlog.errors import BinlogError
 from airflow_provider_binlog.names import matches_globs
-from airflow_provider_binlog.position import Position
-from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
+from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from airflow_provider_binlog.blocks.captured import CapturedBlock
-    from airflow_provider_binlog.capture.range_facts import RangeFacts
     from airflow_provider_binlog.cli.row_objects import RowObject
     from airflow_provider_binlog.cli.source import Range
 
@@ -58,8 +53,8 @@ def print_rows(
         FormatError: An event is not what its type says, or is where it cannot be.
         SourceError: The source, or the way to it, failed.
     """
-    for each in read_rows(chosen, patterns):
-        write(_encode(each) + "\n")
+    for row in read_rows(chosen, patterns):
+        write(_encode(row) + "\n")
 
 
 def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObject]:
@@ -68,14 +63,44 @@ def read_rows(chosen: Range, patterns: Sequence[str] | None) -> Iterator[RowObje
     Raises:
         BinlogError: As `print_rows`.
     """
-    reader, facts = _RowReader(chosen, patterns), NO_FACTS
-    while True:
-        try:
-            yield from reader.rows(facts)
-        except RestartRange as restart:
-            facts = restart.facts
-        else:
-            return
+    matches, refused = _matches(patterns), list[BinlogError]()
+    # A change that was yielded is never taken back: so whenever information_schema is queried, the
+    # statements of the whole range are read first.
+    server = ServerSchemas(
+        chosen.log,
+        chosen.start,
+        captured=matches,
+        read_server_tables=chosen.log.read_server_tables,
+    )
+    server.can_gain = False  # what the log leaves out of an image is not printed
+    reader = RangeReader(
+        captured=matches,
+        schemas=SchemaReader(server, refuse=_raise_retryable),
+        refuse=refused.append,
+    )
+    objects = RowObjects(server, reader)
+    for logged in chosen.blocks():
+        for captured in reader.read(logged):
+            yield from _read_block(objects, captured, refused)
+        _raise_first(refused)
+
+
+def _read_block(
+    objects: RowObjects, captured: CapturedBlock, refused: Sequence[BinlogError]
+) -> Iterator[RowObject]:
+    """Yield the changes of a block, up to what is refused in it."""
+    chosen = np.ones(len(captured), dtype=bool)
+    for error in refused:
+        offset = error.context.get("offset")
+        if isinstance(offset, int):
+            chosen &= captured.block.offset[captured.events] < offset
+    yield from objects.of(captured, chosen)
+    _raise_first(refused)
+
+
+def _raise_first(refused: Sequence[BinlogError]) -> None:
+    if refused:
+        raise min(refused, key=lambda error: int(str(error.context.get("offset", 0))))
 
 
 def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
@@ -85,86 +110,6 @@ def _matches(patterns: Sequence[str] | None) -> Callable[[str, str], bool]:
         return patterns is None or matches_globs(f"{database}.{table}", patterns)
 
     return matches
-
-
-class _RowReader:
-    """Turns a range into row changes, however often it has to be read.
-
-    One that was yielded is never taken back. So no table is completed before the statements of the
-    whole range are known: for the first one that takes it, the range is read to its end, and then
-    again for the rows that are not yielded yet.
-    """
-
-    def __init__(self, chosen: Range, patterns: Sequence[str] | None) -> None:
-        self._chosen = chosen
-        self._matches = _matches(patterns)
-        # All at once, but for the server's own tables: those are queried as they come.
-        self._queried = self._matches if patterns else TableFilter(("*.*",)).matches
-        self._end = chosen.start
-        self._objects = RowObjects()
-        self._yielded = -1
-        self._failure: BinlogError | None = None
-        self._refused: list[BinlogError] = []
-
-    def rows(self, facts: RangeFacts) -> Iterator[RowObject]:
-        """Yield the changes that were not yielded before.
-
-        Raises:
-            RestartRange: The range has to be read again for the rest.
-            BinlogError: As `print_rows`.
-        """
-        past = self._past(facts)
-        reader = RangeReader(
-            captured=self._matches,
-            schemas=SchemaReader(past, facts.changes, tentative=False, refuse=_raise_retryable),
-            refuse=self._refused.append,
-        )
-        self._objects.begin(past, reader)
-        try:
-            for logged in self._chosen.blocks():
-                self._end = Position(logged.file, logged.next_offset)
-                for captured in reader.read(logged):
-                    yield from self._of(captured)
-                if not reader.needs_restart:
-                    self._raise_refused()
-        except BinlogError as error:
-            if not reader.needs_restart or error.retryable:
-                raise
-            past.lose_server(error)
-        self._failure = past.failure
-        self._refused.clear()
-        reader.finish()
-
-    def _past(self, facts: RangeFacts) -> Past:
-        if facts.changes is not None:
-            # Its statements are known up to here.
-            self._chosen = replace(self._chosen, stop=self._end)
-        past = Past(
-            self._chosen.log,
-            self._end,
-            captured=self._queried,
-            read_server_tables=self._chosen.log.read_server_tables,
-        )
-        past.can_gain = False  # what the log leaves out of an image is not printed
-        if self._failure is not None:
-            past.lose_server(self._failure)
-        return past
-
-    def _of(self, captured: CapturedBlock) -> Iterator[RowObject]:
-        """Yield the changes of a block, up to what is refused in it."""
-        chosen = captured.row > self._yielded
-        for error in self._refused:
-            offset = error.context.get("offset")
-            if isinstance(offset, int):
-                chosen &= captured.block.offset[captured.events] < offset
-        yield from self._objects.of(captured, chosen)
-        if chosen.any():
-            self._yielded = int(captured.row[np.flatnonzero(chosen)[-1]])
-        self._raise_refused()
-
-    def _raise_refused(self) -> None:
-        if self._refused:
-            raise min(self._refused, key=lambda each: int(str(each.context.get("offset", 0))))
 
 
 def _raise_retryable(error: BinlogError) -> None:

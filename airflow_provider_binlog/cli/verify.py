@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,8 @@ from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.limits import Limits
 from airflow_provider_binlog.rows.decode import RowsEvents, decode_pieces
 from airflow_provider_binlog.rows.layout import RowLayout, compile_layout
-from airflow_provider_binlog.schema_history.past import Past
 from airflow_provider_binlog.schema_history.schemas import SchemaReader
+from airflow_provider_binlog.schema_history.server_schemas import ServerSchemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,15 +61,15 @@ def verify(chosen: Range, tables: Sequence[str] | None) -> None:
         UnsupportedError: Something in it would be refused.
     """
     captured = TableFilter(tuple(tables or ("*.*",)))
-    if chosen.stop is None and chosen.log.read_server_tables is not None:
-        chosen = replace(chosen, stop=chosen.log.end())
-    past = Past(
+    server = ServerSchemas(
         chosen.log,
-        chosen.stop or chosen.start,
+        chosen.start,
         captured=captured.matches,
         read_server_tables=chosen.log.read_server_tables,
     )
-    verifier = read_with_facts(lambda facts: _read(chosen, Verifier(chosen, captured, past, facts)))
+    verifier = read_with_facts(
+        lambda facts: _read(chosen, Verifier(chosen, captured, server, facts))
+    )
     for line in verifier.report():
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -135,20 +135,22 @@ class Verifier:
         reader: Reads the range.
     """
 
-    def __init__(self, chosen: Range, tables: TableFilter, past: Past, facts: RangeFacts) -> None:
+    def __init__(
+        self, chosen: Range, tables: TableFilter, server: ServerSchemas, facts: RangeFacts
+    ) -> None:
         """Begin a range.
 
         Args:
             chosen: The range.
             tables: Which tables capture would take.
-            past: What is known of them from outside of the range.
+            server: The tables of information_schema.
             facts: What an earlier reading of the range found out.
         """
         self.refusals = Refusals()
         refuse = self.refusals.add
         self.reader = RangeReader(
             captured=tables.matches,
-            schemas=SchemaReader(past, facts.changes, refuse=refuse),
+            schemas=SchemaReader(server, refuse=refuse),
             commits=CommitReader(
                 PreparedTransactions(
                     lambda begin: expanded(chosen.log.blocks(begin)),

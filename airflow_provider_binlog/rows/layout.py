@@ -171,6 +171,7 @@ def _compile_columns(
             write_default=_default(column),
             generated=bool(column.logged.generated),
             auto_increment=bool(column.logged.auto_increment),
+            primary=bool(column.logged.primary),
         )
         for number, column in enumerate(columns, start=1)
     )

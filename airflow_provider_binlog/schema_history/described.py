@@ -15,7 +15,7 @@ from airflow_provider_binlog.binlog.column_types import NAMES, ColumnType
 from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapColumn
 from airflow_provider_binlog.errors import UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema_history.facts import complete, missing, pack_size
+from airflow_provider_binlog.schema_history.facts import complete, mark_primary, missing, pack_size
 from airflow_provider_binlog.sql.column_types import BLOBS, ENUMS, GEOMETRIES, TEXTS
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def describe(
     offsets = {column.name: index for index, column in enumerate(schema.columns)}
     parts = () if schema.key is None else schema.key.columns
     key = tuple((offsets[each], prefix) for each, prefix in parts)
+    if schema.key is not None and schema.key.primary:
+        columns = mark_primary(columns, key)
     return TableMap(0, 0, *name, tuple(columns), key or None)
 
 

@@ -35,6 +35,8 @@ from airflow_provider_binlog.sql.column_types import BYTES, GEOMETRIES, NUMBERS,
 from airflow_provider_binlog.sql.partial_schema import Facts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_provider_binlog.binlog.events.table_map import TableMapColumn
     from airflow_provider_binlog.schema import Default
     from airflow_provider_binlog.sql.definitions import Definition
@@ -56,7 +58,9 @@ def facts_of(definition: Definition) -> Facts:
             visible=definition.visible,
         )
     charset: str | None = BINARY
-    if of.name not in BYTES | OWN_FORM:
+    if of.name == "json":
+        charset = "utf8mb4"  # MariaDB's is a LONGTEXT
+    elif of.name not in BYTES | OWN_FORM:
         charset = of.charset if of.charset in COLLATIONS else None
     return Facts(
         data_type=None if of.is_text else of.name,
@@ -177,6 +181,17 @@ def complete(logged: TableMapColumn, name: str, facts: Facts, flavor: Flavor) ->
     added["auto_increment"] = facts.auto_increment
     added["default"] = _default(logged, facts)
     return replace(logged, **added)  # type: ignore[arg-type]
+
+
+def mark_primary(
+    columns: Sequence[TableMapColumn], key: Sequence[tuple[int, int]] | None
+) -> list[TableMapColumn]:
+    """Return the columns of a table, those of its primary key as such."""
+    indexes = {index for index, _ in key or ()}
+    return [
+        replace(column, primary=True) if index in indexes else column
+        for index, column in enumerate(columns)
+    ]
 
 
 def _default(logged: TableMapColumn, facts: Facts) -> Default | None:

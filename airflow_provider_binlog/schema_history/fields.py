@@ -144,6 +144,8 @@ def _altered(field: Field, name: str, alterations: Sequence[Alteration], session
             # Of two columns that exchange their names, it may be either.
             default = _read_set_default(sql_type(field), each, session)
             field = replace(field, write_default=_known(default) if len(names) == 1 else None)
+        elif isinstance(each, DropPrimaryKey):
+            field = replace(field, primary=False)
     return replace(field, name=name)
 
 

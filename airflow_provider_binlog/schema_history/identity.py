@@ -119,6 +119,7 @@ class _Matched:
                 write_default=logged.write_default or known.write_default,
                 generated=logged.generated or known.generated,
                 auto_increment=logged.auto_increment or known.auto_increment,
+                primary=logged.primary or known.primary,
             )
             self._known.append((known, field))
             return field

@@ -1,15 +1,10 @@
-"""What a statement makes of a table's columns and key, and what it may have made them of.
-
-Forwards a schema results in one other schema. Backwards it may have come from several: a dropped
-column may have been at any position. All of them are returned, and the TABLE_MAPs say which it was.
+"""The schemas of tables as far as they are known, carried forward by the statements of a range.
 
 Source: mysql-server, sql/sql_table.cc, prepare_fields_and_keys; mariadb, mysql_prepare_alter_table.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,21 +25,79 @@ from airflow_provider_binlog.sql.alterations import (
     SetDefault,
     new_key,
 )
-from airflow_provider_binlog.sql.partial_schema import Key, PartialColumn, PartialSchema, same
+from airflow_provider_binlog.sql.ddl import Altered, Created, DroppedDatabase, Renamed
+from airflow_provider_binlog.sql.partial_schema import (
+    NO_COLUMNS,
+    Key,
+    PartialColumn,
+    PartialSchema,
+    same,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
+    from airflow_provider_binlog.schema import TableName
+    from airflow_provider_binlog.schema_history.statements import LoggedChange
     from airflow_provider_binlog.sql.alterations import Alteration
 
 _GENERATED_KEY = "my_row_id"
 """The column that MySQL adds under `sql_generate_invisible_primary_key`."""
 
-CANDIDATES_MAX = 4096
-"""With more candidates than these, the schema before a statement counts as unknown."""
 
+class TrackedSchemas:
+    """The schemas of tables, statement after statement.
 
-# ------------------------------------------------------------------- forwards
+    Attributes:
+        altered: The tables that statements have named.
+    """
+
+    def __init__(
+        self, find_before: Callable[[TableName], PartialSchema | None] = lambda _: None
+    ) -> None:
+        """Start a range; `find_before` returns the schema of a table before it, where known."""
+        self.altered: set[TableName] = set()
+        self._find_before = find_before
+        self._schemas: dict[TableName, PartialSchema | None] = {}
+        self._dropped_databases: set[str] = set()
+
+    def find(self, name: TableName) -> PartialSchema | None:
+        """Return the schema that a table has now; None where it is not known."""
+        if name not in self._schemas:
+            dropped = name[0] in self._dropped_databases
+            self._schemas[name] = None if dropped else self._find_before(name)
+        return self._schemas[name]
+
+    def apply(self, logged: LoggedChange, flavor: Flavor) -> None:
+        """Follow what a statement did to a table."""
+        self.altered.update(logged.names)
+        change = logged.change
+        if isinstance(change, DroppedDatabase):
+            self._dropped_databases.add(change.database)
+            for name in self._schemas:
+                if name[0] == change.database:
+                    self._schemas[name] = None
+        elif isinstance(change, Renamed):
+            self._schemas[change.new] = self.find(change.old)
+            self._schemas[change.old] = None
+        elif isinstance(change, Altered):
+            schema = self.find(change.table)
+            self._schemas[change.table] = schema and alter(schema, change.alterations)
+        elif isinstance(change, Created):
+            # With IF NOT EXISTS a table of this name may be there already, and stays as it is.
+            if not change.optional:
+                self._schemas[change.table] = self._created(change, flavor)
+        else:
+            self._schemas[change.table] = None
+
+    def _created(self, change: Created, flavor: Flavor) -> PartialSchema | None:
+        if change.like is not None:
+            return self.find(change.like)
+        if change.elements is None:
+            return None
+        keyed = any(isinstance(element, AddPrimaryKey) for element in change.elements)
+        # Without a primary key MySQL may add one of its own: a column that the text lacks.
+        return alter(NO_COLUMNS, change.elements) if keyed or flavor is Flavor.MARIADB else None
 
 
 def alter(schema: PartialSchema, alterations: Sequence[Alteration]) -> PartialSchema | None:
@@ -245,6 +298,13 @@ def _renamed(name: str, alterations: Sequence[Alteration]) -> str:
     return name
 
 
+def _previous_name(name: str, alterations: Sequence[Alteration]) -> str:
+    for each in alterations:
+        if isinstance(each, ChangeColumn | RenameColumn) and same(each.name, name):
+            return each.old
+    return name
+
+
 def _touches_indexes(alterations: Sequence[Alteration]) -> bool:
     return any(isinstance(each, ChangeIndexes) for each in alterations)
 
@@ -253,142 +313,3 @@ def _touches_unique(alterations: Sequence[Alteration]) -> bool:
     """Whether another unique key may come first now."""
     kinds = (ChangeIndexes, ChangeColumn, DropColumn, AddPrimaryKey, DropPrimaryKey)
     return any(isinstance(each, kinds) for each in alterations)
-
-
-# ------------------------------------------------------------------- backwards
-
-
-def reverse(
-    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
-) -> list[PartialSchema] | None:
-    """Return every schema that the statement may have changed into this one.
-
-    Of columns that the statement changed only their previous names are known. None where there may
-    be any, or too many; empty where the statement cannot have resulted in this schema.
-    """
-    if any(isinstance(each, Opaque) for each in alterations):
-        return None
-    candidates = _candidates(schema, alterations, flavor)
-    if candidates is None:
-        return None
-    key = _key_before(schema, alterations)
-    found: dict[tuple[PartialColumn, ...], PartialSchema] = {}
-    names = [fold_name(name) for name in schema.names]
-    for columns in candidates:
-        altered = _altered(columns, alterations)
-        if altered is not None and [fold_name(each.name) for each in altered] == names:
-            found[columns] = replace(schema, columns=columns, key=key)
-    return list(found.values())
-
-
-def _candidates(
-    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
-) -> Iterator[tuple[PartialColumn, ...]] | None:
-    """Return what may have been, some of which cannot; None where it is too much."""
-    optional = [i for i, each in enumerate(alterations) if _may_be_missed(each)]
-    if 1 << len(optional) > CANDIDATES_MAX:
-        return None
-    previous = []
-    for chosen in itertools.product((True, False), repeat=len(optional)):
-        done = dict(zip(optional, chosen, strict=True))
-        stay, move = _previous_columns(
-            schema, [each for i, each in enumerate(alterations) if done.get(i, True)], flavor
-        )
-        # A change that was not carried out did not find its column.
-        lacked = {
-            fold_name(each.old)
-            for i, each in enumerate(alterations)
-            if isinstance(each, ChangeColumn | RenameColumn) and not done.get(i, True)
-        }
-        if lacked.isdisjoint(fold_name(column.name) for column in (*stay, *move)):
-            previous.append((stay, move))
-    count = sum(math.perm(len(stay) + len(move), len(move)) for stay, move in previous)
-    if count > CANDIDATES_MAX:
-        return None
-    return itertools.chain.from_iterable(itertools.starmap(_interleaved, previous))
-
-
-def _may_be_missed(each: Alteration) -> bool:
-    """Whether columns differ by whether it was carried out; defaults are unknown either way."""
-    return bool(getattr(each, "optional", False)) and not isinstance(each, SetDefault)
-
-
-def _previous_columns(
-    schema: PartialSchema, alterations: Sequence[Alteration], flavor: Flavor
-) -> tuple[tuple[PartialColumn, ...], list[PartialColumn]]:
-    """Return the columns before, where every one of the alterations was carried out.
-
-    Those that stay keep their order, the others may have been at any position.
-    """
-    added = {fold_name(each.name) for each in alterations if isinstance(each, AddColumn)}
-    changed = {
-        fold_name(each.name): each
-        for each in alterations
-        if isinstance(each, ChangeColumn | RenameColumn)
-    }
-    converted = any(isinstance(each, ConvertCharset) for each in alterations)
-    keyed = new_key(alterations)
-    stay: list[PartialColumn] = []
-    move: list[PartialColumn] = []
-    for column in _without_defaults(schema.columns, alterations):
-        name = fold_name(column.name)
-        if name in added:
-            continue
-        previous = _converted(column, None) if converted else column
-        if name in keyed:  # it became NOT NULL
-            previous = previous._replace(facts=replace(previous.facts, nullable=None, default=None))
-        change = changed.get(name)
-        if isinstance(change, RenameColumn):
-            previous = previous._replace(name=change.old)
-        elif change is not None:
-            previous = PartialColumn(change.old, perhaps_key=previous.perhaps_key)
-        moved = isinstance(change, ChangeColumn) and change.after is not None
-        (move if moved else stay).append(previous)
-    # MariaDB drops no column that is part of a key of several.
-    perhaps_key = flavor is Flavor.MYSQL
-    move += [
-        PartialColumn(each.name, perhaps_key=perhaps_key)
-        for each in alterations
-        if isinstance(each, DropColumn)
-    ]
-    return tuple(stay), move
-
-
-def _interleaved(
-    stay: tuple[PartialColumn, ...], move: Sequence[PartialColumn]
-) -> Iterator[tuple[PartialColumn, ...]]:
-    """Yield the columns that stay in their order, the others at every position."""
-    if not move:
-        yield stay
-        return
-    for columns in _interleaved(stay, move[1:]):
-        for at in range(len(columns) + 1):
-            yield (*columns[:at], move[0], *columns[at:])
-
-
-def _key_before(schema: PartialSchema, alterations: Sequence[Alteration]) -> Key | None:
-    key = schema.key
-    made = any(isinstance(each, AddPrimaryKey) for each in alterations)
-    dropped = any(isinstance(each, DropPrimaryKey) for each in alterations)
-    if key is None or dropped:
-        return None
-    lost = any(isinstance(each, DropColumn) for each in alterations)
-    if made:
-        # There was none before: was a unique one used in its place?
-        others = key.others or _touches_indexes(alterations) or lost
-        return None if others else Key((), primary=False, others=False)
-    columns = tuple((_previous_name(name, alterations), prefix) for name, prefix in key.columns)
-    if key.primary:
-        return replace(key, columns=columns, others=True)
-    unknown = _touches_indexes(alterations) or lost
-    changes = any(isinstance(each, ChangeColumn) for each in alterations)
-    if unknown or (changes and key.others):
-        return None
-    return replace(key, columns=columns)
-
-
-def _previous_name(name: str, alterations: Sequence[Alteration]) -> str:
-    for each in alterations:
-        if isinstance(each, ChangeColumn | RenameColumn) and same(each.name, name):
-            return each.old
-    return name

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.checkpoint import Checkpoint
     from airflow_provider_binlog.position import Flavor, Position
-    from airflow_provider_binlog.schema_history.past import ServerTablesReader
+    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
     from airflow_provider_binlog.sources.state import SourceState, Start
 
 

@@ -121,6 +121,7 @@ _NATIONAL = {"NCHAR": "char", "NVARCHAR": "varchar"}
 _SIZES = ((1 << 8, 1), (1 << 16, 2), (1 << 24, 3), (1 << 32, 4))
 _CHARACTER_MAX = 4
 _DECIMAL_DIGITS = 10
+_YEAR_2 = ("year", 2)
 _FLOAT_DIGITS = 24
 _VECTOR_ENTRIES = 2048
 _DIGITS_MAX = 10
@@ -229,7 +230,7 @@ def _with_numbers(name: str, data_type: str, numbers: tuple[int, ...]) -> SqlTyp
         return _sized(data_type, first)
     if data_type in FLOATS:
         return _digits(data_type, numbers)
-    found = SqlType(data_type)
+    found = SqlType(YEAR_OF_TWO_DIGITS if (data_type, first) == _YEAR_2 else data_type)
     if data_type == "decimal":
         scale = numbers[1] if len(numbers) > 1 else 0
         found = SqlType(data_type, first or _DECIMAL_DIGITS, scale)

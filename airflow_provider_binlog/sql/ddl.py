@@ -8,7 +8,7 @@ Source: mysql-server, sql/sql_yacc.yy; MariaDB documentation, Data Definition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from airflow_provider_binlog.errors import UnsupportedError
@@ -18,11 +18,13 @@ from airflow_provider_binlog.sql.alteration_reader import (
     read_elements,
 )
 from airflow_provider_binlog.sql.alterations import (
+    AddColumn,
     Alteration,
     ChangeIndexes,
     Opaque,
     RewriteRows,
 )
+from airflow_provider_binlog.sql.definitions import read_charset
 from airflow_provider_binlog.sql.lexer import (
     Reader,
     Word,
@@ -166,17 +168,21 @@ def read_ddl(sql: str, session: Session) -> DdlStatement | None:
     return DdlStatement(*head, tuple(Altered(table, (unclear,)) for table in head.tables))
 
 
-def read_temporary(sql: str, session: Session) -> DdlStatement | None:
-    """Return what CREATE or DROP TEMPORARY TABLE names; None for any other statement.
+def perhaps_of_temporary(ddl: DdlStatement) -> DdlStatement:
+    """Return a statement of a session with temporary tables, which may be about one of these.
 
-    Raises:
-        UnsupportedError: Which tables it names cannot be determined.
+    CREATE and DROP TABLE say TEMPORARY where they are.
     """
-    if "TEMPORARY" not in sql.upper():
-        return None
-    readings = split_words(sql, session)
-    head = _only({_read_head(Reader(each), session.database, temporary=True) for each in readings})
-    return None if head is None else DdlStatement(*head, ())
+    verb, _, thing = ddl.type.rpartition(" ")
+    if verb not in ("ALTER", "TRUNCATE") and thing != "INDEX":
+        return ddl
+    unclear = Opaque("it may be about a temporary table of the same name")
+    names = dict.fromkeys(
+        change.old if isinstance(change, Renamed) else change.table
+        for change in ddl.changes
+        if isinstance(change, Altered | Renamed | Truncated)
+    )
+    return replace(ddl, changes=tuple(Altered(name, (unclear,)) for name in names))
 
 
 # ------------------------------------------------------------------- type and tables
@@ -205,8 +211,8 @@ def _is_about_tables(words: Iterator[str]) -> bool:
     return about in (*_OBJECTS, "INDEX", "") or verb in ("IMPORT", "TRUNCATE")
 
 
-def _read_head(words: Reader, default_database: str, *, temporary: bool = False) -> _Head | None:
-    """Return the head of a statement about tables, or of one about temporary tables."""
+def _read_head(words: Reader, default_database: str) -> _Head | None:
+    """Return the head of a statement about tables; None for any other one."""
     if not _skip_settings(words):
         return None
     verb = words.take(*_VERBS)
@@ -215,7 +221,7 @@ def _read_head(words: Reader, default_database: str, *, temporary: bool = False)
             "IMPORT TABLE brought tables whose rows are not in the log: take a new snapshot"
         )
     modifiers = words.take_all(*_MODIFIERS)
-    if ("TEMPORARY" in modifiers) is not temporary:
+    if "TEMPORARY" in modifiers:
         return None
     full = f"{verb} OR REPLACE" if "REPLACE" in modifiers else verb
     if verb in ("CREATE", "DROP") and _is_index(words):
@@ -377,10 +383,28 @@ def _created(table: TableName, words: Reader, session: Session) -> Created:
         takes_rows = foreign_rows(after) is not None
         if "VERSIONING" in texts:
             return Created(table, optional=optional, takes_rows=takes_rows)
-        read = read_elements(elements, session)
+        read = _with_charset(read_elements(elements, session), after)
         return Created(table, elements=read, optional=optional, takes_rows=takes_rows)
     except UnsupportedError:
         return unknown
+
+
+def _with_charset(
+    elements: tuple[Alteration, ...], options: Sequence[Word]
+) -> tuple[Alteration, ...]:
+    """Return columns of text that have no character set of their own with that of the table."""
+    reader, found = Reader(options), dict[str, str | None]()
+    while (word := reader.next()) is not None:
+        read_charset(keyword(word), reader, found)
+    charset = found.get("charset")
+    if charset in (None, "default"):
+        return elements
+    return tuple(
+        replace(element, definition=element.definition.with_charset(charset))
+        if isinstance(element, AddColumn)
+        else element
+        for element in elements
+    )
 
 
 def _is_partition_of(texts: Sequence[str]) -> bool:

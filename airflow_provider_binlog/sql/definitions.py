@@ -61,6 +61,13 @@ class Definition:
         """Whether its default is an expression: another value in each row that is inserted."""
         return self.default is not None and self.default.kind is LiteralKind.EXPRESSION
 
+    def with_charset(self, charset: str | None) -> Definition:
+        """Return the same column in a table of this character set."""
+        of = self.type
+        if of is None or of.charset is not None or not (of.is_text or of.name in ENUMS):
+            return self
+        return replace(self, type=_typed(of, compressed=of.compressed, charset=charset))
+
 
 # What follows the type, by the names of the fields of `Definition` and `SqlType`.
 _Attributes: TypeAlias = dict[str, Any]
@@ -143,7 +150,7 @@ def _attribute(reader: Reader, found: _Attributes) -> None:
         found |= _SERIAL
     elif text == "REFERENCES":
         _references(reader)
-    elif not _text_attribute(text, reader, found):
+    elif not read_charset(text, reader, found):
         _skip_operand(text, reader)
     if text in ("PRIMARY", "UNIQUE"):
         reader.take("KEY")
@@ -174,7 +181,7 @@ _WITH_OPERAND = ("COMMENT", "COLUMN_FORMAT", "CONSTRAINT", "SRID", "STORAGE")
 _OF_ANY_CHARSET = ("", "default", "uca1400")
 
 
-def _text_attribute(text: str, reader: Reader, found: _Attributes) -> bool:
+def read_charset(text: str, reader: Reader, found: _Attributes) -> bool:
     """Read a character set or a collation; False if it is none."""
     if text == "CHARSET" or (text in ("CHARACTER", "CHAR") and reader.take("SET")):
         found["charset"] = _name(reader)

@@ -70,13 +70,11 @@ class PartialColumn(NamedTuple):
     Attributes:
         name: Always known.
         facts: What else is known.
-        perhaps_key: Whether it may have been in the primary key, unless it was nullable.
         field: Its field id; 0 where it has none.
     """
 
     name: str
     facts: Facts = UNKNOWN
-    perhaps_key: bool = False
     field: int = 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from functools import cache
 from random import Random
 
@@ -12,10 +11,8 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.statements import Query
 from airflow_provider_binlog.errors import BinlogError, UnsupportedError
 from airflow_provider_binlog.position import Flavor
-from airflow_provider_binlog.schema import TableName
-from airflow_provider_binlog.schema_history.ddl_reader import changes_of
-from airflow_provider_binlog.schema_history.history import Backwards, History, LoggedChange, Lost
-from airflow_provider_binlog.schema_history.partial_schemas import alter, reverse
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, alter
+from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
 from airflow_provider_binlog.sql.alterations import AddColumn, Alteration, ChangeColumn, SetDefault
 from airflow_provider_binlog.sql.column_types import SqlType, parse_type
 from airflow_provider_binlog.sql.ddl import Altered, Created, TableChange, read_ddl
@@ -110,7 +107,7 @@ def _read_values(alteration: Alteration, session: Session) -> None:
 
 
 def run_ddl(data: bytes) -> None:
-    """Read a statement, and apply and reverse what it does to schemas."""
+    """Read a statement, and apply what it does to schemas."""
     sql = _text(data)
     for flavor in Flavor:
         seen = set()
@@ -122,74 +119,31 @@ def run_ddl(data: bytes) -> None:
             for change in changes:
                 if isinstance(change, Altered):
                     for schema in SCHEMAS:
-                        _carry_out(schema, change, flavor)
+                        _check(alter(schema, change.alterations))
                 elif isinstance(change, Created) and change.elements is not None:
                     alter(PartialSchema((), None), change.elements)
 
 
-def _carry_out(schema: PartialSchema, change: Altered, flavor: Flavor) -> None:
-    """Refuse a schema before the statement, of the same columns, that is not like the given one."""
-    after = alter(schema, change.alterations)
-    reverse(schema, change.alterations, flavor)
-    if after is None:
-        return
-    if len({name.lower() for name in after.names}) != len(after.columns):
-        raise Wrong(f"two columns of one name: {after.names}")
-    found = reverse(after, change.alterations, flavor)
-    if found is not None:
-        _check(schema, found)
-
-
-def _check(schema: PartialSchema, candidates: Sequence[PartialSchema]) -> None:
-    """Refuse candidates if none of them is a schema, or says otherwise of it than it was."""
-    same = [each for each in candidates if _names(each) == _names(schema)]
-    if not same:
-        raise Wrong(f"reversed, it is no longer among {len(candidates)} candidates: {schema.names}")
-    for candidate in same:
-        for mine, other in zip(schema.columns, candidate.columns, strict=True):
-            for field in fields(Facts):
-                fact, other_fact = getattr(mine.facts, field.name), getattr(other.facts, field.name)
-                if None not in (fact, other_fact) and fact != other_fact:
-                    raise Wrong(f"{field.name} of {mine.name}: {fact}, and reversed {other_fact}")
-
-
-def _names(schema: PartialSchema) -> list[str]:
-    return [name.lower() for name in schema.names]
+def _check(schema: PartialSchema | None) -> None:
+    """Refuse a schema with two columns of one name."""
+    if schema is not None and len({name.lower() for name in schema.names}) != len(schema.columns):
+        raise Wrong(f"two columns of one name: {schema.names}")
 
 
 # --------------------------------------------------------------------------------- history
 
 
 def run_history(data: bytes) -> None:
-    """Follow tables through some statements, from both ends: the two must be able to agree."""
+    """Follow tables through some statements."""
     statements = _text(data).split(_END)[:_STATEMENTS_MAX]
     run_identity(statements, 0)
     for flavor in Flavor:
-        changes = [
-            LoggedChange(row, "binlog.000001", 4 + row, change)
-            for row, sql in enumerate(statements)
-            for change in _read(sql, flavor, 0)
-        ]
-        first = {(_DATABASE, name): SCHEMAS[0] for name in ("t", "u")}
-        names = (*first, (_DATABASE, "v"))
-        known = History(
-            changes, names, first=first, last=lambda _: Lost("not queried"), flavor=flavor
-        )
-        rows = len(statements)
-        last = {name: known.at(name, rows)[1] for name in names}
-
-        def find_last(
-            name: TableName, last: dict[TableName, PartialSchema | None] = last
-        ) -> Backwards:
-            schema = last.get(name)
-            return Lost("not known") if schema is None else (schema,)
-
-        history = History(changes, names, first=first, last=find_last, flavor=flavor)
-        for name in names:
-            for row in range(-1, rows):
-                before, after = history.at(name, row)
-                if after is not None and not isinstance(before, Lost):
-                    _check(after, before)
+        schemas = TrackedSchemas(lambda name: SCHEMAS[0] if name[1] in ("t", "u") else None)
+        for row, sql in enumerate(statements):
+            for change in _read(sql, flavor, 0):
+                schemas.apply(LoggedChange(row, "binlog.000001", 4 + row, change), flavor)
+            for name in "tuv":
+                _check(schemas.find((_DATABASE, name)))
 
 
 # ---------------------------------------------------------------------------------- damage

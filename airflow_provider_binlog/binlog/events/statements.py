@@ -80,6 +80,8 @@ class Query:
         time_zone: The session's; None where the event does not say.
         seconds: When the statement started, since 1970, by the event's header; None where that was
             not read.
+        used_temporary: Whether it used a temporary table, or an earlier statement of the same
+            stored procedure did, by the event's header.
     """
 
     thread_id: int
@@ -95,6 +97,7 @@ class Query:
     microseconds: int | None = None
     time_zone: str | None = None
     seconds: int | None = None
+    used_temporary: bool = False
 
     def session(self, flavor: Flavor) -> Session:
         """Return what decides the meaning of the statement."""

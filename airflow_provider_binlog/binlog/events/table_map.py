@@ -69,6 +69,7 @@ class TableMapColumn:
         datetime_precision: Digits of a fraction of a second of an old TIME, DATETIME or TIMESTAMP.
         generated: Whether its values are computed from other columns.
         auto_increment: Whether the server numbers its values.
+        primary: Whether it is in a primary key, and not in a unique key in its place.
         default: What an insert stores in it that does not name it.
     """
 
@@ -88,6 +89,7 @@ class TableMapColumn:
     datetime_precision: int | None = None
     generated: bool | None = None
     auto_increment: bool | None = None
+    primary: bool | None = None
     default: Default | None = None
 
     def __hash__(self) -> int:

@@ -33,7 +33,7 @@ from airflow_provider_binlog.limits import Limits, limits_in_bytes
 from airflow_provider_binlog.manifest import Prepared
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import TableName, TableState
-from airflow_provider_binlog.schema_history.ddl_reader import TemporaryTable, changes_of
+from airflow_provider_binlog.schema_history.statements import LoggedChange, changes_of
 from airflow_provider_binlog.schema_history.tables import NO_TABLE, Known, NoTable
 from airflow_provider_binlog.staging.object_store import ObjectStore
 from airflow_provider_binlog.staging.paths import backlog_folder, backlogs_folder, manifest_name
@@ -66,7 +66,6 @@ class SubRange:
         names: What stands for other tables, or for tables in another schema, than at the start of
             the previous sub-range.
         dropped_databases: Those that were dropped in the range before.
-        temporary: The temporary tables that there are.
     """
 
     start: Position
@@ -75,7 +74,6 @@ class SubRange:
     prepared: tuple[Prepared, ...]
     names: tuple[NamedTable, ...]
     dropped_databases: tuple[str, ...]
-    temporary: tuple[TemporaryTable, ...]
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ class BacklogPlan:
         files: The range's files, in order.
         statements: Its DDL statements.
         rolled_back: See `RangeFacts`.
-        temporary: The temporary tables that there are at the stop.
         sub_ranges: In order; each stops where the next one starts.
     """
 
@@ -124,7 +121,6 @@ class BacklogPlan:
     files: tuple[str, ...]
     statements: tuple[DdlStatement, ...]
     rolled_back: tuple[tuple[int, int], ...]
-    temporary: tuple[TemporaryTable, ...]
     sub_ranges: tuple[SubRange, ...]
 
     @cached_property
@@ -187,17 +183,19 @@ class BacklogPlan:
         return Known(find, find_all, before.find_schema)
 
     @property
-    def facts(self) -> RangeFacts:
-        """What is known of the range."""
+    def changes(self) -> tuple[LoggedChange, ...]:
+        """What the statements of the range did to schemas."""
         flavor = self.identity.flavor
         statements = (
             LoggedStatement(each.row, each.file, each.offset, each.query, flavor)
             for each in self.statements
         )
-        return RangeFacts(
-            changes=tuple(change for each in statements for change in changes_of(each)),
-            rolled_back=self.rolled_back,
-        )
+        return tuple(change for each in statements for change in changes_of(each))
+
+    @property
+    def facts(self) -> RangeFacts:
+        """What is known of the range."""
+        return RangeFacts(rolled_back=self.rolled_back)
 
     def encode(self) -> bytes:
         """Return the plan as it is stored; see `stored_json`."""

@@ -11,13 +11,13 @@ from airflow_provider_binlog.capture.backlog.plan import (
     NamedTable,
     SubRange,
 )
-from airflow_provider_binlog.capture.capture_range import open_past, read_range
+from airflow_provider_binlog.capture.capture_range import open_server_schemas, read_range
 from airflow_provider_binlog.capture.range_facts import read_with_facts
 from airflow_provider_binlog.capture.range_sink import RangeSink
 from airflow_provider_binlog.limits import limits_in_bytes
 from airflow_provider_binlog.position import FIRST_OFFSET, Position
 from airflow_provider_binlog.schema import TableState
-from airflow_provider_binlog.schema_history.ddl_reader import changes_of
+from airflow_provider_binlog.schema_history.statements import changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
     Raises:
         BinlogError: As `capture_range`, for all but the values of rows.
     """
-    past, sink = open_past(log_range, source), _PlanSink(log_range, target_bytes)
-    manifest = read_with_facts(lambda facts: read_range(log_range, source, past, facts, sink))
+    server, sink = open_server_schemas(log_range, source), _PlanSink(log_range, target_bytes)
+    manifest = read_with_facts(lambda facts: read_range(log_range, source, server, facts, sink))
     request = log_range.request
     return BacklogPlan(
         source_name=request.source_name,
@@ -69,7 +69,6 @@ def plan_backlog(log_range: LogRange, source: BlockStream, *, target_bytes: int)
             if changes_of(each)
         ),
         rolled_back=sink.reader.facts.rolled_back,
-        temporary=sink.reader.temporary,
         sub_ranges=sink.finished(),
     )
 
@@ -140,7 +139,6 @@ class _PlanSink(RangeSink):
                     for name, each in sorted(changed.items(), key=lambda item: item[0])
                 ),
                 dropped_databases=tuple(sorted(self._tables.dropped_databases)),
-                temporary=self.reader.temporary,
             ),
         ]
         self._names, self._bytes = names, 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.capture.backlog.plan import BacklogPlan
     from airflow_provider_binlog.capture.progress import Progress
-    from airflow_provider_binlog.schema_history.past import ServerTablesReader
+    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
     from airflow_provider_binlog.staging.object_store import ObjectStore
     from airflow_provider_binlog.transport.block_stream import BlockStream
 
@@ -60,8 +60,7 @@ def stage_sub_range(
             plan.stop,
             plan.files[: sub_range.files],
             plan.facts,
-            sub_range.temporary,
-            plan.temporary,
+            plan.changes,
         ),
     )
     manifest = capture_range(log_range, source, store)

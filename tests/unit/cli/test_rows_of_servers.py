@@ -12,9 +12,7 @@ from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.cli.rows import print_rows
 from airflow_provider_binlog.cli.source import Range
 from airflow_provider_binlog.errors import AccessDeniedError, FormatError, TableLockedError
-from airflow_provider_binlog.position import Flavor, Position
-from airflow_provider_binlog.schema_history.history import Lost
-from airflow_provider_binlog.schema_history.past import Past
+from airflow_provider_binlog.position import Position
 from tests.support import builder
 from tests.support.builder import BinlogFile
 from tests.support.logs import TABLES, insert
@@ -64,7 +62,7 @@ def rename(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("tables", "values", "noted"),
     [
-        ({"a": "u x"}, [{"id": 2**32 - 1, "x": -2}, {"u": 2**32 - 1, "x": -2}], ""),
+        ({"a": "u x"}, [{"u": 2**32 - 1, "x": -2}] * 2, ""),
         ({}, [{"@1": -1, "@2": -2}] * 2, "not determine it: it is not in the server's"),
     ],
 )
@@ -74,7 +72,7 @@ def test_a_table_is_completed_from_information_schema_or_noted(
     noted: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    log = Served(a_log("-", rename("id", "u"), "-"), **tables)
+    log = Served(a_log("-", "DROP TABLE other", "-"), **tables)
 
     assert printed(log) == values
     notes = capsys.readouterr().err.splitlines()
@@ -82,20 +80,24 @@ def test_a_table_is_completed_from_information_schema_or_noted(
     assert all(noted in note for note in notes)
 
 
-def test_later_statements_are_reverted_each_at_its_offset() -> None:
+def test_information_schema_holds_after_the_last_statement_on_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     log = Served(a_log("-", rename("b", "c"), "-", rename("c", "d"), "-"), a="id d")
 
-    assert [list(each) for each in printed(log)] == [["id", "b"], ["id", "c"], ["id", "d"]]
+    assert [list(values) for values in printed(log)] == [["@1", "@2"], ["@1", "@2"], ["id", "d"]]
+    assert log.asked == 1
+    assert "names the table" in capsys.readouterr().err
 
 
-def test_statements_after_the_stop_are_reverted() -> None:
+def test_a_statement_after_the_stop_counts() -> None:
     file = a_log("-", rename("b", "c"))
     stop = Position(NAME, file.offsets[-2])
 
-    assert printed(Served(file, a="id c"), stop) == [{"id": -1, "b": -2}]
+    assert printed(Served(file, a="id c"), stop) == [{"@1": -1, "@2": -2}]
 
 
-def test_rows_are_printed_once_when_the_range_is_read_again() -> None:
+def test_the_server_is_queried_once() -> None:
     log = Served(a_log("+", "+", "-", "+", "-"), a="u x")
 
     assert [each.keys() for each in printed(log)] == [
@@ -174,19 +176,3 @@ def test_rows_before_damage_are_printed_where_the_statements_are_not_known(
 
     assert [json.loads(line)["values"] for line in lines] == [{"@1": -1, "@2": -2}]
     assert "determine it: an event is damaged" in capsys.readouterr().err
-
-
-def test_a_table_that_was_not_queried_at_once_is_queried_when_it_comes() -> None:
-    log = Served(a_log("CREATE TABLE other (a INT)"), t="id x")
-    past = Past(
-        log,
-        log.end(),
-        captured=lambda *_: False,
-        read_server_tables=log.read_server_tables,
-    )
-
-    before, _ = past.history([], {("shop", "t")}, Flavor.MYSQL).at(("shop", "t"), 0)
-
-    assert not isinstance(before, Lost)
-    (schema,) = before
-    assert [column.name for column in schema.columns] == ["id", "x"]

@@ -121,7 +121,6 @@ def test_a_commit_skips_what_the_checkpoint_covers_already(
         files=(),
         statements=(),
         rolled_back=(),
-        temporary=(),
         sub_ranges=(),
     )
     store_plan(plan, store)

@@ -12,12 +12,13 @@ from airflow_provider_binlog.binlog.events.table_map import TableMap, TableMapCo
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import Default, Field, Schema
 from airflow_provider_binlog.schema_history.completion import (
-    Unclear,
     complete_table_map,
-    needs_more,
+    is_complete,
+    joined,
+    lacks_defaults,
     partial_from_schema,
 )
-from airflow_provider_binlog.schema_history.history import Backwards, Lost
+from airflow_provider_binlog.schema_history.server_schemas import Undeterminable
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from tests.unit.rows import wire
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 VERSION = (11, 8, 6)
 ID = Key((("id", 0),), primary=True, others=False)
 INT, BIG = Facts("int", unsigned=False), Facts("bigint", unsigned=True)
-LOST = Lost("it was dropped")
 
 
 def logged(*kinds: ColumnType, names: Sequence[str] = (), nullable: bool = True) -> TableMap:
@@ -48,21 +48,19 @@ def schema(key: Key | None = ID, **facts: Facts) -> PartialSchema:
     return PartialSchema(tuple(PartialColumn(name, each) for name, each in facts.items()), key)
 
 
-def completed(
-    table_map: TableMap, before: Backwards, after: PartialSchema | None = None
-) -> TableMap | Unclear:
-    return complete_table_map(table_map, before, after, flavor=Flavor.MARIADB, version=VERSION)
+def completed(table_map: TableMap, known: PartialSchema) -> TableMap | Undeterminable:
+    return complete_table_map(table_map, known, flavor=Flavor.MARIADB, version=VERSION)
 
 
-def names(found: TableMap | Unclear) -> list[str | None] | str:
-    return found.reason if isinstance(found, Unclear) else [c.name for c in found.columns]
+def names(found: TableMap | Undeterminable) -> list[str | None] | str:
+    return found.reason if isinstance(found, Undeterminable) else [c.name for c in found.columns]
 
 
 NUMBERS = logged(ColumnType.LONG, ColumnType.LONGLONG)
 
 
 def test_what_the_log_leaves_out_is_added() -> None:
-    found = completed(NUMBERS, (schema(id=INT, n=BIG),))
+    found = completed(NUMBERS, schema(id=INT, n=BIG))
 
     assert isinstance(found, TableMap)
     assert [(c.name, c.unsigned) for c in found.columns] == [("id", False), ("n", True)]
@@ -74,7 +72,7 @@ def test_a_prefix_of_a_key_is_kept_and_no_key_is_none() -> None:
     prefixed = Key((("n", 5), ("ID", 0)), primary=True, others=False)
     nothing = Key((), primary=False, others=False)
 
-    keys = [completed(NUMBERS, (schema(key, id=INT, n=BIG),)) for key in (prefixed, nothing)]
+    keys = [completed(NUMBERS, schema(key, id=INT, n=BIG)) for key in (prefixed, nothing)]
 
     assert [each.primary_key for each in keys if isinstance(each, TableMap)] == [
         ((1, 5), (0, 0)),
@@ -82,97 +80,64 @@ def test_a_prefix_of_a_key_is_kept_and_no_key_is_none() -> None:
     ]
 
 
-def test_of_several_pasts_the_one_counts_that_fits() -> None:
-    candidates = (schema(id=INT, n=BIG), schema(n=BIG, id=INT), schema(id=INT, n=INT))
-
-    assert names(completed(NUMBERS, candidates)) == ["id", "n"]
-
-
 @pytest.mark.parametrize(
-    ("before", "after", "reason"),
+    ("known", "reason"),
     [
-        (LOST, None, "it was dropped"),
-        ((schema(id=INT, n=BIG), schema(id=INT, m=BIG)), None, "2 orders of its columns fit"),
-        ((schema(n=BIG, id=INT), schema(id=INT)), None, "no order of its columns fits"),
-        ((schema(id=INT),), None, "2 columns in the log, 1 in information_schema"),
-        ((schema(id=INT, n=INT),), None, "column n: LONGLONG in the log, int there"),
-        ((schema(id=INT, n=Facts("bigint")),), None, "nothing says the signedness of column n"),
-        ((schema(None, id=INT, n=BIG),), None, "may have changed its key"),
-        ((schema(Key((("x", 0),), True, False), id=INT, n=BIG),), None, "has a column x"),
-        ((schema(id=INT, n=BIG),), schema(id=INT, m=BIG), "do not name the same columns"),
-        ((schema(id=INT, n=BIG),), schema(id=INT), "do not name the same columns"),
-        (
-            (schema(id=INT, n=BIG),),
-            schema(Key((("n", 0),), True, False), id=INT, n=BIG),
-            "do not name the same columns",
-        ),
-        (LOST, schema(id=INT), "2 columns in the log"),
+        (schema(id=INT), "2 columns in the log, 1 there"),
+        (schema(id=INT, n=INT), "column n: LONGLONG in the log, int there"),
+        (schema(id=INT, n=Facts("bigint")), "nothing says the signedness of column n"),
+        (schema(None, id=INT, n=BIG), "may have changed its key"),
+        (schema(Key((("x", 0),), True, False), id=INT, n=BIG), "has a column x"),
     ],
 )
-def test_what_is_not_clear_is_said(
-    before: Backwards, after: PartialSchema | None, reason: str
-) -> None:
-    assert reason in names(completed(NUMBERS, before, after))
+def test_what_is_not_clear_is_said(known: PartialSchema, reason: str) -> None:
+    assert reason in names(completed(NUMBERS, known))
 
 
 def test_the_hashes_of_unique_keys_are_hidden() -> None:
     table = schema(id=INT)
     hashed = logged(ColumnType.LONG, ColumnType.LONGLONG, ColumnType.LONGLONG)
 
-    found = completed(hashed, (replace(table, hidden=2),), table)
+    found = completed(hashed, replace(table, hidden=2))
     assert isinstance(found, TableMap)
     assert (names(found), found.hidden) == (["id"], 2)
     for count in (0, 1, 3):
-        assert "3 columns in the log, 1" in names(
-            completed(hashed, (replace(table, hidden=count),))
-        )
+        assert "3 columns in the log, 1" in names(completed(hashed, replace(table, hidden=count)))
     signed = replace(
         hashed, columns=tuple(replace(each, unsigned=False) for each in hashed.columns)
     )
     for other in (signed, logged(ColumnType.LONG, ColumnType.LONG, ColumnType.LONGLONG)):
-        assert "3 columns" in names(completed(other, (replace(table, hidden=2),)))
+        assert "3 columns" in names(completed(other, replace(table, hidden=2)))
 
 
-def test_what_came_before_decides_where_what_came_after_does_not() -> None:
-    candidates = (schema(None, id=INT, n=BIG), schema(None, id=INT, m=Facts()))
-    known = schema(id=Facts(), N=Facts())
-
-    assert names(completed(NUMBERS, candidates, known)) == ["id", "N"]
-    assert names(completed(NUMBERS, LOST, schema(id=INT, n=BIG))) == ["id", "n"]
-
-
-def test_a_dropped_column_may_have_been_in_the_key_unless_it_held_null() -> None:
-    dropped = PartialSchema(
-        (PartialColumn("id", INT), PartialColumn("n", BIG, perhaps_key=True)), ID
-    )
-    strict = logged(ColumnType.LONG, ColumnType.LONGLONG, nullable=False)
-    both = Key((("id", 0), ("n", 0)), primary=False, others=True)
-
-    assert names(completed(NUMBERS, (dropped,))) == ["id", "n"]
-    assert "may have changed its key" in names(completed(strict, (dropped,)))
-    found = completed(strict, (dropped,), schema(both, id=INT, n=BIG))
-    assert isinstance(found, TableMap)
-    assert found.primary_key == ((0, 0), (1, 0))
-
-
-def test_names_that_are_logged_choose_among_the_pasts() -> None:
+def test_names_that_are_logged_are_compared() -> None:
     full = logged(ColumnType.LONG, ColumnType.LONG, names=["b", "a"])
-    candidates = (schema(None, a=INT, b=INT), schema(None, b=INT, a=INT))
 
-    assert names(completed(full, candidates)) == ["b", "a"]
-    assert "a column b in the log" in names(completed(full, candidates[:1]))
+    assert names(completed(full, schema(None, b=INT, a=INT))) == ["b", "a"]
+    assert "a column b in the log" in names(completed(full, schema(None, a=INT, b=INT)))
 
 
-def test_who_needs_more() -> None:
-    bare, full = logged(ColumnType.LONG), logged(ColumnType.LONG, names=["id"])
+def test_information_schema_adds_to_a_known_schema_of_the_same_columns() -> None:
+    seven = Default("7")
+    known = schema(id=INT, n=replace(BIG, default=None))
+    shown = schema(ID=INT, N=Facts("int", default=seven))
+    other = schema(id=INT, m=Facts(default=seven))
+
+    assert joined(known, shown) == schema(id=INT, n=replace(BIG, default=seven))
+    assert joined(known, other) == known
+    assert lacks_defaults(known)
+    assert not lacks_defaults(schema(n=replace(BIG, default=seven), g=Facts(generated=True)))
+
+
+def test_of_mariadb_names_are_not_all() -> None:
+    full = logged(ColumnType.LONG, names=["id"])
     old = logged(ColumnType.DATETIME, names=["at"])
     bytes_16 = wire.table(wire.char(16, collation=wire.BINARY, name="u"))
 
     for flavor in Flavor:
-        assert needs_more(bare, flavor, VERSION)
-        assert not needs_more(full, flavor, VERSION)
-    assert [needs_more(each, Flavor.MARIADB, VERSION) for each in (old, bytes_16)] == [True, True]
-    assert [needs_more(each, Flavor.MYSQL, VERSION) for each in (old, bytes_16)] == [False, False]
+        assert is_complete(full, flavor, VERSION)
+    assert [is_complete(each, Flavor.MARIADB, VERSION) for each in (old, bytes_16)] == [False] * 2
+    assert [is_complete(each, Flavor.MYSQL, VERSION) for each in (old, bytes_16)] == [True] * 2
 
 
 @pytest.mark.parametrize(
@@ -190,7 +155,7 @@ def test_who_needs_more() -> None:
             Facts("enum", True, None, "latin1", ("a", "it's", ",")),
         ),
         ("set('a')", None, Facts("set", True, None, "binary", ("a",))),
-        ("datetime(3)", None, Facts("datetime", True)),
+        ("datetime(3)", None, Facts("datetime", True, fsp=3)),
     ],
 )
 def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts) -> None:
@@ -198,6 +163,7 @@ def test_what_a_manifest_says(mysql_type: str, charset: str | None, facts: Facts
 
     found = partial_from_schema(Schema(1, (field,), (1,)))
 
+    facts = replace(facts, generated=False, auto_increment=False)
     assert found.columns == (PartialColumn("c", facts, field=1),)
     assert found.key == Key((("c", 0),), primary=False, others=True)
 
@@ -214,7 +180,7 @@ def test_defaults_are_added_where_they_can_be() -> None:
 
     named = dict(zip("abcd", facts, strict=True), id=replace(INT, default=null))
     before = PartialSchema(tuple(PartialColumn(name, named[name]) for name in ("id", *"abcd")), ID)
-    found = completed(table_map, (before,))
+    found = completed(table_map, before)
 
     assert isinstance(found, TableMap)
     # `id` is not nullable.

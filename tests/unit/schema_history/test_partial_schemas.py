@@ -1,4 +1,4 @@
-"""Partial schemas: ALTER TABLE changes them as a plain model does, and is reversed."""
+"""Partial schemas: statements change them as a plain model does."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.schema import NULL as NO_VALUE
 from airflow_provider_binlog.schema import Default
-from airflow_provider_binlog.schema_history.facts import facts_of
-from airflow_provider_binlog.schema_history.partial_schemas import CANDIDATES_MAX, alter, reverse
+from airflow_provider_binlog.schema_history.partial_schemas import TrackedSchemas, alter
+from airflow_provider_binlog.schema_history.statements import changes_of
 from airflow_provider_binlog.sql.alterations import (
     FIRST,
     AddColumn,
@@ -25,9 +25,9 @@ from airflow_provider_binlog.sql.alterations import (
     RenameColumn,
     SetDefault,
 )
-from airflow_provider_binlog.sql.column_types import SqlType
 from airflow_provider_binlog.sql.definitions import Definition
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
+from tests.support.statements import a_statement
 
 NO_KEY = Key((), primary=False, others=False)
 ID = Key((("id", 0),), primary=True, others=False)
@@ -79,9 +79,6 @@ def test_columns_stand_where_the_server_puts_them(
 
     assert after is not None
     assert after.names == tuple(names.split())
-    found = reverse(after, alterations, Flavor.MARIADB)
-    assert found is not None
-    assert before.names in [each.names for each in found]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,7 @@ def _index(names: list[str], after_name: str | None) -> int:
 
 
 @given(histories())
-def test_any_history_is_followed_forwards_and_backwards(
+def test_any_history_is_followed(
     history: tuple[list[str], list[list[Alteration]], list[list[str]]],
 ) -> None:
     names, statements, stages = history
@@ -165,39 +162,6 @@ def test_any_history_is_followed_forwards_and_backwards(
         at = alter(at, statement)
         assert at is not None
         assert at.names == tuple(expected)
-
-    candidates = [schema(" ".join(stages[-1]))]
-    for statement, expected in zip(statements[::-1], stages[-2::-1], strict=True):
-        found = [reverse(each, statement, Flavor.MYSQL) for each in candidates]
-        candidates = [past for each in found for past in each or []]
-        # What it was is among them, spelt as the statements spell it.
-        assert "".join(expected) in {"".join(each.names).casefold() for each in candidates}
-
-
-def _loses_its_order(alteration: Alteration) -> bool:
-    moved = isinstance(alteration, ChangeColumn) and alteration.after is not None
-    return moved or isinstance(alteration, DropColumn)
-
-
-@given(histories())
-def test_without_moves_and_drops_there_is_one_past(
-    history: tuple[list[str], list[list[Alteration]], list[list[str]]],
-) -> None:
-    _, statements, stages = history
-    for statement, before, after in zip(statements, stages, stages[1:], strict=False):
-        if any(map(_loses_its_order, statement)):
-            continue
-
-        (past,) = reverse(schema(" ".join(after)), statement, Flavor.MYSQL) or []
-
-        assert [each.casefold() for each in past.names] == before
-
-
-def test_a_dropped_column_may_have_stood_anywhere() -> None:
-    found = reverse(schema("a b"), [DropColumn("x")], Flavor.MARIADB)
-
-    assert found is not None
-    assert {each.names for each in found} == {("x", "a", "b"), ("a", "x", "b"), ("a", "b", "x")}
 
 
 def test_after_alter_column_a_key_that_mysql_generated_may_be_visible() -> None:
@@ -213,68 +177,6 @@ def test_after_alter_column_a_key_that_mysql_generated_may_be_visible() -> None:
     assert alter(shown, put_first) is None
 
 
-def test_a_default_that_may_not_have_been_set_leaves_one_schema() -> None:
-    set_default = [SetDefault(each, optional=True) for each in ("a", "zz")]
-
-    assert reverse(schema("a b"), set_default, Flavor.MARIADB) == [schema("a b")]
-
-
-def test_a_column_that_may_have_been_there_makes_two_pasts() -> None:
-    found = reverse(schema("a b"), [add("b", optional=True)], Flavor.MARIADB)
-
-    assert found is not None
-    assert {each.names for each in found} == {("a",), ("a", "b")}
-
-
-def test_what_cannot_have_led_there_has_no_past() -> None:
-    assert reverse(schema("a b"), [add("x")], Flavor.MYSQL) == []
-    assert reverse(schema("a b"), [add("a")], Flavor.MYSQL) == []
-
-
-def test_too_many_pasts_are_none() -> None:
-    wide = schema(" ".join(f"c{number}" for number in range(100)))
-    drops = [DropColumn(name) for name in "xyz"]
-
-    assert CANDIDATES_MAX < 101 * 102
-    assert reverse(wide, drops, Flavor.MYSQL) is None
-    assert reverse(wide, [Opaque("?")], Flavor.MYSQL) is None
-
-
-def test_too_many_pasts_are_not_even_looked_at() -> None:
-    drops = [DropColumn(f"x{number}") for number in range(3000)]
-    wide = schema(" ".join(f"c{number}" for number in range(900)))
-    moves = [change(f"c{number}", f"c{number}", FIRST) for number in range(900)]
-    optional = [ChangeColumn(each.old, each.name, Definition(), optional=True) for each in moves]
-
-    assert reverse(schema("a b"), drops, Flavor.MYSQL) is None
-    assert reverse(wide, moves, Flavor.MYSQL) is None
-    assert reverse(wide, optional, Flavor.MARIADB) is None
-
-
-def test_a_change_that_found_its_column_was_carried_out() -> None:
-    uuid = Definition(SqlType("uuid"))
-    after = PartialSchema((PartialColumn("a"), PartialColumn("b", facts_of(uuid))), NO_KEY)
-    modify = ChangeColumn("b", "b", uuid, optional=True)
-
-    (past,) = reverse(after, [modify], Flavor.MARIADB) or []
-
-    assert past.columns == (PartialColumn("a"), PartialColumn("b"))
-
-
-def test_facts_stay_with_their_columns_and_go_with_changes() -> None:
-    known = Facts(data_type="int", unsigned=True)
-    columns = (PartialColumn("a", known), PartialColumn("b", known), PartialColumn("c", known))
-    after = PartialSchema(columns, NO_KEY)
-
-    (past,) = reverse(after, [RenameColumn("x", "a"), change("y", "b")], Flavor.MYSQL) or []
-
-    assert past.columns == (
-        PartialColumn("x", known),
-        PartialColumn("y"),
-        PartialColumn("c", known),
-    )
-
-
 def test_another_character_set() -> None:
     latin1, with_values = Facts("text", charset="latin1"), Facts("enum", charset="latin1")
     number, octets = Facts("int", unsigned=True), Facts("blob", charset="binary")
@@ -284,13 +186,11 @@ def test_another_character_set() -> None:
     statement = [ConvertCharset("utf8mb4")]
 
     after = alter(before, statement)
-    (past,) = reverse(before, statement, Flavor.MYSQL) or []
 
     assert after is not None
     assert [each.facts.charset for each in after.columns] == ["utf8mb4", "utf8mb4", None, "binary"]
     # TEXT may have become MEDIUMTEXT.
     assert [each.facts.data_type for each in after.columns] == [None, "enum", "int", "blob"]
-    assert [each.facts.charset for each in past.columns] == [None, None, None, "binary"]
 
 
 @pytest.mark.parametrize(
@@ -346,101 +246,86 @@ def test_the_key_after(before: Key | None, alterations: list[Alteration], after:
     assert found.key == after
 
 
-@pytest.mark.parametrize(
-    ("after", "alterations", "before"),
-    [
-        (ID, [RenameColumn("nr", "id")], key("nr", others=True)),
-        (ID, [change("nr", "id")], key("nr", others=True)),
-        (ID, [AddPrimaryKey((("id", 0),))], NO_KEY),
-        (key("id", others=True), [AddPrimaryKey((("id", 0),))], None),
-        (ID, [AddPrimaryKey((("id", 0),)), DropPrimaryKey()], None),
-        (ID, [DropPrimaryKey()], None),
-        (NO_KEY, [change("a", "a")], NO_KEY),
-        (NO_KEY, [DropColumn("x")], None),
-        (NO_KEY, [ChangeIndexes()], None),
-        (UNIQUE_ID, [change("a", "a")], None),
-        (UNIQUE_ID, [RenameColumn("nr", "id")], key("nr", primary=False, others=True)),
-        (None, [add("a")], None),
-    ],
-)
-def test_the_key_before(after: Key | None, alterations: list[Alteration], before: Key) -> None:
-    found = reverse(schema("id a", after), alterations, Flavor.MARIADB)
-
-    assert found
-    assert {each.key for each in found} == {before}
-
-
-@pytest.mark.parametrize(("flavor", "perhaps"), [(Flavor.MYSQL, True), (Flavor.MARIADB, False)])
-def test_mysql_takes_dropped_columns_out_of_keys(
-    flavor: Flavor,
-    perhaps: bool,
-) -> None:
-    found = reverse(schema("id", ID), [DropColumn("x")], flavor) or []
-
-    assert [{c.name: c.perhaps_key for c in each.columns} for each in found] == [
-        {"x": perhaps, "id": False},
-        {"id": False, "x": perhaps},
-    ]
-
-
-def test_columns_of_a_new_key_may_have_held_null() -> None:
-    known = PartialColumn("id", Facts("int", nullable=False))
-    statement = [AddPrimaryKey((("id", 0),))]
-
-    (past,) = reverse(PartialSchema((known,), ID), statement, Flavor.MYSQL) or []
-    after = alter(
-        PartialSchema((PartialColumn("id", Facts("int", nullable=True)),), NO_KEY), statement
-    )
-
-    assert past.columns[0].facts.nullable is None
-    assert after is not None
-    assert after.columns[0].facts.nullable is False
-
-
 # ------------------------------------------------------------------- defaults
 
-NULL, SEVEN = Default(None), Default("7")
+SEVEN = Default("7")
 DEFAULTED = PartialSchema(
-    (
-        PartialColumn("a", Facts(nullable=True, default=NULL)),
-        PartialColumn("b", Facts(nullable=True, default=SEVEN)),
-    ),
-    NO_KEY,
+    (PartialColumn("a", Facts(default=NO_VALUE)), PartialColumn("b", Facts(default=SEVEN))), NO_KEY
 )
 
 
 @pytest.mark.parametrize(
-    ("alterations", "after", "before"),
+    ("alterations", "after"),
     [
-        ([ChangeIndexes()], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
-        ([ConvertCharset("latin1")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
-        ([add("c")], {"a": NULL, "b": SEVEN, "c": None}, None),
-        ([SetDefault("A")], {"a": None, "b": SEVEN}, {"a": None, "b": SEVEN}),
-        ([SetDefault("c")], {"a": NULL, "b": SEVEN}, {"a": NULL, "b": SEVEN}),
-        ([change("b", "b")], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
-        ([AddPrimaryKey((("b", 0),))], {"a": NULL, "b": None}, {"a": NULL, "b": None}),
-        ([RenameColumn("b", "c")], {"a": NULL, "c": SEVEN}, None),
-        ([RenameColumn("b", "c"), SetDefault("b")], {"a": NULL, "c": None}, None),
-        ([RenameColumn("b", "c"), SetDefault("c")], {"a": NULL, "c": None}, None),
-        ([RenameColumn("c", "b")], None, {"a": NULL, "c": SEVEN}),
-        ([RenameColumn("c", "b"), SetDefault("b")], None, {"a": NULL, "c": None}),
-        ([RenameColumn("c", "b"), SetDefault("c")], None, {"a": NULL, "c": None}),
+        ([ChangeIndexes()], {"a": NO_VALUE, "b": SEVEN}),
+        ([ConvertCharset("latin1")], {"a": NO_VALUE, "b": SEVEN}),
+        ([add("c")], {"a": NO_VALUE, "b": SEVEN, "c": None}),
+        ([SetDefault("A")], {"a": None, "b": SEVEN}),
+        ([SetDefault("c")], {"a": NO_VALUE, "b": SEVEN}),
+        ([change("b", "b")], {"a": NO_VALUE, "b": None}),
+        ([AddPrimaryKey((("b", 0),))], {"a": NO_VALUE, "b": None}),
+        ([RenameColumn("b", "c")], {"a": NO_VALUE, "c": SEVEN}),
+        ([RenameColumn("b", "c"), SetDefault("b")], {"a": NO_VALUE, "c": None}),
+        ([RenameColumn("b", "c"), SetDefault("c")], {"a": NO_VALUE, "c": None}),
     ],
 )
 def test_a_default_stays_until_a_statement_may_have_changed_it(
-    alterations: list[Alteration],
-    after: dict[str, Default | None] | None,
-    before: dict[str, Default | None] | None,
+    alterations: list[Alteration], after: dict[str, Default | None]
 ) -> None:
-    if after is not None:
-        assert defaults(alter(DEFAULTED, alterations)) == after
-    if before is not None:
-        found = reverse(DEFAULTED, alterations, Flavor.MYSQL)
-        assert found is not None
-        (previous,) = found
-        assert defaults(previous) == before
+    found = alter(DEFAULTED, alterations)
+
+    assert found is not None
+    assert {column.name: column.facts.default for column in found.columns} == after
 
 
-def defaults(schema: PartialSchema | None) -> dict[str, Default | None]:
-    assert schema is not None
-    return {column.name: column.facts.default for column in schema.columns}
+# ------------------------------------------------------------------- tables under names
+
+
+def tracked(*statements: str, **before: str) -> dict[str, str | None]:
+    """Return the columns of tables after statements, of those that are known before."""
+    names = {("shop", name): columns for name, columns in before.items()}
+    schemas = TrackedSchemas(lambda name: schema(names[name], ID) if name in names else None)
+    for sql in statements:
+        for logged in changes_of(a_statement(sql)):
+            schemas.apply(logged, Flavor.MYSQL)
+    found = {table: schemas.find(("shop", table)) for table in "tuvw"}
+    return {table: None if each is None else " ".join(each.names) for table, each in found.items()}
+
+
+def only(**tables: str) -> dict[str, str | None]:
+    return dict.fromkeys("tuvw") | tables
+
+
+GH_OST = [
+    "CREATE TABLE v LIKE t",
+    "ALTER TABLE v ADD z int FIRST",
+    "RENAME TABLE t TO w, v TO t",
+    "DROP TABLE w",
+]
+
+
+@pytest.mark.parametrize(
+    ("statements", "after"),
+    [
+        (["ALTER TABLE u ADD x int"], only(t="id a")),
+        (
+            ["ALTER TABLE t ADD b int AFTER id", "ALTER TABLE t RENAME COLUMN a TO c"],
+            only(t="id b c"),
+        ),
+        (["RENAME TABLE t TO w, u TO t, w TO u"], only(u="id a")),
+        (GH_OST, only(t="z id a")),
+        (["DROP TABLE t"], only()),
+        (["DROP TABLE t", "CREATE TABLE t (k int PRIMARY KEY)"], only(t="k")),
+        (["DROP DATABASE shop"], only()),
+        (["CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY)"], only(t="id a")),
+        (["CREATE TABLE IF NOT EXISTS u (k int PRIMARY KEY)"], only(t="id a")),
+        (["CREATE OR REPLACE TABLE t (k int PRIMARY KEY)"], only(t="k")),
+        (["ALTER TABLE t ADD SYSTEM VERSIONING"], only()),
+        # MySQL may add a key to a table without one.
+        (["CREATE TABLE u (k int)"], only(t="id a")),
+    ],
+)
+def test_tables_are_followed_under_their_names(
+    statements: list[str], after: dict[str, str | None]
+) -> None:
+    assert tracked(*statements, t="id a") == after

@@ -9,12 +9,10 @@ import pytest
 
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.events.table_map import TableMap
-from airflow_provider_binlog.capture.table_filter import TableFilter
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
     ServerSetupError,
     TableLockedError,
-    UnsupportedError,
 )
 from airflow_provider_binlog.position import Flavor, Position
 from airflow_provider_binlog.schema import Default
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_provider_binlog.manifest import Manifest
-    from airflow_provider_binlog.schema_history.past import ServerTablesReader
+    from airflow_provider_binlog.schema_history.server_schemas import ServerTablesReader
 
 NAME = "binlog.000001"
 
@@ -109,57 +107,58 @@ def names(manifest: Manifest) -> list[tuple[str, str]]:
 T = sparse(a_table("t", "id", "a", "b"))
 WIDE = sparse(a_table("t", "id", "a", "b", "c"))
 RENAME = "ALTER TABLE t RENAME COLUMN b TO d"
+CREATE = "CREATE TABLE t (id int PRIMARY KEY, a int, b int)"
 SWAP = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
 
 
-@pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
-def test_names_change_with_statements_in_the_range(cut: Sequence[int]) -> None:
-    files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE)
-    end = end_of(files)
+CUTS = pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
 
-    manifest = capture(
-        CutSource(files, {NAME: cut}), end, read_server_tables=reader(end, t="id c b a")
-    )
+
+@CUTS
+def test_a_created_table_is_followed_without_the_server(cut: Sequence[int]) -> None:
+    files = a_log(CREATE, T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE, "DROP TABLE t")
+
+    manifest = capture(CutSource(files, {NAME: cut}), end_of(files), read_server_tables=never)
 
     assert names(manifest) == [("t", "id a b"), ("t", "id b a"), ("t", "id c b a")]
     (table,) = manifest.tables
     assert {schema.key_names for schema in table.schemas} == {("id",)}
 
 
-def test_when_the_server_is_queried_makes_no_difference() -> None:
-    files = a_log(T, SWAP, T, "ALTER TABLE t ADD c int AFTER id", WIDE, RENAME, WIDE)
-    # What information_schema says at each position of the log.
-    at = dict(
-        zip(
-            boundaries(files),
-            [*("id a b",) * 2, *("id b a",) * 2, *("id c b a",) * 2, *("id c d a",) * 2],
-            strict=True,
-        )
-    )
-    found: dict[Position, set[str]] = {}
-    for stop in list(at)[1:]:
-        for queried, columns in at.items():
-            if queried.coordinates < stop.coordinates:
-                continue
-            manifest = capture(
-                file_source(files), stop, read_server_tables=reader(queried, t=columns)
-            )
-            found.setdefault(stop, set()).add(repr(manifest.tables))
+def test_information_schema_holds_after_the_last_statement_that_names_the_table() -> None:
+    files = a_log(SWAP, T, "ALTER TABLE u ADD c int", T, "DROP TABLE u")
+    stop, end = boundaries(files)[-2:]
 
-    assert {len(each) for each in found.values()} == {1}
+    for until in (stop, end):
+        manifest = capture(file_source(files), until, read_server_tables=reader(end, t="id b a"))
+
+        assert names(manifest) == [("t", "id b a")]
 
 
-def test_temporary_tables_are_known_in_what_follows_the_range() -> None:
-    files = a_log(T, "CREATE TEMPORARY TABLE t (id int)", T, SWAP, "DROP TEMPORARY TABLE t", RENAME)
-    *stops, _, renamed, end = boundaries(files)[1:]
+@CUTS
+@pytest.mark.parametrize("statement", [SWAP, "RENAME TABLE t TO u", "DROP DATABASE shop"])
+def test_a_later_statement_refuses_a_table_that_information_schema_described(
+    cut: Sequence[int], statement: str
+) -> None:
+    files = a_log(T, T, statement, "CREATE TABLE u (a int)")
+    end = end_of(files)
 
-    for stop in stops:
-        for queried, columns in ((renamed, "id a b"), (end, "id a d")):
-            manifest = capture(
-                file_source(files), stop, read_server_tables=reader(queried, t=columns)
-            )
+    with pytest.raises(ServerSetupError, match=r"the statement at .*heal=True.*FULL") as raised:
+        capture(CutSource(files, {NAME: cut}), end, read_server_tables=reader(end, t="id a b"))
 
-            assert {columns for _, columns in names(manifest)} == {"id a b"}
+    (file,) = files.values()
+    first = next(each for each in file.offsets if file.data[each + 4] == EventType.WRITE_ROWS)
+    assert raised.value.context["table"] == "shop.t"
+    assert raised.value.context["offset"] == first
+
+
+def test_a_statement_on_rows_alone_changes_no_schema() -> None:
+    files = a_log(T, "TRUNCATE t", T)
+    end = end_of(files)
+
+    manifest = capture(file_source(files), end, read_server_tables=reader(end, t="id a b"))
+
+    assert names(manifest) == [("t", "id a b"), ("t", "id a b")]
 
 
 def test_with_full_metadata_the_server_is_not_queried() -> None:
@@ -181,11 +180,11 @@ def test_without_full_metadata_a_server_is_needed() -> None:
 @pytest.mark.parametrize(
     ("later", "tables", "reason"),
     [
-        ("DROP TABLE t", {}, r"it was dropped at binlog.000001:\d+"),
+        ("DROP TABLE t", {}, r"the statement at binlog.000001:\d+ names the table"),
+        ("ALTER TABLE t ADD c int", {"t": "id a b c"}, "names the table"),
+        ("DROP TABLE t u v", {"t": "id a b"}, r"file=binlog.000001, offset="),
         ("TRUNCATE TABLE t", {}, "it is not in the server's information_schema"),
-        ("TRUNCATE TABLE t", {"t": "id a"}, "3 columns in the log, 2 in information_schema"),
-        ("ALTER TABLE t DROP c", {"t": "id a b"}, "no order of its columns fits"),
-        ("ALTER TABLE t MODIFY b int AFTER id", {"t": "id b a"}, "2 orders of its columns fit"),
+        ("TRUNCATE TABLE t", {"t": "id a"}, "3 columns in the log, 2 there"),
     ],
 )
 def test_what_is_not_certain_is_refused_with_its_offset(
@@ -216,20 +215,6 @@ def test_an_information_schema_from_before_the_stop_is_refused() -> None:
         )
 
 
-def test_tables_that_are_not_captured_are_queried_as_well() -> None:
-    files = a_log(T, "RENAME TABLE t TO u", "ALTER TABLE u ADD c int", "DROP TABLE x")
-    stop, end = boundaries(files)[1], end_of(files)
-
-    manifest = capture(
-        file_source(files),
-        stop,
-        tables=TableFilter(["shop.t"]),
-        read_server_tables=reader(end, u="id a b c"),
-    )
-
-    assert names(manifest) == [("t", "id a b")]
-
-
 def test_the_manifest_before_completes_what_information_schema_cannot() -> None:
     files = a_log(T, T, SWAP, T, "DROP TABLE t")
     _, second, _, _, later, end = boundaries(files)
@@ -249,27 +234,46 @@ def test_the_manifest_before_completes_what_information_schema_cannot() -> None:
     assert names(manifest) == [("t", "id a b"), ("t", "id b a")]
 
 
-def test_a_manifest_that_names_other_columns_than_information_schema_is_refused() -> None:
-    # As after an ALTER TABLE under sql_log_bin=0.
+def test_a_manifest_comes_before_information_schema() -> None:
     files = a_log(T, T)
     _, middle, end = boundaries(files)
     source = file_source(files)
     previous = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
 
-    with pytest.raises(ServerSetupError, match="do not name the same columns"):
-        capture(
-            source,
-            end,
-            start=replace(middle, gtid=previous.stop.gtid),
-            sequence=2,
-            known=known_after(previous),
-            read_server_tables=reader(end, t="id b a"),
-        )
+    manifest = capture(
+        source,
+        end,
+        start=replace(middle, gtid=previous.stop.gtid),
+        sequence=2,
+        known=known_after(previous),
+        read_server_tables=never,
+    )
+
+    assert names(manifest) == [("t", "id a b")]
+
+
+def test_a_manifest_that_the_log_contradicts_is_not_used() -> None:
+    # As after an ALTER TABLE under sql_log_bin=0.
+    files = a_log(T, WIDE)
+    _, middle, end = boundaries(files)
+    source = file_source(files)
+    previous = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
+
+    manifest = capture(
+        source,
+        end,
+        start=replace(middle, gtid=previous.stop.gtid),
+        sequence=2,
+        known=known_after(previous),
+        read_server_tables=reader(end, t="id a c b"),
+    )
+
+    assert names(manifest) == [("t", "id a c b")]
 
 
 def test_what_a_manifest_says_of_a_table_that_was_altered_since_is_not_used() -> None:
     files = a_log(T, "CREATE UNIQUE INDEX i ON t (a)", T)
-    _, _, middle, end = boundaries(files)
+    _, middle, _, end = boundaries(files)
     source = file_source(files)
     previous = capture(source, middle, read_server_tables=reader(middle, t="id a b"))
     start = replace(middle, gtid=previous.stop.gtid)
@@ -283,14 +287,6 @@ def test_what_a_manifest_says_of_a_table_that_was_altered_since_is_not_used() ->
             known=known_after(previous),
             read_server_tables=reader(end),
         )
-
-
-def test_a_statement_after_the_range_that_cannot_be_understood_is_refused() -> None:
-    files = a_log(T, "DROP TABLE t u v")
-    stop = boundaries(files)[1]
-
-    with pytest.raises(UnsupportedError, match=r"file=binlog.000001, offset="):
-        capture(file_source(files), stop, read_server_tables=reader(end_of(files), t="id a b"))
 
 
 # ------------------------------------------------------------------- what may be known besides
@@ -380,15 +376,31 @@ def test_names_are_needed_even_without_defaults() -> None:
         capture(file_source(files), end, read_server_tables=locked, wants_defaults=True)
 
 
-@pytest.mark.parametrize("cut", [(), range(60)], ids=["whole", "single"])
-def test_a_default_is_unknown_before_it_was_changed(cut: Sequence[int]) -> None:
+@CUTS
+def test_a_default_of_information_schema_does_not_hold_before_a_statement(
+    cut: Sequence[int],
+) -> None:
     files = a_log(FULL, "ALTER TABLE t ALTER a DROP DEFAULT", FULL)
     end = end_of(files)
     source = CutSource(files, {NAME: cut})
 
-    manifest = capture(source, end, read_server_tables=null_reader(end, "t"), wants_defaults=True)
+    with pytest.raises(ServerSetupError, match="names the table"):
+        capture(source, end, read_server_tables=null_reader(end, "t"), wants_defaults=True)
 
-    assert defaults(manifest) == [None, NULL]
+
+def test_defaults_of_a_created_table_are_followed_without_the_server() -> None:
+    files = a_log(
+        "CREATE TABLE t (id int PRIMARY KEY, a int)",
+        FULL,
+        "ALTER TABLE t ALTER a SET DEFAULT 7",
+        FULL,
+    )
+
+    manifest = capture(
+        file_source(files), end_of(files), read_server_tables=never, wants_defaults=True
+    )
+
+    assert defaults(manifest) == [NULL, Default("7")]
 
 
 def test_a_statement_after_the_range_that_cannot_be_understood_hides_defaults() -> None:
