@@ -89,7 +89,7 @@ class _PlanSink(RangeSink):
         self.reader, self._tables = reader, tables
         self.statements = []
         start = self._log_range.request.start
-        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), (), ())]
+        self._sub_ranges = [SubRange(start, 0, 0, tuple(self._log_range.prepared), (), ())]
         self._names: dict[TableName, TableState | NoTable] = {}
         self._file, self._at, self._bytes = start.file, start.offset, 0
 
