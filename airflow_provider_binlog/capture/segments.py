@@ -243,7 +243,7 @@ class SegmentReader:
         """Find out how the rows by a TABLE_MAP are read, or why they cannot be."""
         if self._logged[index] is not None:
             return
-        if index in refused and not refused[index].is_late:
+        if index in refused and not refused[index].is_retroactive:
             self._logged[index] = refused[index].error
             return
         try:

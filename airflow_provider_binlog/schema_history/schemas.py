@@ -79,12 +79,12 @@ class TableRefusal(NamedTuple):
         error: What to raise.
         unclear: Why its TABLE_MAP, which is left as it was logged, could not be completed; None
             where it is complete, or the server was not queried.
-        is_late: Whether only a later statement shows it: the rows before that are decoded.
+        is_retroactive: Whether only a later statement shows it: the rows before that are decoded.
     """
 
     error: BinlogError
     unclear: str | None
-    is_late: bool = False
+    is_retroactive: bool = False
 
 
 class _Guess(NamedTuple):
@@ -211,7 +211,7 @@ class SchemaReader:
             for guess in guesses if is_new else ():
                 reason = named_later(logged)
                 error = _undeterminable(reason, guess.where, has_names=guess.has_names)
-                self.refused[guess.completed] = TableRefusal(error, reason, is_late=True)
+                self.refused[guess.completed] = TableRefusal(error, reason, is_retroactive=True)
 
     def _names_in(self, logged: LoggedChange) -> list[TableName]:
         names: list[TableName] = []

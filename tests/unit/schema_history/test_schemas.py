@@ -271,9 +271,7 @@ def test_a_manifest_that_the_log_contradicts_is_not_used() -> None:
     assert names(manifest) == [("t", "id a c b")]
 
 
-def test_what_a_manifest_says_of_a_table_is_not_used_after_a_statement_that_is_not_understood() -> (
-    None
-):
+def test_a_manifest_is_not_used_after_a_statement_that_is_not_understood() -> None:
     files = a_log(T, "ALTER TABLE t ADD SYSTEM VERSIONING", T)
     _, middle, _, end = boundaries(files)
     source = file_source(files)
