@@ -26,7 +26,6 @@ from airflow_provider_binlog.schema import (
     DropTable,
     RenameField,
     RenameTable,
-    TruncateTable,
 )
 from airflow_provider_binlog.spark.plan.segment import Cut, Stop
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
@@ -134,7 +133,7 @@ def find_changelog_lifecycle(
     if table is None:
         return Lifecycle(None, first, ended=holdings[-1].step)
     renamed = _find_rename(name, log, table, first)
-    if renamed is None or _is_empty_at(log, table, renamed):
+    if renamed is None:
         return Lifecycle(table, first)
     stop = Stop.at_step(
         renamed,
@@ -196,24 +195,6 @@ def _has_rows(log: TableLog, table: TableId, renamed: LogAction) -> bool:
     return any(
         part.rows and (manifest.sequence, part.first_row) >= renamed.point
         for manifest, entry in log.entries(table, since=renamed.point[0])
-        for part in entry.parts
-    )
-
-
-def _is_empty_at(log: TableLog, table: TableId, renamed: LogAction) -> bool:
-    """Whether a table got no row between when it was created, or truncated, and renamed."""
-    created = log.created(table)
-    begin = None if created is None or created < log.first else (created, 0)
-    for step in log.steps(table, since=Mark(log.first - 1)):
-        if step == renamed:
-            break
-        if isinstance(step.action, TruncateTable):
-            begin = step.point
-    if begin is None or log.find_uncaptured_name(table, since=begin[0]) is not None:
-        return False
-    return not any(
-        part.rows and begin <= (manifest.sequence, part.first_row) < renamed.point
-        for manifest, entry in log.entries(table, since=begin[0])
         for part in entry.parts
     )
 

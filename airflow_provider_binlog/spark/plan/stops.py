@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
@@ -74,8 +74,13 @@ class Followable:
             self._types,
             self._lost_columns,
         )
-        found = (stop for search in searches for stop in search())
-        return min(found, key=lambda each: each.cut.mark, default=None)
+        stops = [stop for search in searches for stop in search()]
+        first = min(stops, key=lambda stop: stop.cut.mark, default=None)
+        lost_key = next(self._kinds(), None)
+        if first is None or lost_key is None or first.reason == lost_key.reason:
+            return first
+        # The reload is of the table as it is then.
+        return replace(first, reason=f"{first.reason}; later {lost_key.reason}")
 
     def _quarantines(self) -> Iterator[Stop]:
         """The rows of a whole manifest are missing."""

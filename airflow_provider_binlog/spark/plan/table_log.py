@@ -180,29 +180,15 @@ class TableLog:
         )
 
     def find_uncaptured_name(self, table: TableId, *, since: int) -> TableName | None:
-        """Return a name of a table under which its changes were not captured; None if none was."""
-        for name, first, last in self._name_intervals(table, since):
-            if find_uncaptured(self._globs, name, first=first, last=last) is not None:
+        """Return a name of a table that some manifest was captured without; None if none was."""
+        names = {entry.name for _, entry in self.entries(table, since=since)}
+        for step in self._steps.get(table, ()):
+            if step.point[0] >= since and isinstance(step.action, RenameTable):
+                names |= {step.action.old, step.action.new}
+        for name in sorted(names):
+            if find_uncaptured(self._globs, name, first=since, last=self.last) is not None:
                 return name
         return None
-
-    def _name_intervals(self, table: TableId, since: int) -> list[tuple[TableName, int, int]]:
-        """Return the names that a table has, with the first and the last manifest of each.
-
-        Where one has an entry of the table, that names it until the next one; a rename names it
-        both ways. In the order of their first manifests.
-        """
-        entries = self.entries(table, since=since)
-        stops = [*(manifest.sequence for manifest, _ in entries[1:]), self.last]
-        found = [
-            ((entry.database, entry.table), manifest.sequence, stop)
-            for (manifest, entry), stop in zip(entries, stops, strict=False)
-        ]
-        for step in self._steps.get(table, ()):
-            sequence, action = step.point[0], step.action
-            if sequence >= since and isinstance(action, RenameTable):
-                found += [(name, sequence, sequence) for name in (action.old, action.new)]
-        return sorted(found, key=lambda each: each[1])
 
     def _read(self, manifest: Manifest) -> None:
         sequence = manifest.sequence

@@ -78,9 +78,11 @@ class Refusal:
 
     Attributes:
         reason: In words.
+        lost_key: Whether the reason is that the table lost its key: no other snapshot helps.
     """
 
     reason: str
+    lost_key: bool = False
 
 
 def plan_reload(
@@ -110,10 +112,9 @@ def plan_reload(
         return refusal or Refusal(OVERTAKEN)
     keyed = bool(chosen_key or snapshot.schema.key)
     start = _find_start(reload, manifests[0])
-    reason = _find_lost_rows(snapshot, state)
-    reason = reason or _find_missing_key(state, keyed=keyed, exact=start is not None)
-    if reason:
-        return Refusal(reason)
+    refusal = _find_unfit(snapshot, state, keyed=keyed, exact=start is not None)
+    if refusal is not None:
+        return refusal
     if _has_another_table(replayed, name, table):
         return Refusal(OVERTAKEN)
     rows = _as_manifest(reload, table, replayed, manifests[0])
@@ -271,31 +272,37 @@ def _text(statement: Statement) -> str:
     return " ".join(statement.text.split()[:_SHOWN])
 
 
-def _find_lost_rows(snapshot: SnapshotManifest, state: TargetState | None) -> str:
-    """Return why rows of the lake table would be lost; empty if none would."""
-    if snapshot.where is None or state is None or state.is_empty:
-        return ""
-    return (
-        "it has only the rows that satisfy its condition, and would replace all rows of the lake "
-        f"table: take the snapshot again without where={snapshot.where!r}, or drop the lake table"
-    )
+def _find_unfit(
+    snapshot: SnapshotManifest, state: TargetState | None, *, keyed: bool, exact: bool
+) -> Refusal | None:
+    """Return the refusal of a snapshot that does not fit the lake table, or a table without a key.
 
-
-def _find_missing_key(state: TargetState | None, *, keyed: bool, exact: bool) -> str:
-    """Return why a snapshot of a table without a key cannot be loaded; empty if it can."""
+    Args:
+        snapshot: The snapshot.
+        state: The lake table; None if there is none.
+        keyed: Whether the rows have a key.
+        exact: Whether the snapshot was read at one position.
+    """
+    if snapshot.where is not None and state is not None and not state.is_empty:
+        return Refusal(
+            "it has only the rows that satisfy its condition, and would replace all rows of the "
+            f"lake table: take the snapshot again without where={snapshot.where!r}, or drop the "
+            "lake table"
+        )
     if keyed:
-        return ""
-    if not exact:
-        return (
-            "its table has no key, and it was not read at one position: take the snapshot again "
-            "with lock='brief', or choose a key with keys={...}"
-        )
+        return None
     if state is not None and state.properties.get(KEY, "[]") != "[]":
-        return (
+        return Refusal(
             "its table has no key, and the lake table has one: choose a key with keys={...}, or "
-            "drop the lake table"
+            "drop the lake table",
+            lost_key=True,
         )
-    return ""
+    if exact:
+        return None
+    return Refusal(
+        "its table has no key, and it was not read at one position: take the snapshot again with "
+        "lock='brief', or choose a key with keys={...}"
+    )
 
 
 def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) -> Manifest:

@@ -7,6 +7,7 @@ that is killed before it begins again, one that is killed after it is done.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,9 @@ def plan_table_reload(table: LakeTable, log: TableLog, options: MergeOptions) ->
         if table.is_merged:
             table.hold = None if state is None or table.is_foreign else state.hold
             table.hold = table.hold or Hold("loading", table.unloaded)
+            if plan.lost_key:
+                # Not the reload that it asks for ends the hold.
+                table.hold = replace(table.hold, reason=plan.reason)
 
 
 def is_adopted(snapshots: Snapshots, name: TableName, before: Progress) -> bool:

@@ -154,13 +154,6 @@ def exchanged(*rows: tuple[int, int], **entry: Any) -> Manifest:
     )
 
 
-def test_a_changelog_has_the_rows_that_were_logged_under_its_name() -> None:
-    found = segment(exchanged((40, 50), created=4))
-
-    assert [each.first_row for each in found.parts] == [10, 40]
-    assert [each.point for each in found.removals] == [(4, 25)]
-
-
 @pytest.mark.parametrize("entry", [{"created": 4}, {}], ids=["with rows", "older than the log"])
 def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
     entry: dict[str, Any],
@@ -171,13 +164,6 @@ def test_a_changelog_lacks_the_rows_that_its_table_had_before_it_was_renamed(
 
     assert (before is not None, found.cut.point) == (True, (4, 35))
     assert "were not logged under its name" in found.reason
-
-
-def test_a_changelog_continues_with_a_table_that_was_truncated_before_it_was_renamed() -> None:
-    found = exchanged((5, 6), (40, 50))
-    truncated = replace(found, statements=(statement(7, TruncateTable(NEW)), *found.statements))
-
-    assert [each.first_row for each in segment(truncated).parts] == [10, 40]
 
 
 def test_a_renamed_table_without_a_key_and_without_new_rows_waits() -> None:

@@ -172,3 +172,15 @@ def test_a_key_that_another_value_stood_for_before_a_truncation_does_not_count()
 
     assert found.stop is None
     assert found.changes == {"insert": 2}
+
+
+def test_a_table_that_lost_its_key_after_a_stop_says_so() -> None:
+    keyless = schema("id", "n", key=(), id_=2)
+    stopped = manifest(4, table((), ID_N), statements=[statement(15, QUARANTINED, text="")])
+
+    _, found = stop(stopped, manifest(5, table([(20, 30)], keyless)), state=lake(ID_N))
+
+    assert found.cut.mark == Mark(3)
+    assert found.reason.startswith("the table was quarantined")
+    assert "later the table's primary key was dropped" in found.explanation
+    assert "choose a key with keys={...}" in found.explanation

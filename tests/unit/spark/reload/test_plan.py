@@ -212,6 +212,8 @@ def test_a_table_without_a_key_needs_an_exact_snapshot() -> None:
     assert found.segment.start == StartWithin(2, 1, 2100)
     keyed = lake(ID_N)
     assert "the lake table has one" in refused(rows, of=exact, state=keyed)
+    # Another snapshot would not help.
+    assert "the lake table has one" in refused(rows, of=snapshot(keyless), state=keyed)
     changelog = replace(keyed, properties=keyed.properties | {KEY: "[]"})
     assert isinstance(plan(rows, of=exact, state=changelog), TablePlan)
 
