@@ -68,7 +68,7 @@ def counted(aggregates: Mapping[str, Any]) -> Collapsed:
     """Return the counts from the aggregates of `count_columns`."""
     bounds = aggregates["low"], aggregates["high"]
     bounded = not aggregates["nulls"] and None not in bounds
-    changes, deletes, upserts = (aggregates[each] for each in ("changes", "deletes", "upserts"))
+    changes, deletes, upserts = (aggregates[name] for name in ("changes", "deletes", "upserts"))
     return Collapsed(changes, deletes, upserts, (bounds,) if bounded else ())
 
 

@@ -93,7 +93,7 @@ def evolve_by_id(
         MergeError: It cannot be changed so.
     """
     wanted = list(wanted)
-    held = match_columns((each.field for each in wanted), columns, fields)
+    held = match_columns((column.field for column in wanted), columns, fields)
     copies = [name for name in columns if name == COPY and name not in held.values()]
     rest = [name for name in columns if name not in (*held.values(), *copies)]
     if rest and not empty:
@@ -103,25 +103,25 @@ def evolve_by_id(
             **context,
             column=",".join(rest),
         )
-    ids = {each.field.id for each in wanted}
-    dropped = [name for each, name in held.items() if each not in ids]
+    ids = {column.field.id for column in wanted}
+    dropped = [name for id_, name in held.items() if id_ not in ids]
     dropped += [*rest, *copies]
-    made = Evolution(columns={}, fields={each.field.id: each.name for each in wanted})
-    for each in wanted:
-        name = held.get(each.field.id)
-        type_ = each.type or (columns[name] if name is not None else "")
+    made = Evolution(columns={}, fields={column.field.id: column.name for column in wanted})
+    for column in wanted:
+        name = held.get(column.field.id)
+        type_ = column.type or (columns[name] if name is not None else "")
         if name is not None and empty and not _can_become(columns[name], type_):
             dropped.append(name)
             name = None
         if name is None:
-            made.added[each.name] = type_
+            made.added[column.name] = type_
         else:
-            made.columns[each.name] = name
-            if name != each.name:
-                made.renamed[name] = each.name
-            _widen(made, each.name, columns[name], type_, context)
-        if not empty and (name is None or each.field.id in unfilled):
-            _fill(made, each.field, context)
+            made.columns[column.name] = name
+            if name != column.name:
+                made.renamed[name] = column.name
+            _widen(made, column.name, columns[name], type_, context)
+        if not empty and (name is None or column.field.id in unfilled):
+            _fill(made, column.field, context)
     return Evolution(**(vars(made) | {"dropped": tuple(dropped)}))
 
 
@@ -129,11 +129,11 @@ def match_columns(
     fields: Iterable[Field], columns: Collection[str], by_id: Mapping[int, str]
 ) -> dict[int, str]:
     """Return the lake table's columns by field id: by their own ids, or else by the name."""
-    held = {each: name for each, name in by_id.items() if name in columns}
+    held = {id_: name for id_, name in by_id.items() if name in columns}
     rest = {fold_name(name): name for name in columns if name not in held.values()}
-    for each in fields:
-        if each.id not in held and fold_name(each.name) in rest:
-            held[each.id] = rest.pop(fold_name(each.name))
+    for wanted in fields:
+        if wanted.id not in held and fold_name(wanted.name) in rest:
+            held[wanted.id] = rest.pop(fold_name(wanted.name))
     return held
 
 
@@ -152,20 +152,20 @@ def evolve_by_name(
         MergeError: A column has another type now.
     """
     wanted = list(wanted)
-    types = {fold_name(each.name): each.type or "" for each in wanted}
+    types = {fold_name(column.name): column.type or "" for column in wanted}
     held = {
         fold_name(name): name
         for name, found in columns.items()
         if not empty or _can_become(found, types.get(fold_name(name), ""))
     }
     made = Evolution(columns={name: name for name in held.values()})
-    for each in wanted:
-        name = held.get(fold_name(each.name))
+    for column in wanted:
+        name = held.get(fold_name(column.name))
         if name is None:
-            made.added[each.name] = each.type or ""
-        elif each.type is not None:
-            _widen(made, name, columns[name], each.type, context)
-        made.fields[each.field.id] = name or each.name
+            made.added[column.name] = column.type or ""
+        elif column.type is not None:
+            _widen(made, name, columns[name], column.type, context)
+        made.fields[column.field.id] = name or column.name
     dropped = tuple(name for name in columns if name not in made.columns)
     return replace(made, dropped=dropped)
 

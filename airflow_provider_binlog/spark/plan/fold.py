@@ -128,7 +128,7 @@ class Fold:
         counts = not (tables.is_new or lifecycle.replaces)
         held = _held_columns(state) if state is not None and counts else {}
         key = None if state is None or tables.reloads else state.key
-        ids = {name: each for each, name in held.items()}
+        ids = {name: id_ for id_, name in held.items()}
         held_key = tuple(ids[name] for name in key or () if name in ids)
         newest = find_newest_schema(log, lifecycle, rows, held=held, held_key=held_key)
         wanted = None if newest is None else tables.chosen_key or newest.key
@@ -178,8 +178,8 @@ class Fold:
         if self.tables.chosen_key is not None:
             return None
         for step in self.rows.steps:
-            earlier = [each for each in self.rows.staged if each.first < step.point]
-            keys = {frozenset(each.schema.key) for each in earlier}
+            earlier = [part for part in self.rows.staged if part.first < step.point]
+            keys = {frozenset(part.schema.key) for part in earlier}
             if isinstance(step.action, SetKey) and keys - {frozenset(step.action.key)}:
                 return Cut.at_step(step)
         return None
@@ -198,8 +198,8 @@ class Fold:
         chosen = self.tables.chosen_key
         if chosen is None:
             return
-        for each in self.rows.staged:
-            schema, manifest = each.schema, each.manifest
+        for part in self.rows.staged:
+            schema, manifest = part.schema, part.manifest
             unknown = set(chosen) - {field.name for field in schema.fields}
             if unknown:
                 raise ConfigurationError(
@@ -235,12 +235,12 @@ class Fold:
         columns = self._columns(evolution)
         groups = group_parts(rows.staged)
         reads = tuple(
-            self._read(schema, each, columns, key) for (_, schema), each in groups.items()
+            self._read(schema, parts, columns, key) for (_, schema), parts in groups.items()
         )
         nullable = {
             name
-            for (_, schema), each in zip(groups, reads, strict=True)
-            for name, staged in each.names.items()
+            for (_, schema), read in zip(groups, reads, strict=True)
+            for name, staged in read.names.items()
             if any(field.name == staged and field.nullable for field in schema.fields)
         }
         context = self.context
@@ -263,7 +263,7 @@ class Fold:
         """Return name and type of the lake table's columns afterwards."""
         state = self.tables.state
         if self.newest is not None and state is None:
-            return {each.name: str(each.type) for each in self.newest.wanted}
+            return {column.name: str(column.type) for column in self.newest.wanted}
         held = state.columns if state is not None else {}
         columns = {name: held[old] for name, old in evolution.columns.items()}
         return columns | evolution.widened | evolution.added
@@ -273,7 +273,7 @@ class Fold:
         state, newest = self.tables.state, self.newest
         if state is None:
             wanted = newest.wanted if newest is not None else ()
-            return Evolution(fields={each.field.id: each.name for each in wanted})
+            return Evolution(fields={column.field.id: column.name for column in wanted})
         if newest is None:
             names = [name for name in state.columns if key or name not in CHANGELOG_COLUMNS]
             fields = {} if self.by_name else state.fields
@@ -303,8 +303,8 @@ class Fold:
         """
         if self.rows.discards or state.is_empty:
             return
-        now = {name: each for each, name in evolution.columns.items()}
-        rekeyed = any(isinstance(each.action, SetKey) for each in self.rows.steps)
+        now = {name: old for old, name in evolution.columns.items()}
+        rekeyed = any(isinstance(step.action, SetKey) for step in self.rows.steps)
         same = state.table is not None and state.table == self.lifecycle.table
         follows = (rekeyed or same) and self.tables.chosen_key is None
         if not follows and tuple(now.get(name, name) for name in state.key) != key:
@@ -335,23 +335,25 @@ class Fold:
             by_name = {fold_name(name): name for name in columns}
             names = {by_name[fold_name(name)]: name for name in types}
             return read_rows(table, schema, staged, names=names, key=(), initial={})
-        by_id = {each.id: each for each in schema.fields}
+        by_id = {column.id: column for column in schema.fields}
         names, initial = dict[str, str](), dict[str, str]()
-        for each in newest.wanted:
-            field = by_id.get(each.field.id)
+        for column in newest.wanted:
+            field = by_id.get(column.field.id)
             if field is None:
-                value = initial_value(each.field, self.context)
+                value = initial_value(column.field, self.context)
                 if value is not None:
-                    initial[each.name] = value
+                    initial[column.name] = value
                 continue
-            names[each.name] = field.name
-            if common_type(types[field.name], columns[each.name]) != columns[each.name]:
-                raise other_type(each.name, field.mysql_type, each.field.mysql_type, self.context)
+            names[column.name] = field.name
+            if common_type(types[field.name], columns[column.name]) != columns[column.name]:
+                raise other_type(
+                    column.name, field.mysql_type, column.field.mysql_type, self.context
+                )
         return read_rows(table, schema, staged, names=names, key=key, initial=initial)
 
 
 def _held_columns(state: TargetState) -> dict[int, str]:
     """Return a lake table's columns by field id: one below 0 where the log has none."""
-    ids = {name: each for each, name in state.fields.items()}
+    ids = {name: id_ for id_, name in state.fields.items()}
     columns = (name for name in state.columns if name != COPY or name in ids)
     return {ids.get(name, -n): name for n, name in enumerate(columns, 1)}

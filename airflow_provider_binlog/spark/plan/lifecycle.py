@@ -233,9 +233,9 @@ def _unknown_rows(
         "CREATE TABLE on (tables=['shop.*'])"
     )
     stop = Stop.at_step(renamed, reason)
-    lost = [each.step for each in log.holdings(name, since=first) if each.table != kept]
-    earliest = next((each for each in lost if each is not None and kept is not None), renamed)
-    return replace(stop, cut=Cut.at_step(min(earliest, renamed, key=lambda each: each.mark)))
+    lost = [holding.step for holding in log.holdings(name, since=first) if holding.table != kept]
+    earliest = next((step for step in lost if step is not None and kept is not None), renamed)
+    return replace(stop, cut=Cut.at_step(min(earliest, renamed, key=lambda step: step.mark)))
 
 
 def find_table(name: TableName, log: TableLog, *, first: int) -> TableId | None:
@@ -266,13 +266,13 @@ def find_field_ids(log: TableLog, table: TableId, *, since: Mark) -> dict[str, i
     steps = every = log.steps(table, since=since)
     for manifest, entry in log.entries(table, since=since.sequence + 1):
         if entry.current is not None:
-            ids = {fold_name(each.name): each.id for each in entry.schema(entry.current).fields}
-            steps = [each for each in every if each.point[0] <= manifest.sequence]
+            ids = {fold_name(field.name): field.id for field in entry.schema(entry.current).fields}
+            steps = [step for step in every if step.point[0] <= manifest.sequence]
             if not entry.is_partial:
                 break
-    for _, together in groupby(reversed(steps), lambda each: each.mark):
-        actions = [each.action for each in together]
-        if any(isinstance(each, CreateTable) for each in actions):
+    for _, together in groupby(reversed(steps), lambda step: step.mark):
+        actions = [step.action for step in together]
+        if any(isinstance(action, CreateTable) for action in actions):
             return {}
         _reverse(ids, actions)
     return ids
@@ -318,7 +318,7 @@ def identify(state: TargetState | None, name: TableName, log: TableLog) -> Targe
 def _identify_columns(state: TargetState, log: TableLog) -> TargetState:
     """Return a lake table with the ids of the columns that no statement had named so far."""
     claimed = {column for column, _ in state.claims.values()}
-    rest = {name: each for name, each in state.column_ids.items() if each not in claimed}
+    rest = {name: id_ for name, id_ in state.column_ids.items() if id_ not in claimed}
     if state.table is None or not rest or not state.key:
         return state
     ids = find_field_ids(log, state.table, since=state.applied)

@@ -59,7 +59,7 @@ class TablePlan:
     @property
     def parts(self) -> list[Part]:
         """What is to be read."""
-        return [each.part for each in self.staged]
+        return [part.part for part in self.staged]
 
     @property
     def changes(self) -> dict[str, int]:

@@ -70,7 +70,7 @@ class NewestSchema:
 
     def has_columns(self, names: Iterable[str]) -> bool:
         """Whether all of the columns are among those whose types are known."""
-        return {*names} <= {each.name for each in self.wanted}
+        return {*names} <= {column.name for column in self.wanted}
 
 
 def read_range(log: TableLog, lifecycle: Lifecycle, since: Mark, cut: Cut | None) -> RangeRows:
@@ -78,7 +78,7 @@ def read_range(log: TableLog, lifecycle: Lifecycle, since: Mark, cut: Cut | None
     if lifecycle.table is None:
         return RangeRows(cut=cut)
     steps = _before(log.steps(lifecycle.table, since=since), cut)
-    discarding = [n for n, each in enumerate(steps) if isinstance(each.action, _DISCARDING)]
+    discarding = [n for n, step in enumerate(steps) if isinstance(step.action, _DISCARDING)]
     start = log.point(since)
     if discarding:
         start = steps[discarding[-1]].point
@@ -96,19 +96,19 @@ def read_changelog_range(name: TableName, log: TableLog, since: Mark, cut: Cut |
     for span in log.spans(name, since=since.sequence + 1):
         begin = max(span.start, start)
         end = None if cut is None else cut.point
-        stops = [each for each in (span.stop, end) if each is not None]
+        stops = [point for point in (span.stop, end) if point is not None]
         staged += _parts(log, span.table, begin, min(stops, default=None))
         steps += (
-            each
-            for each in _before(log.steps(span.table, since=since), cut)
-            if _is_quarantine_within(each, span)
-            or (each.point >= begin and (span.stop is None or each.point <= span.stop))
+            step
+            for step in _before(log.steps(span.table, since=since), cut)
+            if _is_quarantine_within(step, span)
+            or (step.point >= begin and (span.stop is None or step.point <= span.stop))
         )
     removals = tuple(
-        each
-        for each in steps
-        if isinstance(each.action, TruncateTable | DropTable)
-        or (isinstance(each.action, RenameTable) and each.action.old == name)
+        step
+        for step in steps
+        if isinstance(step.action, TruncateTable | DropTable)
+        or (isinstance(step.action, RenameTable) and step.action.old == name)
     )
     return RangeRows(tuple(staged), tuple(steps), removals=removals, cut=cut)
 
@@ -136,30 +136,30 @@ def find_newest_schema(
     """
     if lifecycle.table is None:
         return None
-    known = {field.id: field for each in rows.staged for field in each.schema.fields}
-    lake = Schema(0, tuple(_named(each, name) for each, name in held.items()), held_key)
+    known = {field.id: field for part in rows.staged for field in part.schema.fields}
+    lake = Schema(0, tuple(_named(id_, name) for id_, name in held.items()), held_key)
     current = _current_schema(log, lifecycle, rows.cut, lake)
     found = [] if current is None else [current]
-    shown = [(each.first, each.schema) for each in rows.staged[-1:]]
+    shown = [(part.first, part.schema) for part in rows.staged[-1:]]
     if rows.cut is not None and (found or shown):
         # No manifest says which schema the table has here: actions lead on from the last known one.
-        point, schema = max([*found, *shown], key=lambda each: each[0])
+        point, schema = max([*found, *shown], key=lambda pair: pair[0])
         found = [(point, _follow(point, schema, rows))]
     for _, schema in (*found, *shown):
         typed = tuple(
-            each if each.arrow_type or each.id in held else _with_expected_type(each, log)
-            for each in (_with_type(field, known) for field in schema.fields)
+            column if column.arrow_type or column.id in held else _with_expected_type(column, log)
+            for column in (_with_type(field, known) for field in schema.fields)
         )
         wanted = tuple(
-            Wanted(each, _type_in_lake(each, rows.staged) if each.arrow_type else None)
-            for each in typed
-            if each.arrow_type or each.id in held
+            Wanted(column, _type_in_lake(column, rows.staged) if column.arrow_type else None)
+            for column in typed
+            if column.arrow_type or column.id in held
         )
-        names = {each.field.id: each.name for each in wanted}
+        names = {column.field.id: column.name for column in wanted}
         ids = schema.key or (rows.staged[-1].schema.key if rows.staged else held_key)
         if set(ids) <= names.keys():
-            key = tuple(names[each] for each in ids)
-            others = (field for _, each in found for field in each.fields)
+            key = tuple(names[id_] for id_ in ids)
+            others = (field for _, other in found for field in other.fields)
             fields = {field.id: field for field in (*others, *typed)}
             return NewestSchema(wanted, key, tuple(fields.values()))
     return None
@@ -171,20 +171,20 @@ def find_changelog_schema(rows: RangeRows) -> NewestSchema | None:
     None without rows.
     """
     columns: dict[str, Wanted] = {}
-    for schema in dict.fromkeys(each.schema for each in reversed(rows.staged)):
+    for schema in dict.fromkeys(part.schema for part in reversed(rows.staged)):
         for field in schema.fields:
             now = spark_type(str(field.arrow_type))
             known = columns.setdefault(fold_name(field.name), Wanted(field, now))
             both = common_type(str(known.type), now)
             columns[fold_name(field.name)] = replace(known, type=both or known.type)
-    fields = tuple(each.field for each in columns.values())
+    fields = tuple(column.field for column in columns.values())
     return NewestSchema(tuple(columns.values()), (), fields) if columns else None
 
 
 def find_position(log: TableLog, lifecycle: Lifecycle, rows: RangeRows) -> str:
     """Return where a table's columns were last changed, as far as the range says."""
     other = (*_REMOVING, CreateTable)
-    changed = [each for each in rows.steps if not isinstance(each.action, other)]
+    changed = [step for step in rows.steps if not isinstance(step.action, other)]
     if changed:
         return changed[-1].position
     first = log.manifest(max(lifecycle.first, log.first))
@@ -204,7 +204,7 @@ def _current_schema(
     """
     table = str(lifecycle.table)
     steps = _before(log.steps(table, since=Mark(lifecycle.first - 1)), cut)
-    dropped = {each.action.field for each in steps if isinstance(each.action, DropField)}
+    dropped = {step.action.field for step in steps if isinstance(step.action, DropField)}
     found, whole = None, lake
     for manifest, entry in log.entries(table, since=lifecycle.first):
         if entry.current is None or (cut is not None and manifest.sequence >= cut.point[0]):
@@ -226,11 +226,11 @@ def _complete(named: Schema, before: Schema, dropped: Container[int]) -> Schema:
         before: All columns before the statements.
         dropped: Fields that the statements drop.
     """
-    fields = {each.id: each for each in before.fields if each.id not in dropped}
-    for each in named.fields:
-        known = fields.get(each.id)
-        fields[each.id] = (
-            replace(known, name=each.name) if known and each.mysql_type is None else each
+    fields = {field.id: field for field in before.fields if field.id not in dropped}
+    for field in named.fields:
+        known = fields.get(field.id)
+        fields[field.id] = (
+            replace(known, name=field.name) if known and field.mysql_type is None else field
         )
     key = before.key if fields.keys() >= {*before.key} else ()
     return replace(named, fields=tuple(fields.values()), key=named.key or key)
@@ -265,7 +265,7 @@ def _is_quarantine_within(step: LogAction, span: Span) -> bool:
 
 
 def _before(steps: list[LogAction], cut: Cut | None) -> list[LogAction]:
-    return [each for each in steps if cut is None or each.mark < cut.mark]
+    return [step for step in steps if cut is None or step.mark < cut.mark]
 
 
 def _parts(log: TableLog, table: TableId, start: Point, stop: Point | None) -> list[StagedPart]:
@@ -276,8 +276,8 @@ def _parts(log: TableLog, table: TableId, start: Point, stop: Point | None) -> l
         for part in entry.parts
         if part.rows
     )
-    between = (each for each in found if each.first >= start and (not stop or each.first < stop))
-    return sorted(between, key=lambda each: each.first)
+    between = (part for part in found if part.first >= start and (not stop or part.first < stop))
+    return sorted(between, key=lambda part: part.first)
 
 
 def _with_type(field: Field, known: dict[int, Field]) -> Field:
@@ -295,8 +295,8 @@ def _with_expected_type(field: Field, log: TableLog) -> Field:
 def _type_in_lake(field: Field, staged: Iterable[StagedPart]) -> str:
     """Return a type that holds the values of all rows, if there is one, else that of the field."""
     found = spark_type(str(field.arrow_type))
-    for schema in dict.fromkeys(each.schema for each in staged):
-        for each in schema.fields:
-            if each.id == field.id:
-                found = common_type(found, spark_type(str(each.arrow_type))) or found
+    for schema in dict.fromkeys(part.schema for part in staged):
+        for other in schema.fields:
+            if other.id == field.id:
+                found = common_type(found, spark_type(str(other.arrow_type))) or found
     return found

@@ -70,7 +70,7 @@ class Segment:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts that are read."""
-        return tuple(part for each in self.reads for part in each.parts)
+        return tuple(part for rows in self.reads for part in rows.parts)
 
     @property
     def rows(self) -> int:
@@ -104,7 +104,7 @@ class Segment:
             if column in self.key:
                 # Checked when it is read.
                 continue
-            given = tuple(each.gives(column) for each in self.reads)
+            given = tuple(rows.gives(column) for rows in self.reads)
             if any(images for images, _ in given):
                 groups.setdefault(given, []).append(column)
         return tuple(map(tuple, groups.values()))

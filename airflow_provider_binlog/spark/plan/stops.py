@@ -92,8 +92,8 @@ class Followable:
 
     def _kinds(self) -> Iterator[Stop]:
         """A lake table has a key, or it is a changelog: rows of the other kind do not fit."""
-        for each in self.rows.staged:
-            if self.chosen_key or bool(each.schema.key) == self.keyed:
+        for part in self.rows.staged:
+            if self.chosen_key or bool(part.schema.key) == self.keyed:
                 continue
             reason = (
                 "the table's primary key was dropped, and the lake table's rows are known by it "
@@ -102,22 +102,22 @@ class Followable:
                 else "the table got a primary key, and the lake table is a changelog"
             )
             yield self._at_last(
-                lambda action: isinstance(action, SetKey | CreateTable), each, reason
+                lambda action: isinstance(action, SetKey | CreateTable), part, reason
             )
             return
 
     def _keys(self) -> Iterator[Stop]:
         """Rows are identified by a value that stands for another one."""
-        for each in self.rows.staged if self.keyed else ():
-            column = find_replaced_key(each, self.chosen_key)
+        for part in self.rows.staged if self.keyed else ():
+            column = find_replaced_key(part, self.chosen_key)
             if column is not None:
                 reason = (
-                    f"{each.part.replaced[column]} values in the key column {column} are zero "
+                    f"{part.part.replaced[column]} values in the key column {column} are zero "
                     "dates or invalid byte sequences, which no lake type holds; correct them at "
                     "the source, or stage them with zero_dates='text' or invalid_text='binary', or "
-                    f"name another key with keys={{...}} (part {each.part.path})"
+                    f"name another key with keys={{...}} (part {part.part.path})"
                 )
-                yield Stop(Cut.at_manifest(each.manifest, Mark(each.manifest.sequence - 1)), reason)
+                yield Stop(Cut.at_manifest(part.manifest, Mark(part.manifest.sequence - 1)), reason)
                 return
 
     def _dropped_keys(self) -> Iterator[Stop]:
@@ -146,14 +146,14 @@ class Followable:
     def _key_of(self, schema: Schema) -> tuple[int, ...]:
         if self.chosen_key is None:
             return schema.key
-        return tuple(each.id for each in schema.fields if each.name in self.chosen_key)
+        return tuple(field.id for field in schema.fields if field.name in self.chosen_key)
 
     def _has_key_after(self, step: LogAction) -> bool:
         if self.chosen_key is not None:
             return False
         return any(
-            isinstance(each.action, SetKey) and each.action.key and each.point >= step.point
-            for each in self.rows.steps
+            isinstance(other.action, SetKey) and other.action.key and other.point >= step.point
+            for other in self.rows.steps
         ) or any(part.schema.key and part.first >= step.point for part in self.rows.staged)
 
     def _rewrites(self) -> Iterator[Stop]:
@@ -168,7 +168,7 @@ class Followable:
             else:
                 # A changelog keeps the values that were logged.
                 fields = self.newest.fields if self.newest is not None else ()
-                kept = self.newest is None or any(each.id == action.field for each in fields)
+                kept = self.newest is None or any(field.id == action.field for field in fields)
                 concerned = had_rows and kept and self.keyed
             if concerned:
                 reason = f"rows changed without row events, because the statement {action.reason}"
@@ -184,12 +184,12 @@ class Followable:
             def adds(action: Action, id_: int = field.id) -> bool:
                 return isinstance(action, AddField) and action.field == id_
 
-            first = next((each for each in self.rows.staged if _has(each, field.id)), None)
+            first = next((part for part in self.rows.staged if _has(part, field.id)), None)
             reason = (
                 f"the value that older rows have in the new column {field.name} is not known: "
                 f"{unknown}"
             )
-            if first is not None or any(adds(each.action) for each in self.rows.steps):
+            if first is not None or any(adds(step.action) for step in self.rows.steps):
                 yield self._at_last(adds, first, reason)
 
     def _types(self) -> Iterator[Stop]:
@@ -227,30 +227,30 @@ class Followable:
 
     def _find(self, part: StagedPart, field: Field) -> Field | None:
         """Return the field of a part that is in the same column of the lake table."""
-        for each in part.schema.fields:
+        for held in part.schema.fields:
             same = (
-                each.id == field.id if self.keyed else fold_name(each.name) == fold_name(field.name)
+                held.id == field.id if self.keyed else fold_name(held.name) == fold_name(field.name)
             )
             if same:
-                return each
+                return held
         return None
 
     def _has_rows_before(self, step: LogAction) -> bool:
-        return any(each.first < step.point for each in self.rows.staged)
+        return any(part.first < step.point for part in self.rows.staged)
 
     def _has_rows_without(self, field: Field) -> bool:
         if self.in_lake and field.id not in self.columns:
             return True
-        return any(not _has(each, field.id) for each in self.rows.staged)
+        return any(not _has(part, field.id) for part in self.rows.staged)
 
     def _at_last(
         self, matches: Callable[[Action], bool], part: StagedPart | None, reason: str
     ) -> Stop:
         """Return the stop at the last such action before a part, or else before its manifest."""
         steps = [
-            each
-            for each in self.rows.steps
-            if matches(each.action) and (part is None or each.point <= part.first)
+            step
+            for step in self.rows.steps
+            if matches(step.action) and (part is None or step.point <= part.first)
         ]
         if steps or part is None:
             return Stop.at_step(steps[-1], reason)
@@ -290,7 +290,7 @@ def _retypes(field: int) -> Callable[[Action], bool]:
 
 
 def _has(part: StagedPart, field: int) -> bool:
-    return any(each.id == field for each in part.schema.fields)
+    return any(held.id == field for held in part.schema.fields)
 
 
 def _unknown_initial(field: Field) -> str | None:

@@ -118,18 +118,18 @@ class TableLog:
 
     def holdings(self, name: TableName, *, since: int) -> list[Holding]:
         """Return what a name stands for, in order, as far as the manifests from `since` on say."""
-        return [each for each in self._holdings.get(name, ()) if each.sequence >= since]
+        return [holding for holding in self._holdings.get(name, ()) if holding.sequence >= since]
 
     def tables(self, name: TableName) -> set[TableId]:
         """Return the tables that a name stands for, or stood for."""
         holdings = self._holdings.get(name, ())
-        steps = (each.step for each in holdings)
-        found = {each.table for each in holdings if each.table is not None}
+        steps = (holding.step for holding in holdings)
+        found = {holding.table for holding in holdings if holding.table is not None}
         return found | {step.action.table for step in steps if step is not None}
 
     def entries(self, table: TableId, *, since: int) -> list[tuple[Manifest, TableChanges]]:
         """Return what the manifests from `since` on say of a table."""
-        return [each for each in self._entries.get(table, ()) if each[0].sequence >= since]
+        return [entry for entry in self._entries.get(table, ()) if entry[0].sequence >= since]
 
     def spans(self, name: TableName, *, since: int) -> list[Span]:
         """Return for which tables a name stands, as far as the manifests from `since` on say."""
@@ -150,7 +150,7 @@ class TableLog:
 
     def steps(self, table: TableId, *, since: Mark) -> list[LogAction]:
         """Return the actions on a table that a lake table with a mark lacks."""
-        return [each for each in self._steps.get(table, ()) if each.mark >= since]
+        return [step for step in self._steps.get(table, ()) if step.mark >= since]
 
     def created(self, table: TableId) -> int | None:
         """Return from which manifest on the log holds every row of a table; None if from none."""
@@ -234,12 +234,12 @@ class Globs(NamedTuple):
 def extend_globs(known: Iterable[Globs], manifests: Iterable[Manifest]) -> tuple[Globs, ...]:
     """Return what manifests were captured with, and those that follow them."""
     found = list(known)
-    for each in manifests:
-        globs = Globs(each.captured_since, each.include, each.exclude)
+    for manifest in manifests:
+        globs = Globs(manifest.captured_since, manifest.include, manifest.exclude)
         if not found:
             found.append(globs)
-        elif (found[-1].include, found[-1].exclude) != (each.include, each.exclude):
-            found.append(globs._replace(since=each.sequence))
+        elif (found[-1].include, found[-1].exclude) != (manifest.include, manifest.exclude):
+            found.append(globs._replace(since=manifest.sequence))
     return tuple(found)
 
 
@@ -257,11 +257,11 @@ def find_uncaptured(
     Returns:
         The first manifest of those that were captured with the last globs that leave it out.
     """
-    for each in reversed(globs):
-        since = max(each.since, first)
-        if since <= last and not each.capture(name):
+    for period in reversed(globs):
+        since = max(period.since, first)
+        if since <= last and not period.capture(name):
             return since
-        last = min(last, each.since - 1)
+        last = min(last, period.since - 1)
     return None
 
 

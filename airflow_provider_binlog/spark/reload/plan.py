@@ -159,13 +159,13 @@ def is_overtaken(reload: Reload, log: TableLog) -> bool:
 def _replay(reload: Reload, log: TableLog) -> tuple[list[Manifest], list[Manifest], TableLog]:
     """Return the manifests from the snapshot on, those that are replayed, and what of them is."""
     snapshot = reload.snapshot
-    every = [each for each in log.manifests if each.sequence >= reload.first]
+    every = [manifest for manifest in log.manifests if manifest.sequence >= reload.first]
     manifests = every[:1] if snapshot.adopts else every
     tables = log.tables(snapshot.name)
     return (
         every,
         manifests,
-        TableLog([_without_before(each, snapshot, tables) for each in manifests]),
+        TableLog([_without_before(manifest, snapshot, tables) for manifest in manifests]),
     )
 
 
@@ -199,7 +199,7 @@ def _is_after(stop: Stop, snapshot: SnapshotManifest, manifests: Iterable[Manife
     """
     if snapshot.adopts:
         return False
-    reached = next(each.sequence for each in manifests if is_reached(snapshot, each))
+    reached = next(manifest.sequence for manifest in manifests if is_reached(snapshot, manifest))
     return bool(stop.cut.mark.statements) or stop.cut.mark.sequence >= reached
 
 
@@ -212,13 +212,13 @@ def _without_before(
     manifests for each. The numbers of statements stay what they are.
     """
     statements, rows, dropped = [], dict[str, int](), set[str]()
-    for each in manifest.statements:
-        if find_order(snapshot, manifest, each) is not Order.BEFORE:
-            statements.append(each)
+    for statement in manifest.statements:
+        if find_order(snapshot, manifest, statement) is not Order.BEFORE:
+            statements.append(statement)
             continue
-        statements.append(replace(each, actions=()))
-        rows.update({action.table: each.row for action in each.actions})
-        dropped |= {action.table for action in each.actions if isinstance(action, DropTable)}
+        statements.append(replace(statement, actions=()))
+        rows.update({action.table: statement.row for action in statement.actions})
+        dropped |= {action.table for action in statement.actions if isinstance(action, DropTable)}
     tables = tuple(
         replace(
             entry,
@@ -237,7 +237,9 @@ def _find_refusal(
     for manifest in log.manifests:
         for statement in manifest.statements:
             order = find_order(snapshot, manifest, statement)
-            found = [each for each in statement.actions if _concerns(each, snapshot.name, table)]
+            found = [
+                action for action in statement.actions if _concerns(action, snapshot.name, table)
+            ]
             if (order is Order.AFTER and not snapshot.adopts) or not found:
                 continue
             at = f"{statement.file}:{statement.offset}"
@@ -320,8 +322,8 @@ def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) 
         current=schema.id,
         last_field_id=0,
         logged=schema.id,
-        images=(tuple(each.id for each in schema.fields),),
-        parts=tuple(replace(each, schema=schema.id) for each in snapshot.parts),
+        images=(tuple(field.id for field in schema.fields),),
+        parts=tuple(replace(part, schema=schema.id) for part in snapshot.parts),
     )
     return replace(
         like,
@@ -336,6 +338,6 @@ def _as_manifest(reload: Reload, table: TableId, log: TableLog, like: Manifest) 
 
 def _with_ids(schema: Schema, ids: dict[str, int]) -> Schema:
     """Return a snapshot's schema with the field ids of the log; others are below 0."""
-    own = {each.id: ids.get(fold_name(each.name), -each.id) for each in schema.fields}
-    fields = tuple(replace(each, id=own[each.id]) for each in schema.fields)
-    return replace(schema, id=_SCHEMA, fields=fields, key=tuple(own[each] for each in schema.key))
+    own = {field.id: ids.get(fold_name(field.name), -field.id) for field in schema.fields}
+    fields = tuple(replace(field, id=own[field.id]) for field in schema.fields)
+    return replace(schema, id=_SCHEMA, fields=fields, key=tuple(own[id_] for id_ in schema.key))

@@ -70,7 +70,7 @@ def find_reload(
     manifests = partial(staged.newest_first, present)
     last = next(manifests(), None)
     if last is not None and not is_comparable(snapshot, last):
-        own = (each for each in manifests() if each.identity == snapshot.identity)
+        own = (manifest for manifest in manifests() if manifest.identity == snapshot.identity)
         last = next(own, None)
         if last is None or not is_reached(snapshot, last):
             table.refuse(snapshot.id, _unreachable(snapshot))
@@ -188,7 +188,7 @@ def _check_foreign(target: str, state: TargetState, snapshot: SnapshotManifest) 
     Raises:
         MergeError: Names or types of columns differ.
     """
-    wanted = {fold_name(each.name): each for each in snapshot.schema.fields}
+    wanted = {fold_name(field.name): field for field in snapshot.schema.fields}
     found = {fold_name(name): type_ for name, type_ in state.columns.items()}
     other = [*(wanted.keys() ^ found.keys())]
     for name in wanted.keys() & found.keys():

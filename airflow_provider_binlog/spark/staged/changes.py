@@ -201,7 +201,7 @@ def _holds(rows: SchemaRows, name: str, image: Column) -> Column:
     """Whether the row image holds a column of the rows."""
     if rows.images is None:
         return F.expr("true")
-    sets = ", ".join("true" if each else "false" for each in rows.images.holds(name))
+    sets = ", ".join("true" if is_held else "false" for is_held in rows.images.holds(name))
     return F.get(F.expr(f"array({sets})"), image)
 
 
@@ -244,12 +244,14 @@ def _absent(rows: SchemaRows, image: Column) -> Column:
 
     def names(filled: Mapping[str, str]) -> Column:
         lost = [
-            [name for name in rows.columns if name not in each and name not in filled]
-            for each in sets
+            [name for name in rows.columns if name not in columns and name not in filled]
+            for columns in sets
         ]
         lists = ", ".join(
-            f"array({', '.join(map(quote_text, each))})" if each else "CAST(NULL AS array<string>)"
-            for each in lost
+            f"array({', '.join(map(quote_text, names))})"
+            if names
+            else "CAST(NULL AS array<string>)"
+            for names in lost
         )
         return F.get(F.expr(f"array({lists})"), image)
 

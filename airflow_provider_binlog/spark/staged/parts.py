@@ -107,8 +107,8 @@ class SchemaRows:
 def group_parts(parts: Iterable[StagedPart]) -> dict[tuple[TableId, Schema], list[StagedPart]]:
     """Return parts by what they are read with."""
     groups: dict[tuple[TableId, Schema], list[StagedPart]] = {}
-    for each in parts:
-        groups.setdefault((each.table.id, each.schema), []).append(each)
+    for part in parts:
+        groups.setdefault((part.table.id, part.schema), []).append(part)
     return groups
 
 
@@ -119,17 +119,17 @@ def read_columns(table: str, schema: Schema) -> dict[str, str]:
         MergeError: A name is one of ours or stands for two columns, or a type is not known.
     """
     columns: dict[str, str] = {}
-    for each in schema.fields:
-        if each.name in (*CHANGE_COLUMNS, *CHANGELOG_COLUMNS):
+    for column in schema.fields:
+        if column.name in (*CHANGE_COLUMNS, *CHANGELOG_COLUMNS):
             raise MergeError(
                 "a column has the name of a change column: rename it at the source",
                 table=table,
-                column=each.name,
+                column=column.name,
             )
         try:
-            columns[each.name] = spark_type(str(each.arrow_type))
+            columns[column.name] = spark_type(str(column.arrow_type))
         except MergeError as error:
-            error.context.update(table=table, column=each.name)
+            error.context.update(table=table, column=column.name)
             raise
     refuse_case_twins(table, columns)
     return columns
@@ -173,9 +173,9 @@ def read_rows(
     Raises:
         MergeError: As `read_columns`; or a row image lacks its key.
     """
-    in_parts = [names[each] for each in key if each in names]
-    images = find_images(schema, {each.manifest.sequence: each.table.images for each in staged})
-    columns, parts = read_columns(table, schema), tuple(each.part for each in staged)
+    in_parts = [names[name] for name in key if name in names]
+    images = find_images(schema, {part.manifest.sequence: part.table.images for part in staged})
+    columns, parts = read_columns(table, schema), tuple(part.part for part in staged)
     if images is None:
         return SchemaRows(columns, dict(names), parts, dict(initial))
     try:
@@ -215,7 +215,7 @@ class RowImages:
 
     def holds(self, column: str) -> tuple[bool, ...]:
         """Whether each of the sets holds a column of the schema."""
-        return tuple(column in each for each in self.sets)
+        return tuple(column in held for held in self.sets)
 
 
 def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -> RowImages | None:
@@ -228,17 +228,17 @@ def find_images(schema: Schema, listed: Mapping[int, Sequence[Sequence[int]]]) -
         schema: The schema.
         listed: `images` of the table, by the number of the manifest.
     """
-    names = {each.id: each.name for each in schema.fields}
+    names = {field.id: field.name for field in schema.fields}
     whole = frozenset(names.values())
     sets: dict[frozenset[str], int] = {}
     numbers = {
         sequence: tuple(
-            sets.setdefault(frozenset(names[each] for each in image if each in names), len(sets))
+            sets.setdefault(frozenset(names[id_] for id_ in image if id_ in names), len(sets))
             for image in images
         )
         for sequence, images in listed.items()
     }
-    if all(each == whole for each in sets):
+    if all(held == whole for held in sets):
         return None
     first, last = min(numbers), max(numbers)
     rows = tuple(numbers.get(sequence, ()) for sequence in range(first, last + 1))

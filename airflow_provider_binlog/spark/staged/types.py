@@ -181,11 +181,11 @@ def write_defaults(schema: Schema) -> dict[str, str]:
         MergeError: A default is no value of its type.
     """
     return {
-        each.name: literal(each, each.write_default)
-        for each in schema.fields
-        if each.write_default is not None
-        and not is_zero_date(each, each.write_default)
-        and _bytes(each, each.write_default.value) is not None
+        field.name: literal(field, field.write_default)
+        for field in schema.fields
+        if field.write_default is not None
+        and not is_zero_date(field, field.write_default)
+        and _bytes(field, field.write_default.value) is not None
     }
 
 
