@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -144,12 +143,10 @@ class RowObjects:
         unclear = refusal.unclear if refusal is not None else None
         if unclear is None and failure is not None:
             unclear = str(failure)
-        if self._server.has_server and unclear is None:
-            # Only what is in an image is printed: generated columns may be missing from it.
-            columns = tuple(replace(column, generated=None) for column in table_map.columns)
-            return compile_layout(replace(table_map, columns=columns))
-        name = f"{table_map.database}.{table_map.table}"
-        self._note(name, missing_metadata(table_map, captured.block.format), unclear)
+        if not self._server.has_server or unclear is not None:
+            name = f"{table_map.database}.{table_map.table}"
+            self._note(name, missing_metadata(table_map, captured.block.format), unclear)
+        # Only what is in an image is printed: generated columns may be missing from it.
         return compile_layout(table_map, allow_missing_metadata=True)
 
     def _note(self, name: str, missing: list[str], unclear: str | None) -> None:

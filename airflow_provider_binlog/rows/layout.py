@@ -68,6 +68,7 @@ class RowLayout:
         fields: The columns, with ids that count from 1 in the table's order.
         policies: How values are staged that no lake type holds.
         hidden: How many more columns row images have: see `TableMap`.
+        allows_missing: Whether an update may lack the value of a generated column that it changed.
     """
 
     database: str
@@ -80,6 +81,7 @@ class RowLayout:
     fields: tuple[Field, ...]
     policies: Policies = DEFAULT_POLICIES
     hidden: int = 0
+    allows_missing: bool = False
 
     @property
     def width(self) -> int:
@@ -102,7 +104,8 @@ def compile_layout(
 
     With `allow_missing_metadata` a column whose metadata is not in the log is read all the same:
     integers of unknown signedness as signed, ENUM and SET without values as numbers, and what may
-    be text as text if it is UTF-8. Columns without a name are `@1`, `@2` ... in either case.
+    be text as text if it is UTF-8. Images are read though they lack generated columns. Columns
+    without a name are `@1`, `@2` ... in either case.
 
     Raises:
         FormatError: The table map describes no table.
@@ -135,6 +138,7 @@ def compile_layout(
         fields=compiled.fields,
         policies=policies,
         hidden=table_map.hidden,
+        allows_missing=allow_missing_metadata,
     )
 
 

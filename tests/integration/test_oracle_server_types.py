@@ -371,8 +371,9 @@ def test_generated_and_invisible_columns(database: Database) -> None:
         f" hidden INT DEFAULT 7 INVISIBLE, KEY (twice){index})",
         "INSERT INTO odd (id, name) VALUES (1, 'Ä'), (2, NULL)",
         "INSERT INTO odd (id, name, hidden) VALUES (3, 'c', NULL)",
-        "UPDATE odd SET name = 'z', hidden = 8 WHERE id = 1",
     )
+    if database.server.logs_generated:
+        database.execute("UPDATE odd SET name = 'z', hidden = 8 WHERE id = 1")
     columns = ["id", "name", "twice", "upper_name", "hidden"]
     logged = read_log(database)["odd"]
     rows = {values[0]: values for change, values in decoded(logged) if change in (0, 2)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,14 @@ import pytest
 
 from airflow_provider_binlog.changes import CHANGE_COLUMNS, BeforeImages
 from airflow_provider_binlog.errors import UnsupportedError
+from airflow_provider_binlog.transport.server.information_schema import read_server_tables
 from tests.support.ranges import files, happen, live, plain, stage
 from tests.support.staged import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from airflow_provider_binlog.transport.server.information_schema import ServerTables
     from tests.fixtures.mysql import Database
     from tests.services.servers import Server
     from tests.support.ranges import Staged
@@ -292,14 +295,35 @@ def test_generated_columns_that_are_not_logged(
     mariadb118: Server, create_database: Callable[[Server], Database]
 ) -> None:
     database = create_database(mariadb118)
-    create = "CREATE TABLE t (id INT PRIMARY KEY, a INT, s INT AS (a + 2) STORED, z INT)"
-    change = ["INSERT INTO t (id, a) VALUES (1, 2)", "UPDATE t SET a = 3", "UPDATE t SET z = 3"]
+    create = "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, a INT, {} INT AS (a + 2) {}, z INT)"
+    stored, virtual = create.format("s", "STORED"), create.format("v", "VIRTUAL")
+    insert = "INSERT INTO t (id, a) VALUES (1, 2)"
+    updates = ["UPDATE t SET a = 3", "UPDATE t SET z = 3"]
 
-    # STORED ones are, and VIRTUAL ones under NOBLOB.
-    happened = [*under(images_of(mariadb118), *change, "DELETE FROM t")[:-1]]
-    equals_select(database, ["t"], create, *happened)
-    create = "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, a INT, v INT AS (a + 2), z INT)"
-    equals_select(database, ["t"], create, *under(["NOBLOB", "FULL"], "DELETE FROM t", *change))
+    if mariadb118.logs_generated:
+        # STORED ones are, and VIRTUAL ones under NOBLOB.
+        happened = under(images_of(mariadb118), insert, *updates, "DELETE FROM t")
+        equals_select(database, ["t"], stored, *happened[:-1])
+        happened = under(["NOBLOB", "FULL"], "DELETE FROM t", insert, *updates)
+        equals_select(database, ["t"], virtual, *happened)
+        return
+    happened = under(images_of(mariadb118), insert, "DELETE FROM t")
+    equals_select(database, ["t"], stored, *happened[:-1])
+    happened = under(["NOBLOB", "FULL", "FULL_NODUP"], insert, "DELETE FROM t")
+    equals_select(database, ["t"], virtual, *happened[:-1])
+
+    def server_tables(wanted: Callable[[str, str], bool]) -> ServerTables:
+        with closing(database.connect()) as connection:
+            return read_server_tables(connection, wanted)
+
+    keyless = "CREATE OR REPLACE TABLE t (a INT, s INT AS (a + 2) STORED, id INT)"
+    for table, image in itertools.product([stored, virtual, keyless], images_of(mariadb118)):
+        for update in ["UPDATE t SET a = 3", "UPDATE t SET id = 3"]:
+            happened = under([image], table, insert, update)
+            with pytest.raises(UnsupportedError, match=r"generated columns .* leave the table out"):
+                stage(
+                    live(mariadb118), happen(database, *happened), read_server_tables=server_tables
+                )
 
 
 def test_partitions_stand_in_the_extra_data(

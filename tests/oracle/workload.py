@@ -45,6 +45,7 @@ class Workload:
         self._server = server
         self._settings = settings
         self._logs_all = settings.is_mysql or settings.image == "FULL"
+        self._logs_generated = self._logs_all and server.logs_generated
         self._session = Session(server)
         self._ddl = Ddl(server, settings, self._random, self._session)
         self._prepared: _Prepared | None = None
@@ -80,7 +81,7 @@ class Workload:
         self._choose_session(self._session)
         for first_name in KEY_OF:
             # MariaDB does not log all that it generates, and such a table is refused.
-            if first_name != "generated" or self._logs_all:
+            if first_name != "generated" or self._logs_generated:
                 self._ddl.create(first_name)
 
     def run(self, statements: int) -> None:

@@ -66,7 +66,8 @@ class Writer:
         # Without full images MariaDB logs neither what REPLACE resets nor all that it generates.
         self._images = random.choice([["FULL"], ["FULL", "FULL", "MINIMAL", "NOBLOB"]])
         self._logs_all = not self._mariadb or self._images == ["FULL"]
-        self._definitions = Definitions(random, mariadb=self._mariadb, generated=self._logs_all)
+        generated = self._logs_all and database.server.logs_generated
+        self._definitions = Definitions(random, mariadb=self._mariadb, generated=generated)
         self._alterations = Alterations(random, self._definitions, mariadb=self._mariadb)
         self._names = 0
         self._replaced: set[str] = set()

@@ -151,17 +151,18 @@ def _refuse_unlogged(layout: RowLayout, changes: tuple[int, ...], held: list[lis
         column.logged.generated and not is_held
         for column, is_held in zip(layout.columns, held[-1], strict=True)
     )
-    if lacks or (len(held) == 2 and layout.key and _shows_generated(layout, *held)):
+    if lacks or (len(held) == 2 and layout.named and _shows_generated(layout, *held)):
         raise UnsupportedError("the values of generated columns are not in the log")
 
 
 def _shows_generated(layout: RowLayout, before: list[bool], after: list[bool]) -> bool:
-    """Whether the before-image holds more than the key, and neither image some small column."""
-    small = [column.logged.real_type not in _LARGE for column in layout.columns]
+    """Whether a column is missing that neither `MINIMAL` nor `NOBLOB` leaves out."""
+    if not layout.key:
+        return not all(before)
     more = any(is_held and c not in layout.key for c, is_held in enumerate(before))
     return more and any(
-        is_small and not (one or other)
-        for is_small, one, other in zip(small, before, after, strict=True)
+        column.logged.real_type not in _LARGE and not (one or other)
+        for column, one, other in zip(layout.columns, before, after, strict=True)
     )
 
 

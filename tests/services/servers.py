@@ -177,6 +177,12 @@ class Server:
         return cls(name, folder, package)
 
     @property
+    def logs_generated(self) -> bool:
+        """Whether updates log generated columns under `binlog_row_image=FULL`."""
+        numbers = re.findall(r"\d+", self.version)[:3]
+        return not (self.name == "mariadb118" and tuple(map(int, numbers)) >= (11, 8, 9))
+
+    @property
     def socket(self) -> Path:
         """The server's Unix socket: in its folder, or in /tmp where that path is too long."""
         path = self.folder / "sock"

@@ -29,7 +29,7 @@ EVERY = (
     " l2 TEXT CHARACTER SET koi8r, c CHAR(9) CHARACTER SET utf8mb4, b BINARY(5), vb VARBINARY(9),"
     r" bl BLOB, e ENUM('x','it''s','a\\b','ü') CHARACTER SET latin1,"
     " s SET('p','q','日') CHARACTER SET ujis, dt DATETIME(3), ts TIMESTAMP(6) NULL, tm TIME,"
-    " ye YEAR, bi BIT(9), p POINT, g INT AS (small + 1) STORED, PRIMARY KEY (c(3), id))"
+    " ye YEAR, bi BIT(9), p POINT, PRIMARY KEY (c(3), id))"
 )
 EVERY_ROW = (
     "INSERT INTO t (id, big, small, d, f, l1, l2, c, b, vb, bl, e, s, dt, ts, tm, ye, bi) VALUES"
@@ -101,6 +101,15 @@ PT_OSC = [
 
 HISTORIES = [
     Past("nothing altered", [EVERY, EVERY_ROW, "UPDATE t SET small = 5", "DELETE FROM t"]),
+    # Updates of generated columns are not logged by every version of MariaDB.
+    Past(
+        "a generated column",
+        [
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, g INT AS (a + 1) STORED)",
+            "INSERT INTO t (id, a) VALUES (1, 2)",
+            "DELETE FROM t",
+        ],
+    ),
     Past("altered before", [ROWS], [T, "ALTER TABLE t RENAME COLUMN x TO z"]),
     Past(
         "columns of one type change names after it",

@@ -9,10 +9,13 @@ What is left out of an after-image did not change, unless it is generated: then 
 has its value, and the event is refused. MySQL logs a generated column wherever it changes. MariaDB
 leaves generated columns out though their values change:
 
-    ≤ 11.8.8  FULL, NOBLOB          all of them are in all images
-              MINIMAL               VIRTUAL ones are in no insert or after-image of an update
-              FULL_NODUP            VIRTUAL ones are in no after-image of an update
-    ≥ 11.8.9  all                   in inserts only
+    ≤ 11.8.8  FULL, NOBLOB   all of them are in all images
+              MINIMAL        VIRTUAL ones are in no after-image of an update
+              FULL_NODUP     VIRTUAL ones are in no after-image of an update
+    ≥ 11.8.9  all            none is in an image of an update or a delete
+    both      MINIMAL        a VIRTUAL one without an index is in no insert
+
+The TABLE_MAP names all of them under either version.
 
 A key changes where the bytes of its columns do: one that changes from 'a' to 'A' is one key to
 MySQL's collation, but two to a lake. A column of which only a prefix is in the key is compared
@@ -59,20 +62,20 @@ if TYPE_CHECKING:
 def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -> None:
     """Refuse events of MariaDB without the values of generated columns.
 
-    information_schema says which columns are generated, if it was read. Else the before-image of an
-    update shows it: if it holds more than the key, only large columns may be left out of it.
+    information_schema says which columns are generated, if it was read. Else the images of an
+    update may show it, whatever the version of the server.
 
     Raises:
         UnsupportedError: An insert or update lacks a generated column.
     """
-    if not headers.version_1.any():
+    if layout.allows_missing or not headers.version_1.any():
         return
     held = bits_of(sets.sets, layout.width)
     before, after = sets.number
     known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
     lacks = ~np.all(held[:, known][after], axis=1)
     lacks &= headers.paired | (headers.changes[:, 0] == INSERT)
-    if layout.key:
+    if layout.named:
         lacks |= headers.paired & _shows_generated(layout, held, before, after)
     lacks &= headers.version_1
     if lacks.any():
@@ -90,15 +93,23 @@ def _shows_generated(
     before: npt.NDArray[np.int64],
     after: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Return where the first set holds more than the key, and neither holds some small column."""
-    is_key, small = (np.zeros(layout.width, dtype=np.bool_) for _ in range(2))
+    """Return which updates lack a column that is missing only if it is generated."""
+    is_key, is_small, is_shown = (np.zeros(layout.width, dtype=np.bool_) for _ in range(3))
     is_key[list(layout.key)] = True
-    for index, each in enumerate(layout.columns):
-        small[index] = each.logged.real_type not in LARGE
+    is_shown[: len(layout.columns)] = True
+    for index, column in enumerate(layout.columns):
+        is_small[index] = column.logged.real_type not in LARGE
     pairs, which = np.unique(before * len(held) + after, return_inverse=True)
     one, other = held[pairs // len(held)], held[pairs % len(held)]
-    shows: npt.NDArray[np.bool_] = (one & ~is_key).any(axis=1) & (~one & ~other & small).any(axis=1)
-    return shows[which]
+    if layout.key:
+        # MINIMAL logs the key alone before an update, NOBLOB all but large columns.
+        is_minimal = ~(one & ~is_key).any(axis=1)
+        shows = (~one & ~other & is_small).any(axis=1) & ~is_minimal
+    else:
+        # Without a key the image before an update is whole under any setting.
+        shows = (~one & is_shown).any(axis=1)
+    lacks: npt.NDArray[np.bool_] = shows[which]
+    return lacks
 
 
 FEW_VALUES = 16

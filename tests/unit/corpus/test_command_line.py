@@ -70,6 +70,17 @@ def heading(line: dict[str, Any]) -> tuple[Any, ...]:
     return line["table"], line["change"], line["file"], line["row"]
 
 
+def test_rows_prints_images_that_lack_generated_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (log,) = [each for each in recorded() if each.case.name == "generated_columns_in_inserts"]
+
+    values = [line["values"] for line in printed(log, capsys)]
+
+    assert values[0] == {"id": 1, "a": 1, "hidden": 9, "twice": 2, "thrice": 3}
+    assert values[3] == {"id": 1, "a": 5, "hidden": 8}
+
+
 @pytest.mark.parametrize("log", [log for log in READ if log.case.name in ROLLED_BACK], ids=str)
 def test_rows_prints_what_is_rolled_back_too(
     log: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -61,6 +61,7 @@ CASES = [
     (UPDATE, [KEY, [0, 1]], True, False),
     (UPDATE, [KEY, [1, 2]], False, False),
     (UPDATE, [[0, 1, 2, 3], [0, 1, 2, 3]], False, False),  # NOBLOB: t is large
+    (UPDATE, [[0, 1, 2, 3], WHOLE], False, False),
     (DELETE, [KEY], False, False),
     (DELETE, [WITHOUT], False, False),
 ]
@@ -93,8 +94,21 @@ def test_mysql_logs_what_changes(
     assert len(decode(layout(known=True), events)) == 2 * len(sets)
 
 
-def test_without_a_primary_key_a_before_image_shows_nothing() -> None:
-    # That of a table with a unique key holds this one under MINIMAL.
-    events = wire.rows_events(event(UPDATE, [1], [3]))
+def test_without_a_key_a_before_image_lacks_generated_columns_alone() -> None:
+    table_map = layout(known=False, key=())
+    logged = wire.rows_events(event(UPDATE, WHOLE, WHOLE))
+    not_logged = wire.rows_events(event(UPDATE, WITHOUT, WITHOUT))
 
-    assert len(decode(layout(known=False, key=()), events)) == 4
+    assert decode(table_map, logged).columns == decode_plainly(table_map, logged).columns
+    with pytest.raises(UnsupportedError, match="generated"):
+        decode(table_map, not_logged)
+    with pytest.raises(UnsupportedError):
+        decode_plainly(table_map, not_logged)
+
+
+def test_images_as_they_are_lack_what_is_not_logged() -> None:
+    table_map = compile_layout(wire.table(*COLUMNS, key=(0,)), allow_missing_metadata=True)
+
+    rows = decode(table_map, wire.rows_events(event(UPDATE, WITHOUT, WITHOUT)))
+
+    assert {rows.images[number] for number in rows.image.tolist()} == {tuple(WITHOUT)}
