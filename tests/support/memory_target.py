@@ -124,7 +124,7 @@ class MemoryTarget:
         self.interrupt()
         table = self.tables[change.table]
         state = self.read_state(change.table)
-        rows, done = _write(table, change, self.evaluate)
+        rows, done = write_rows(table, change, self.evaluate)
         table.rows, table.contents, table.version = rows, change.contents, table.version + 1
         self.history.setdefault(change.table, []).append(deepcopy(table))
         self.committed.append(change)
@@ -175,7 +175,7 @@ def _steps(table: MemoryTable, evolution: Evolution) -> list[Callable[[], object
     ]
 
 
-def _write(
+def write_rows(
     table: MemoryTable, change: TableChange[list[SourceRow]], evaluate: Callable[[str], Any]
 ) -> tuple[list[dict[str, Any]], Commit]:
     """Return the rows after a change, and what it did to them."""

@@ -1,0 +1,307 @@
+"""What every `Target` does: subclass the cases and give a `lake` fixture."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.errors import TargetConflictError
+from airflow_provider_binlog.position import Flavor, SourceIdentity
+from airflow_provider_binlog.spark.plan.evolution import Evolution
+from airflow_provider_binlog.spark.target.mark import Mark
+from airflow_provider_binlog.spark.target.properties import Owner
+from airflow_provider_binlog.spark.target.protocol import (
+    AppendedRows,
+    Commit,
+    KeyedRows,
+    TableChange,
+    Target,
+    WholeRows,
+)
+from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, Hold, hold_property
+from tests.support.memory_target import SourceRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+
+    from airflow_provider_binlog.spark.target.state import TargetState
+
+IDENTITY = SourceIdentity(Flavor.MYSQL, "fabf987e-e54b-11f1-bec6-02fc00000001", "binlog")
+TABLE, OTHER = "955fe8e34b05f763", "3edc048dfaaae390"
+COLUMNS = {"id": "int", "n": "bigint", "note": "string"}
+FIELDS = {1: "id", 2: "n", 3: "note"}
+ONE, TWO = {"id": 1, "n": 10, "note": "one"}, {"id": 2, "n": 20, "note": None}
+
+_NUMBERS = count(1)
+
+
+class TargetLake(ABC):
+    """A target under test, with a table that nobody else uses.
+
+    Attributes:
+        target: The target.
+        owner: The table's owner.
+    """
+
+    def __init__(self, target: Target[Any], source: str) -> None:
+        self.target = target
+        self.owner = Owner(source, IDENTITY, ("contract", f"t{next(_NUMBERS)}"))
+
+    @abstractmethod
+    def make(
+        self,
+        columns: dict[str, str],
+        rows: Iterable[SourceRow],
+        groups: tuple[tuple[str, ...], ...] = (),
+    ) -> Any:
+        """Return rows in the form that the target takes."""
+
+    @abstractmethod
+    def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the rows of the lake table."""
+
+    @abstractmethod
+    def killed_before_rows(self) -> AbstractContextManager[object]:
+        """Let commits fail before their rows."""
+
+    @property
+    def table(self) -> str:
+        return self.target.locate(self.owner.name)
+
+    @property
+    def state(self) -> TargetState:
+        state = self.target.read_state(self.table)
+        assert state is not None
+        return state
+
+    def change(self, mark: int, rows: Any, **other: Any) -> TableChange[Any]:
+        """Return a change of the table as it is now."""
+        state = self.target.read_state(self.table)
+        columns = other.get("columns", COLUMNS)
+        same = {} if state is None else {name: name for name in state.columns}
+        given: dict[str, Any] = {
+            "table": self.table,
+            "owner": self.owner,
+            "before": state,
+            "mark": Mark(mark),
+            "stop": "binlog.000001:4",
+            "columns": columns,
+            "key": ("id",),
+            "evolution": Evolution(columns=same),
+            "fields": FIELDS,
+            "rows": rows,
+            "follows": TABLE,
+        }
+        return TableChange(**(given | other))
+
+    def whole(self, *rows: dict[str, Any]) -> WholeRows[Any]:
+        return WholeRows(self.make(COLUMNS, map(SourceRow, rows)))
+
+    def keyed(self, *rows: SourceRow, columns: dict[str, str] | None = None) -> KeyedRows[Any]:
+        groups = tuple(sorted({tuple(sorted(row.lacks)) for row in rows if row.lacks}))
+        return KeyedRows(self.make(columns or COLUMNS, rows, groups), ("id",), groups=groups)
+
+    def create(self, **other: Any) -> TargetState:
+        """Create the table with two rows, and return its state."""
+        self.commit(self.change(1, self.whole(ONE, TWO), **other))
+        return self.state
+
+    def commit(self, change: TableChange[Any]) -> Commit:
+        done = self.target.commit(change)
+        assert done is not None
+        return done
+
+    def rows(self, columns: Iterable[str] = COLUMNS) -> list[dict[str, Any]]:
+        return sorted(self.read(columns), key=repr)
+
+
+class TargetCases:
+    """Each test is a sentence of the contract."""
+
+    def test_a_table_that_is_not_there_has_no_state(self, lake: TargetLake) -> None:
+        assert lake.target.read_state(lake.table) is None
+
+    def test_a_table_is_created_with_its_rows_and_what_is_written_down(
+        self, lake: TargetLake
+    ) -> None:
+        done = lake.commit(lake.change(1, lake.whole(ONE, TWO), lacks=CHANGES_ONLY))
+
+        state = lake.state
+        assert (done.inserted, done.version) == (2, state.snapshot)
+        assert lake.rows() == [ONE, TWO]
+        assert (state.applied, state.table, state.key) == (Mark(1), TABLE, ("id",))
+        assert (state.columns, state.fields) == (COLUMNS, FIELDS)
+        assert lake.owner.properties.items() <= state.properties.items()
+        assert (state.hold, state.lacks_rows, state.ended) == (None, True, False)
+        assert not state.is_empty
+
+    def test_the_final_change_of_each_key_counts(self, lake: TargetLake) -> None:
+        lake.create()
+        three = {"id": 3, "n": None, "note": "three"}
+
+        done = lake.commit(
+            lake.change(
+                2,
+                lake.keyed(
+                    SourceRow(TWO | {"note": "two"}), SourceRow(three), SourceRow(ONE, deleted=True)
+                ),
+            )
+        )
+
+        assert lake.rows() == [TWO | {"note": "two"}, three]
+        assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
+        assert lake.state.applied == Mark(2)
+
+    def test_a_row_keeps_the_values_that_its_change_lacks(self, lake: TargetLake) -> None:
+        lake.create()
+        partial = SourceRow({"id": 1, "n": 11, "note": None}, lacks=frozenset({"note"}))
+
+        lake.commit(lake.change(2, lake.keyed(partial)))
+
+        assert lake.rows() == [ONE | {"n": 11}, TWO]
+
+    def test_a_change_of_a_row_that_is_not_there_commits_nothing(self, lake: TargetLake) -> None:
+        lake.create()
+        partial = SourceRow({"id": 9, "n": 11, "note": None}, lacks=frozenset({"note"}))
+
+        with pytest.raises(Exception, match="the target does not have"):
+            lake.commit(lake.change(2, lake.keyed(partial, SourceRow(TWO | {"n": 21}))))
+
+        assert (lake.rows(), lake.state.applied) == ([ONE, TWO], Mark(1))
+
+    def test_whole_rows_replace_all(self, lake: TargetLake) -> None:
+        lake.create()
+
+        done = lake.commit(lake.change(2, lake.whole(TWO)))
+
+        assert (done.inserted, done.version) == (1, lake.state.snapshot)
+        assert (lake.rows(), lake.state.applied) == ([TWO], Mark(2))
+
+    def test_rows_of_a_changelog_are_added(self, lake: TargetLake) -> None:
+        lake.create(key=())
+
+        lake.commit(
+            lake.change(
+                2,
+                AppendedRows(lake.make(COLUMNS, [SourceRow(ONE | {"id": 3})]), ("id", "n")),
+                key=(),
+            )
+        )
+
+        assert lake.rows() == [ONE, TWO, ONE | {"id": 3}]
+        assert lake.state.key == ()
+
+    def test_columns_evolve_by_their_ids(self, lake: TargetLake) -> None:
+        before = lake.create()
+        columns = {"id": "bigint", "note": "bigint", "new": "int"}
+        evolution = Evolution(
+            dropped=("note",),
+            renamed={"n": "note"},
+            widened={"id": "bigint"},
+            added={"new": "int"},
+            filled={"new": "CAST('7' AS int)"},
+            columns={"id": "id", "note": "n"},
+        )
+        row = {"id": 2, "note": 21, "new": None}
+        fields = {1: "id", 2: "note", 4: "new"}
+
+        lake.commit(
+            lake.change(
+                2,
+                lake.keyed(SourceRow(row), columns=columns),
+                columns=columns,
+                evolution=evolution,
+                fields=fields,
+            )
+        )
+
+        assert lake.rows(columns) == [{"id": 1, "note": 10, "new": 7}, row]
+        state = lake.state
+        assert (state.columns, state.fields, state.unfilled) == (columns, fields, frozenset())
+        assert (state.column_ids["note"] in (before.column_ids["n"], "note")) or state.copied
+
+    def test_a_commit_that_is_killed_before_its_rows_is_repeated(self, lake: TargetLake) -> None:
+        lake.create()
+        columns = COLUMNS | {"new": "int"}
+        fields = FIELDS | {4: "new"}
+        same = {name: name for name in COLUMNS}
+        filled = {"new": "CAST('7' AS int)"}
+        row = TWO | {"new": 2}
+
+        def change(evolution: Evolution) -> TableChange[Any]:
+            rows = lake.keyed(SourceRow(row), columns=columns)
+            return lake.change(2, rows, columns=columns, evolution=evolution, fields=fields)
+
+        with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
+            lake.commit(change(Evolution(added={"new": "int"}, filled=filled, columns=same)))
+        state = lake.state
+        assert (state.applied, state.columns) == (Mark(1), columns)
+        # A format that fills old rows as it adds the column has less to repeat.
+        again = filled if state.unfilled else {}
+
+        lake.commit(change(Evolution(filled=again, columns=same | {"new": "new"})))
+
+        assert lake.rows(columns) == [ONE | {"new": 7}, row]
+        assert (lake.state.applied, lake.state.unfilled) == (Mark(2), frozenset())
+
+    def test_of_two_changes_of_one_state_one_is_committed(self, lake: TargetLake) -> None:
+        lake.create()
+        first = lake.change(2, lake.keyed(SourceRow(ONE | {"n": 11})))
+        second = replace(first, rows=lake.keyed(SourceRow(ONE | {"n": 12})))
+        lake.commit(first)
+
+        with pytest.raises(TargetConflictError):
+            lake.commit(second)
+
+        assert (lake.rows(), lake.state.applied) == ([ONE | {"n": 11}, TWO], Mark(2))
+
+    def test_a_table_is_created_once(self, lake: TargetLake) -> None:
+        change = lake.change(1, lake.whole(ONE))
+        second = lake.change(1, lake.whole(TWO))
+        lake.commit(change)
+
+        with pytest.raises(Exception, match=r"(?i)exist|created"):
+            lake.commit(second)
+
+        assert lake.rows() == [ONE]
+
+    def test_a_load_is_loading_until_its_rows_are_there(self, lake: TargetLake) -> None:
+        lake.commit(lake.change(0, lake.whole(ONE, TWO), follows=None))
+        snapshot = "20261122T000000.000000Z-9f86d081884c"
+
+        with lake.killed_before_rows(), pytest.raises(RuntimeError, match="killed"):
+            lake.commit(lake.change(2, lake.whole(ONE), snapshot=snapshot))
+        hold = lake.state.hold
+        assert hold is not None
+        assert hold.state == "loading"
+        lake.commit(lake.change(2, lake.whole(ONE), snapshot=snapshot))
+
+        state = lake.state
+        assert (state.hold, state.loaded, state.table) == (None, snapshot, TABLE)
+        assert lake.rows() == [ONE]
+
+    def test_a_table_may_follow_another_one_and_end(self, lake: TargetLake) -> None:
+        lake.create()
+
+        lake.commit(lake.change(2, lake.whole(TWO), follows=OTHER))
+        state = lake.state
+        assert (state.table, state.fields, state.ended) == (OTHER, FIELDS, False)
+        lake.commit(lake.change(3, lake.keyed(SourceRow(ONE)), follows=None, ends=True))
+
+        assert (lake.state.table, lake.state.ended) == (OTHER, True)
+        assert lake.rows() == [ONE, TWO]
+
+    def test_properties_are_set_and_hold_at_their_mark(self, lake: TargetLake) -> None:
+        state = lake.create()
+        hold = Hold("stale", "a reason")
+
+        lake.target.set_properties(lake.table, hold_property(hold, state.applied, state.loaded))
+        assert lake.state.hold == hold
+        lake.commit(lake.change(2, lake.keyed(SourceRow(ONE))))
+
+        assert lake.state.hold is None

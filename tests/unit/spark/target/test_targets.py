@@ -1,0 +1,127 @@
+"""Targets: in memory, and of Delta and Iceberg, each by the contract."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
+from airflow_provider_binlog.spark.collapse.partial_rows import ROW
+from airflow_provider_binlog.spark.job.sessions import Sessions
+from airflow_provider_binlog.spark.target.delta.table import DeltaLake
+from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
+from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
+from airflow_provider_binlog.spark.target.spark_target import SourceRows, SparkTarget
+from airflow_provider_binlog.table_options import TableRules
+from tests.contract.target import TargetCases, TargetLake
+from tests.support import memory_target
+from tests.support.memory_target import MemoryTarget, SourceRow
+from tests.unit.spark.lake_in_memory import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from airflow_provider_binlog.spark.target.spark_target import LakeFormat
+
+
+def die(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
+class MemoryLake(TargetLake):
+    """Lake tables in memory."""
+
+    def __init__(self) -> None:
+        self.memory = MemoryTarget(evaluate)
+        super().__init__(self.memory, "shop")
+
+    def make(
+        self, columns: object, rows: Iterable[SourceRow], groups: object = ()
+    ) -> list[SourceRow]:
+        return [*rows]
+
+    def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
+        return [
+            {name: row[name] for name in columns} for row in self.memory.tables[self.table].read()
+        ]
+
+    @contextmanager
+    def killed_before_rows(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory_target, "write_rows", die)
+            yield
+
+
+class SparkLake(TargetLake):
+    """Lake tables of a format of Spark's."""
+
+    def __init__(self, spark: SparkSession, lake: LakeFormat) -> None:
+        self.session = Sessions(spark, lake.settings).get(few=True)
+        self.lake = lake
+        super().__init__(SparkTarget(self.session, lake), "shop")
+
+    def make(
+        self,
+        columns: dict[str, str],
+        rows: Iterable[SourceRow],
+        groups: tuple[tuple[str, ...], ...] = (),
+    ) -> SourceRows:
+        rows = [*rows]
+        values = [
+            (
+                *(row.values.get(name) for name in columns),
+                row.deleted,
+                *(not row.lacks.issuperset(group) for group in groups),
+                ROW if row.lacks else None,
+            )
+            for row in rows
+        ]
+        types = {source_column(at): type_ for at, type_ in enumerate(columns.values())}
+        types |= {DELETED: "boolean"} | {held(at): "boolean" for at in range(len(groups))}
+        schema = ", ".join(f"{name} {type_}" for name, type_ in (types | {LACKS: "string"}).items())
+        deletes = sum(row.deleted for row in rows)
+        counts = Collapsed(len(rows), deletes, len(rows) - deletes)
+        frame = self.session.createDataFrame(values, schema)
+        return SourceRows(frame, 1, is_few=True, counts=counts)
+
+    def read(self, columns: Iterable[str]) -> list[dict[str, Any]]:
+        rows = self.session.table(self.table).select(*columns).collect()
+        return [row.asDict() for row in rows]
+
+    @contextmanager
+    def killed_before_rows(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for step in ("merge", "overwrite"):
+                patch.setattr(self.lake, step, die)
+            yield
+
+
+class TestMemory(TargetCases):
+    """Rows of Python's."""
+
+    @pytest.fixture
+    def lake(self) -> TargetLake:
+        return MemoryLake()
+
+
+@pytest.mark.spark
+class TestDelta(TargetCases):
+    """Tables in a folder."""
+
+    @pytest.fixture
+    def lake(self, spark: SparkSession, tmp_path: Path) -> TargetLake:
+        return SparkLake(spark, DeltaLake("shop", f"file://{tmp_path}", TableRules(), {}))
+
+
+@pytest.mark.spark
+class TestIceberg(TargetCases):
+    """Tables of a catalog."""
+
+    @pytest.fixture
+    def lake(self, spark: SparkSession) -> TargetLake:
+        return SparkLake(spark, IcebergLake("shop", "lake", TableRules(), {}))
