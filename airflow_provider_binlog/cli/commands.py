@@ -10,16 +10,20 @@ import importlib
 import os
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from airflow_provider_binlog.errors import BinlogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 PROGRAM = "airflow_provider_binlog"
 PACKAGE = f"{PROGRAM}.cli"
+
+_PASSWORD = re.compile(r"(?:[A-Za-z]+:?/*)?[^:@]*:(.*)@", re.DOTALL)
+"""What stands between the user and the host of an address, however its start is mistyped."""
 
 _FAILURE = 1
 _INTERRUPTED = 130
@@ -183,7 +187,8 @@ COMMANDS: tuple[Command | Group, ...] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command without Airflow's own command line; return the exit code."""
-    return execute(_build_parser().parse_args(arguments))
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return execute(_build_parser(_find_passwords(given)).parse_args(given))
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -192,6 +197,7 @@ def execute(arguments: argparse.Namespace) -> int:
     A reader that closes the pipe (`| head`) is no error. A `BinlogError` or an error of the file
     system is printed as one line on standard error. Any other exception is a bug, and is raised.
     """
+    fail = partial(_fail, secrets=_find_passwords(vars(arguments).values()))
     try:
         _function(arguments.command_path)(arguments)
         sys.stdout.flush()
@@ -199,30 +205,48 @@ def execute(arguments: argparse.Namespace) -> int:
         # Python flushes standard output once more as it ends: give it a file that accepts it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except BinlogError as error:
-        return _fail(str(error))
+        return fail(str(error))
     except OSError as error:
         file = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{file}{error.strerror or error}")
+        return fail(f"{file}{error.strerror or error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
     return 0
 
 
-def _fail(text: str) -> int:
+def _fail(text: str, *, secrets: Sequence[str]) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"error: {_without_passwords(' '.join(text.split()))}\n")
+    sys.stderr.write(f"error: {_without_passwords(' '.join(text.split()), secrets)}\n")
     return _FAILURE
 
 
-def _without_passwords(text: str) -> str:
-    """Return a text without what stands for a password in an address, however it is mistyped."""
+def _find_passwords(arguments: Iterable[object]) -> list[str]:
+    """Return the possible passwords of addresses among the arguments, the longest first."""
+    texts = (
+        text for value in arguments for text in (value if isinstance(value, list) else [value])
+    )
+    found = (_PASSWORD.match(text) for text in texts if isinstance(text, str))
+    passwords = {match[1] for match in found if match is not None}
+    # As a path and as the text of an error have them.
+    passwords |= {re.sub("/+", "/", password) for password in passwords}
+    passwords |= {" ".join(password.split()) for password in passwords}
+    return sorted(filter(None, passwords), key=len, reverse=True)
+
+
+def _without_passwords(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(f"{secret}@", "***@")
     return re.sub(r":(?!//)\S*@", ":***@", text)
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, *, secrets: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._secrets = secrets
+
     def error(self, message: str) -> NoReturn:
         """Print what is wrong with the arguments, and exit."""
-        super().error(_without_passwords(message))
+        super().error(_without_passwords(message, self._secrets))
 
 
 def _function(path: str) -> Callable[[argparse.Namespace], None]:
@@ -231,20 +255,26 @@ def _function(path: str) -> Callable[[argparse.Namespace], None]:
     return function
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_parser(secrets: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
-        prog=f"python -m {PROGRAM}", description="Look into MySQL and MariaDB binary logs."
+        prog=f"python -m {PROGRAM}",
+        description="Look into MySQL and MariaDB binary logs.",
+        secrets=secrets,
     )
-    _add(parser, COMMANDS)
+    _add(parser, COMMANDS, secrets)
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, commands: Sequence[Command | Group]) -> None:
+def _add(
+    parser: argparse.ArgumentParser, commands: Sequence[Command | Group], secrets: Sequence[str]
+) -> None:
     words: Any = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in commands:
-        below = words.add_parser(command.name, help=command.help, description=command.help)
+        below = words.add_parser(
+            command.name, help=command.help, description=command.help, secrets=secrets
+        )
         if isinstance(command, Group):
-            _add(below, command.commands)
+            _add(below, command.commands, secrets)
             continue
         for argument in command.arguments:
             below.add_argument(*argument.names, **argument.options)

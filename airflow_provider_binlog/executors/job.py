@@ -55,6 +55,7 @@ class ChunkWork:
     Attributes:
         server: How to reach the server.
         snapshot, database, table: Name the plan.
+        where: The condition of the Airflow task, which the plan has to have.
         numbers: Of the chunks.
         limits: By their names, in bytes.
         rows_per_second_max, threads_running_max, replica_lag_max: As in `Throttle`, for one task.
@@ -67,6 +68,7 @@ class ChunkWork:
     snapshot: str
     database: str
     table: str
+    where: str | None
     numbers: tuple[int, ...]
     limits: dict[str, int]
     rows_per_second_max: float | None

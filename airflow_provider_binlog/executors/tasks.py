@@ -63,7 +63,7 @@ def _read_chunk(source: str, work: ChunkWork, number: int, store: ObjectStore) -
     reader = ChunkReader(
         Connections(work.server).open, files, Limits(**work.limits), throttle, _print_wait
     )
-    plan = files.read_plan(work.snapshot, (work.database, work.table))
+    plan = files.read_plan(work.snapshot, (work.database, work.table), work.where)
     return Outcome(number, read_chunks(plan, [number], reader).rows)
 
 

@@ -70,8 +70,9 @@ class BinlogSnapshotOperator(EngineOperator):
         Under ``"none"`` no other table is.
     :param chunk_bytes: Bytes of the table that one transaction reads, about: a number, or a text
         such as ``"64 MiB"``.
-    :param chunks: Which chunks to read of a snapshot that was begun: ``where``, ``lock`` and
-        ``chunk_bytes`` are then those of it. By default all chunks of a new one. (templated)
+    :param chunks: Which chunks to read of a planned snapshot, whose ``lock`` and ``chunk_bytes``
+        are then those of the plan, and whose ``where`` has to be that of the plan. By default all
+        chunks of a new snapshot. (templated)
     :param max_rows_per_second: At most so many rows are read in a second, by this task; by default
         as many as come.
     :param max_threads_running: The next chunk waits while the server's ``Threads_running`` is
@@ -207,6 +208,7 @@ class BinlogSnapshotOperator(EngineOperator):
             snapshot=plan.id,
             database=plan.database,
             table=plan.table,
+            where=self.where or None,
             numbers=tuple(missing),
             limits=limits_in_bytes(read_limits(self.limits)),
             rows_per_second_max=None if rows is None else rows / parallelism,
@@ -238,7 +240,7 @@ class BinlogSnapshotOperator(EngineOperator):
             partial(self.log.info, _WAITS, source.name, self.table),
         )
         with _naming_shared_plan():
-            plan = files.read_plan(id_, read_table_name(self.table))
+            plan = files.read_plan(id_, read_table_name(self.table), self.where or None)
             progress = read_chunks(
                 plan,
                 range(first, stop),

@@ -1,19 +1,19 @@
 """Ranges of a table's key, and the conditions that select them.
 
-A bound is the key of a row, as SQL literals. A chunk has the rows after one bound and up to the
-next; the first chunk has no lower bound and the last no upper one, so that together they have every
-row that the table may get meanwhile. The bounds are found on the index: each search begins at the
-bound before it and moves on by as many entries as a chunk has rows, so that all searches together
-read the index once, and each chunk reads its own rows.
+A bound is the key of a row. A chunk has the rows after one bound and up to the next; the first
+chunk has no lower bound and the last no upper one, so that together they have every row that the
+table may get meanwhile. The bounds are found on the index: each search starts at the bound before
+it and skips as many entries as a chunk has rows, so that all searches together read the index once,
+and each chunk reads its own rows.
 
     (a, b) after (1, 'x')    a >= 1 AND (a > 1 OR (a = 1 AND b > 'x'))
 
-That is how a range on an index of several columns is found: MySQL's optimizer does not use row
-constructors, (a, b) > (1, 'x'), for it.
+MySQL's optimizer does not use an index for row constructors, (a, b) > (1, 'x').
 
 Literals are exact for every type that a key may have: text as its bytes in the column's character
-set, which the comparison leaves to the column's collation, FLOAT as the double that it is, BIT as
-its number.
+set, which the comparison leaves to the column's collation, FLOAT as its double, BIT as its number.
+Bounds are stored as plain values in between, and quoted here, each by the type of its column: who
+can write to the staged files cannot make a statement of them.
 
 Source: MySQL 9.7 reference manual, 10.2.1.2 Range Optimization, 12.8.4 Collation Coercibility in
 Expressions.
@@ -21,6 +21,7 @@ Expressions.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from pymysql.constants import ER
 
 from airflow_provider_binlog.binlog.column_types import ColumnType
-from airflow_provider_binlog.errors import SourceError, TableAlteredError
+from airflow_provider_binlog.errors import ManifestError, SourceError, TableAlteredError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.transport.server.driver import query
 from airflow_provider_binlog.transport.server.information_schema import quote_table
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
 
 ALTERED = "the table was altered while its snapshot was read"
 LACKS_NAME = frozenset({ER.BAD_FIELD_ERROR, ER.KEY_DOES_NOT_EXITS})
-"""How a server refuses a query that names columns, or a key, which the table had before."""
+"""Codes of a server's refusal of a query that names columns, or a key, of the table as it was."""
 
 Bound = tuple[str, ...]
-"""SQL literals, one per column of the key."""
+"""Values of the key's columns, as text without quotes."""
 
 _T = ColumnType
 _FLOATS = frozenset({_T.FLOAT, _T.DOUBLE})
@@ -56,7 +57,14 @@ _STRINGS = frozenset({_T.STRING, _T.VARCHAR, _T.VAR_STRING})
 _TEMPORALS = frozenset(
     {_T.DATE, _T.NEWDATE, _T.TIME, _T.TIME2, _T.DATETIME, _T.DATETIME2, _T.TIMESTAMP, _T.TIMESTAMP2}
 )
+_PLAIN = re.compile(r"[0-9A-Za-z:. +-]*")
+"""Dates and times, UUIDs, network addresses."""
+_HEX = re.compile(r"[0-9A-Fa-f]*")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DOUBLE = re.compile(r"-?[0-9]+(\.[0-9]+)?e[+-]?[0-9]+")
+
 _IDLE_SECONDS_MAX = 86_400
+_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,32 @@ class KeyColumn:
 
     Attributes:
         name: Between backticks.
-        expression: What to select of it, to make a literal of.
-        literal: Makes a literal of what was selected.
+        expression: Selects its value in a form that text keeps exactly.
+        to_text: Makes the text of a bound of what was selected.
+        form: Matches every such text, and nothing that could end a literal.
+        prefix, suffix: Enclose the text in a literal.
     """
 
     name: str
     expression: str
-    literal: Callable[[Any], str]
+    to_text: Callable[[Any], str]
+    form: re.Pattern[str]
+    prefix: str = ""
+    suffix: str = ""
+
+    def literal(self, text: str) -> str:
+        """Return the SQL literal of a bound.
+
+        Raises:
+            ManifestError: The text is no value of this column.
+        """
+        if self.form.fullmatch(text) is None:
+            raise ManifestError(
+                "a bound of a chunk is no value of its column: begin the snapshot again",
+                column=self.name,
+                bound=text[:_SHOWN],
+            )
+        return f"{self.prefix}{text}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -105,15 +132,15 @@ def find_key(layout: RowLayout, schema: PartialSchema, order: Sequence[ColumnOrd
     """
     columns: list[KeyColumn] = []
     ordered_by: list[str] = []
-    for index, (_, prefix), each in zip(
+    for index, (_, prefix), ordered in zip(
         layout.key, () if schema.key is None else schema.key.columns, order, strict=True
     ):
-        opposite = each.descending != order[0].descending
+        opposite = ordered.descending != order[0].descending
         column = None if prefix or opposite else key_column(layout.columns[index])
         if column is None:
             break
         columns.append(column)
-        ordered_by.append(" ".join(filter(None, [column.name, each.collation])))
+        ordered_by.append(" ".join(filter(None, [column.name, ordered.collation])))
     primary = schema.key is not None and schema.key.primary
     hint = " FORCE INDEX (PRIMARY)" if primary else ""
     return ChunkKey(tuple(columns), hint, tuple(ordered_by))
@@ -142,11 +169,11 @@ def find_bounds(
     """
     if not key.columns:
         return []
-    selected = ", ".join(each.expression for each in key.columns)
-    # By their full names, which no other name that is selected can stand for.
-    order = ", ".join(f"{quote_table(table)}.{each.name}" for each in key.columns)
+    selected = ", ".join(column.expression for column in key.columns)
+    # By full names: no selected expression can take the name of a column.
+    order = ", ".join(f"{quote_table(table)}.{column.name}" for column in key.columns)
     bounds: list[Bound] = []
-    # A busy server is waited for, for longer than some keep an idle session.
+    # The wait for a busy server may be longer than the server keeps an idle session.
     query(connection, f"SET SESSION wait_timeout = {_IDLE_SECONDS_MAX}")
     while True:
         where = condition(key, bounds[-1] if bounds else None, None)
@@ -165,21 +192,35 @@ def find_bounds(
             return bounds
         values = rows[0].values()
         bounds.append(
-            tuple(each.literal(value) for each, value in zip(key.columns, values, strict=True))
+            tuple(column.to_text(value) for column, value in zip(key.columns, values, strict=True))
         )
 
 
 def condition(
     key: ChunkKey, after: Bound | None, upto: Bound | None, where: str | None = None
 ) -> str:
-    """Return the WHERE clause of a chunk, with a space before it; empty for the whole table."""
-    names = [each.name for each in key.columns]
+    """Return the WHERE clause of a chunk, with a space before it; empty for the whole table.
+
+    Raises:
+        ManifestError: A bound is no value of the key.
+    """
+    names = [column.name for column in key.columns]
     parts = [] if where is None else [f"({where})"]
     if after is not None:
-        parts.append(_compared(names, after, ">", last=">"))
+        parts.append(_compared(names, _literals(key, after), ">", last=">"))
     if upto is not None:
-        parts.append(_compared(names, upto, "<", last="<="))
+        parts.append(_compared(names, _literals(key, upto), "<", last="<="))
     return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+
+def _literals(key: ChunkKey, bound: Bound) -> list[str]:
+    if len(bound) != len(key.columns):
+        raise ManifestError(
+            "a bound of a chunk has other columns than the key: begin the snapshot again",
+            columns=len(key.columns),
+            bound=len(bound),
+        )
+    return [column.literal(text) for column, text in zip(key.columns, bound, strict=True)]
 
 
 def _compared(names: Sequence[str], bound: Sequence[str], operator: str, *, last: str) -> str:
@@ -196,14 +237,14 @@ def key_column(column: ColumnLayout) -> KeyColumn | None:
     """Return how to make literals of a column; None if its ranges cannot be found on an index."""
     name, kind = quote_identifier(column.name), column.logged.real_type
     if column.logged.data_type is not None or kind in _TEMPORALS:
-        return KeyColumn(name, f"CAST({name} AS CHAR)", _quoted)
+        return KeyColumn(name, f"CAST({name} AS CHAR)", _text, _PLAIN, "'", "'")
     if kind in _STRINGS:
         introducer = "" if column.charset is None else f"_{column.charset} "
-        return KeyColumn(name, f"HEX({name})", lambda value: f"{introducer}x'{_text(value)}'")
-    forms: dict[int, tuple[str, Callable[[Any], str]]] = {
-        _T.BIT: (f"CAST({name} AS UNSIGNED)", str),
-        **dict.fromkeys(_FLOATS, (f"{name} + 0e0", _double)),
-        **dict.fromkeys(_EXACT, (name, _exact)),
+        return KeyColumn(name, f"HEX({name})", _text, _HEX, f"{introducer}x'", "'")
+    forms: dict[int, tuple[str, Callable[[Any], str], re.Pattern[str]]] = {
+        _T.BIT: (f"CAST({name} AS UNSIGNED)", str, _NUMBER),
+        **dict.fromkeys(_FLOATS, (f"{name} + 0e0", _double, _DOUBLE)),
+        **dict.fromkeys(_EXACT, (name, _exact, _NUMBER)),
     }
     return KeyColumn(name, *forms[kind]) if kind in forms else None
 
@@ -212,13 +253,8 @@ def _text(value: Any) -> str:
     return value.decode("ascii") if isinstance(value, bytes) else str(value)
 
 
-def _quoted(value: Any) -> str:
-    """Return digits and their separators as a literal."""
-    return f"'{_text(value)}'"
-
-
 def _exact(value: Any) -> str:
-    """Return an exact number as a literal of one: with an exponent it would be approximate."""
+    # Without an exponent, which would make the literal approximate.
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 

@@ -1,11 +1,10 @@
-"""What a snapshot of a table is going to read: stored before its first chunk is read.
+"""The plan and the records of a snapshot, as they are stored.
 
     <source>/snapshots/<snapshot id>/plan.json
     <source>/snapshots/<snapshot id>/chunk-000012.json
 
 A retry finds the plan of its run, if its request is the same, and reads the chunks that have no
-record yet. A record names the
-parts of its chunk, and is written after them.
+record yet. A record names the parts of its chunk, and is written after them.
 """
 
 # ruff: noqa: TC001  `from_json` evaluates the types of fields.
@@ -19,7 +18,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import ManifestError, ObjectMissingError, error_context
+from airflow_provider_binlog.errors import (
+    ConfigurationError,
+    ManifestError,
+    ObjectMissingError,
+    error_context,
+)
 from airflow_provider_binlog.manifest import Part
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.schema import Schema, TableName
@@ -64,7 +68,7 @@ class SnapshotPlan:
         exact: Whether the only chunk is read at one position.
         asked_exact, chunk_bytes: As the request has them.
         order: What orders the rows, so that the bounds divide them: `ChunkKey.order`.
-        bounds: Between the chunks: one less than there are; see `bounds.py`.
+        bounds: Between the chunks, as values; see `bounds.py`.
         zero_dates, invalid_text: How values are staged that no lake type holds.
         created_at: ISO 8601 in UTC.
         created_by: The run that takes it.
@@ -163,15 +167,22 @@ class SnapshotFiles:
         name = request.name
         for snapshot_id in reversed(self._planned(name)):
             plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
-            if plan is not None and plan.serves(request):
+            if plan is not None and plan.id == snapshot_id and plan.serves(request):
                 return plan
         return None
 
-    def read_plan(self, snapshot_id: str, name: TableName) -> SnapshotPlan:
+    def read_plan(self, snapshot_id: str, name: TableName, where: str | None) -> SnapshotPlan:
         """Return the plan of a snapshot of a table.
+
+        Args:
+            snapshot_id: Of the snapshot.
+            name: Database and table.
+            where: The condition of the task. That of the plan is not run as SQL unless it is the
+                same: who can write to the staged files is not to choose a statement.
 
         Raises:
             ManifestError: There is none, or it is another table's.
+            ConfigurationError: It has another condition.
         """
         plan = self._read(SnapshotPlan, _PLAN, _plan_path(snapshot_id))
         if plan is None or (plan.id, plan.name) != (snapshot_id, name):
@@ -179,6 +190,14 @@ class SnapshotFiles:
                 "no plan of a snapshot of this table has this id: begin the snapshot again",
                 snapshot=snapshot_id,
                 table=".".join(name),
+            )
+        if plan.where != where:
+            raise ConfigurationError(
+                "the plan of this snapshot has another condition on the rows than the task: give "
+                "both tasks the same `where`",
+                snapshot=snapshot_id,
+                table=".".join(name),
+                where=where,
             )
         return plan
 

@@ -148,7 +148,7 @@ def _read(settings: ConnectionSettings, snapshot: str, numbers: range) -> _Used:
     began = time.process_time()
     files = SnapshotFiles(open_store(_STAGED.as_uri()), _SOURCE)
     reader = ChunkReader(settings.connect, files)
-    read_chunks(files.read_plan(snapshot, NAME), numbers, reader)
+    read_chunks(files.read_plan(snapshot, NAME, None), numbers, reader)
     return _Used(os.getpid(), time.process_time() - began, int(peak_bytes()))
 
 
@@ -160,6 +160,7 @@ def _read_on_spark(
         snapshot=plan.id,
         database=plan.database,
         table=plan.table,
+        where=plan.where,
         numbers=tuple(range(plan.chunk_count)),
         limits=limits_in_bytes(Limits()),
         rows_per_second_max=None,

@@ -190,7 +190,7 @@ def test_mapped_tasks_share_the_chunks_of_tables(
     whole = [{"table": nothing}, {"table": numbers}]
     refuse = Mock(side_effect=UnsupportedError("a column has a type that is not decoded"))
     with monkeypatch.context() as patched:
-        patched.setattr("airflow_provider_binlog.snapshot.begin_snapshot", refuse)
+        patched.setattr("airflow_provider_binlog.snapshot.needed.begin_snapshot", refuse)
         # Its own task says why.
         assert plan.execute(context) == whole
     plan.engine = "spark"

@@ -152,6 +152,12 @@ def test_bad_input_is_one_line(
         ["events", "mysql//u:geheim@h"],
         ["events", "mysql:/u:geheim:7@h"],
         ["events", "mysql://u:geheim@h:port"],
+        ["rows", "mysql:/u:geheim und mehr@h"],
+        ["rows", "mysql:/u:geheim  @//und@mehr@h"],
+        [
+            "status",
+            "mysql//u:geheim und@h",
+        ],
     ],
 )
 def test_no_error_shows_a_password(
@@ -159,14 +165,18 @@ def test_no_error_shows_a_password(
 ) -> None:
     assert main(arguments) == 1
 
-    assert "geheim" not in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "geheim" not in printed
+    assert "mehr" not in printed
 
 
 def test_no_usage_error_shows_a_password(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["status", "shop", "mysql://u:geheim@h"])
+        main(["status", "shop", "mysql://u:geheim@h", "mysql:/u:geheim und mehr@h"])
 
-    assert "u:***@h" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "mysql://u:***@h mysql:***@h" in printed
+    assert "mehr" not in printed
 
 
 def test_an_address_may_stand_in_a_file_or_a_variable(

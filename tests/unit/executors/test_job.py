@@ -33,6 +33,7 @@ CHUNKS = ChunkWork(
     snapshot="an id",
     database="shop",
     table="orders",
+    where="id > 5",
     numbers=(0, 2),
     limits={"part_bytes_max": 5},
     rows_per_second_max=0.5,

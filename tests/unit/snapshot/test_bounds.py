@@ -5,10 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import pytest
+
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.position import Flavor
 from airflow_provider_binlog.rows.layout import compile_layout
 from airflow_provider_binlog.schema_history.described import describe
-from airflow_provider_binlog.snapshot.bounds import ChunkKey, condition, find_key
+from airflow_provider_binlog.snapshot.bounds import ChunkKey, KeyColumn, condition, find_key
 from airflow_provider_binlog.sql.partial_schema import Facts, Key, PartialColumn, PartialSchema
 from airflow_provider_binlog.transport.server.tables import ColumnOrder
 
@@ -19,6 +22,8 @@ INT = Facts(data_type="int", nullable=False, unsigned=False)
 TEXT = Facts(data_type="varchar", nullable=False, charset="latin1", octets=40)
 BINARY = Facts(data_type="varbinary", nullable=False, charset="binary", octets=40)
 ENUM = Facts(data_type="enum", nullable=False, charset="latin1", values=("a", "b"))
+DATETIME = Facts(data_type="datetime", nullable=False, fsp=1)
+BIT = Facts(data_type="bit", nullable=False, precision=64)
 FLOAT = Facts(data_type="float", nullable=False, unsigned=False)
 
 
@@ -67,16 +72,49 @@ def test_a_key_ends_before_the_first_column_without_ranges() -> None:
 
 
 def test_literals_are_exact() -> None:
-    text, binary, number = key_of(TEXT, BINARY, FLOAT).columns
+    def literal(column: KeyColumn, value: object) -> str:
+        return column.literal(column.to_text(value))
 
-    assert text.literal("27") == "_latin1 x'27'"
-    assert text.literal(b"27") == "_latin1 x'27'"
-    assert binary.literal("00FF") == "x'00FF'"
-    assert [number.literal(each) for each in (0.10000000149011612, 1e300, -5.0)] == [
+    text, binary, number = key_of(TEXT, BINARY, FLOAT).columns
+    exact, moment, bits = key_of(INT, DATETIME, BIT).columns
+
+    assert literal(text, "27") == "_latin1 x'27'"
+    assert literal(text, b"27") == "_latin1 x'27'"
+    assert literal(binary, "00FF") == "x'00FF'"
+    assert [literal(number, value) for value in (0.10000000149011612, 1e300, -5.0)] == [
         "0.10000000149011612e0",
         "1e+300",
         "-5.0e0",
     ]
-    (exact,) = key_of(INT).columns
-    assert exact.literal(Decimal("1.5E-7")) == "0.00000015"
-    assert exact.literal(-(2**63)) == "-9223372036854775808"
+    assert literal(exact, Decimal("1.5E-7")) == "0.00000015"
+    assert literal(exact, -(2**63)) == "-9223372036854775808"
+    assert literal(moment, b"2026-11-23 10:00:00.5") == "'2026-11-23 10:00:00.5'"
+    assert literal(bits, 2**63) == "9223372036854775808"
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "1 OR 1=1",
+        "1) UNION SELECT password FROM mysql.user -- ",
+        "' OR '1'='1",
+        "x'00'",
+        "(SELECT 1)",
+        "SLEEP(9)",
+        "1/*",
+        "\\",
+        "`a`",
+        "1\n",
+        "é",
+    ],
+)
+def test_an_edited_bound_is_no_part_of_a_statement(edited: str) -> None:
+    key = key_of(TEXT, BINARY, FLOAT, INT, DATETIME, BIT)
+    bound = ("27", "00", "1.5e0", "1", "2026-11-23", "1")
+    assert condition(key, bound, bound)
+
+    for index in range(len(bound)):
+        with pytest.raises(ManifestError, match="no value of its column"):
+            condition(key, (*bound[:index], edited, *bound[index + 1 :]), None)
+    with pytest.raises(ManifestError, match="other columns than the key"):
+        condition(key, None, (*bound, "1"))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from airflow_provider_binlog.changes import InvalidText, Policies, ZeroDates
-from airflow_provider_binlog.errors import ManifestError
+from airflow_provider_binlog.errors import ConfigurationError, ManifestError
 from airflow_provider_binlog.position import Flavor, Position, SourceIdentity
 from airflow_provider_binlog.schema import Field, Schema
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles, SnapshotPlan
@@ -44,7 +44,7 @@ def plan(*, hours: int = 0, run: str = "a run") -> SnapshotPlan:
         chunk_bytes=REQUEST.chunk_bytes,
         where=None,
         order=("`id`", "`text` utf8mb4_bin"),
-        bounds=(("1", "x'00'"), ("2", "'é'")),
+        bounds=(("1", "00"), ("2", "C3A9")),
         zero_dates=ZeroDates.NULL,
         invalid_text=InvalidText.FAIL,
         created_at="2026-11-22T00:00:00+00:00",
@@ -152,10 +152,12 @@ def test_a_record_is_no_plan(files: SnapshotFiles) -> None:
 def test_the_plan_of_another_table_is_refused(files: SnapshotFiles) -> None:
     files.write_plan(plan())
 
-    assert files.read_plan(plan().id, NAME) == plan()
+    assert files.read_plan(plan().id, NAME, None) == plan()
+    with pytest.raises(ConfigurationError, match="another condition"):
+        files.read_plan(plan().id, NAME, "id > 5")
     for id_, name in ((plan().id, ("shop", "others")), (plan(hours=1).id, NAME)):
         with pytest.raises(ManifestError, match="begin the snapshot again"):
-            files.read_plan(id_, name)
+            files.read_plan(id_, name, None)
 
 
 def test_what_was_never_completed_is_deleted_once_it_is_old(files: SnapshotFiles) -> None:
