@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.operators.snapshot_plan import BinlogSnapshotPlanOperator
     from airflow_provider_binlog.sensors.binlog import BinlogPositionSensor
     from airflow_provider_binlog.sources.binlog_source import BinlogSource
-    from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf
+    from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf
     from airflow_provider_binlog.table_options import TableOptions
     from airflow_provider_binlog.task_groups.binlog_to_lake import (
         binlog_to_lake,

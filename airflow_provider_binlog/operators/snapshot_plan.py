@@ -199,7 +199,7 @@ class BinlogSnapshotPlanOperator(RendersObjects, BaseOperator):
         # Here, so that parsing a DAG loads neither NumPy nor Arrow.
         from airflow_provider_binlog.capture import TableFilter
         from airflow_provider_binlog.snapshot.needed import choose_tables
-        from airflow_provider_binlog.spark.merge.table_choice import TableChoice
+        from airflow_provider_binlog.spark.job.options import TableChoice
         from airflow_provider_binlog.transport.server.information_schema import list_tables
 
         captured = TableFilter(

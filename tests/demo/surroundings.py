@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.spark.job.session_conf import (
+from airflow_provider_binlog.spark.job.session import (
     delta_conf,
     iceberg_conf,
     join_confs,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_binlog.spark.job.session_conf import iceberg_conf
+from airflow_provider_binlog.spark.job.session import iceberg_conf
 from tests.fixtures.spark import SparkEnvironment
 from tests.unit.spark.history import Source, Table
 from tests.unit.spark.made_snapshots import take_snapshot

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_provider_binlog.spark.job.session_conf import iceberg_conf, s3a_conf
+from airflow_provider_binlog.spark.job.session import iceberg_conf, s3a_conf
 from tests.faults.faulty_s3 import Fault, FaultyS3, Request, once_each
 from tests.faults.test_spark import fails
 from tests.fixtures.spark import SparkEnvironment

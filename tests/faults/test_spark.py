@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_binlog.spark.job.failures import explain
 from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
 from tests.faults.gate import Gate
 from tests.fixtures.mysql import execute
 from tests.fixtures.spark import SparkEnvironment

@@ -15,7 +15,7 @@ from airflow_provider_binlog.schema_history.tables import NOTHING_KNOWN
 from airflow_provider_binlog.snapshot.plan import ChunkRecord, SnapshotFiles
 from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
 from airflow_provider_binlog.spark.merge.progress import load_progress, save_progress
-from airflow_provider_binlog.spark.merge.running import note_start, read_running
+from airflow_provider_binlog.spark.merge.start import note_start, read_running
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import (
     PROPERTY,

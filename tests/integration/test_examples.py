@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import airflow_provider_binlog.example_dags
-from airflow_provider_binlog.spark.job.session_conf import join_confs
+from airflow_provider_binlog.spark.job.session import join_confs
 from tests.fixtures import mysql
 from tests.fixtures.mysql import Database
 from tests.services.servers import Server

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_binlog.spark.job import application as merge_job
 from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
-from airflow_provider_binlog.spark.job.session_conf import (
+from airflow_provider_binlog.spark.job.session import (
     iceberg_conf,
     join_confs,
     s3a_conf,

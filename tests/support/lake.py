@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from airflow_provider_binlog.spark.job.session_conf import (
+from airflow_provider_binlog.spark.job.session import (
     delta_conf,
     iceberg_conf,
     join_confs,

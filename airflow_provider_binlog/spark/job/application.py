@@ -28,7 +28,7 @@ from airflow_provider_binlog.errors import BinlogError, ConfigurationError
 from airflow_provider_binlog.spark.job.failures import explain
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.job.report import UNMATCHED, Report, TableReport
-from airflow_provider_binlog.spark.job.session_settings import job_settings
+from airflow_provider_binlog.spark.job.session import job_settings
 from airflow_provider_binlog.spark.merge.run import merge_all
 from airflow_provider_binlog.spark.staged.files import HadoopFileSystem
 

@@ -21,9 +21,9 @@ from airflow_provider_binlog.spark.target.state import CHANGES_ONLY
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.schema import TableName
-    from airflow_provider_binlog.spark.merge.context import MergeRun
     from airflow_provider_binlog.spark.merge.lake_table import LakeTable
-    from airflow_provider_binlog.spark.merge.needed_log import StagedLog
+    from airflow_provider_binlog.spark.merge.run import MergeRun
+    from airflow_provider_binlog.spark.merge.survey import StagedLog
     from airflow_provider_binlog.spark.merge.table_merge import Lake
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.target.mark import Mark

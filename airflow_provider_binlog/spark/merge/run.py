@@ -1,32 +1,35 @@
-"""A merge of everything that is new, from manifests to lake tables: the story on one page.
+"""Run one merge: everything that is new, from manifests to lake tables.
 
 1. Read the manifests after what was read already, and check that they follow each other.
 2. Read how much of the log every table contains that they name, that lags, or that has a snapshot.
-3. Leave alone what is `loading` or `stale`, and plan what the others need.
+3. Hold the tables that are `loading` or `stale`, and plan what the others need.
 4. Merge the tables, several at a time; a failure of one does not keep the others.
-5. Note how far the lake has got, table by table.
+5. Check that each table that exists is merged or named, and save the progress.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_binlog.errors import ReloadNeededError
 from airflow_provider_binlog.spark.job.report import Report, TableReport
-from airflow_provider_binlog.spark.job.sessions import Sessions
-from airflow_provider_binlog.spark.merge.context import MergeRun
+from airflow_provider_binlog.spark.job.session import Sessions
 from airflow_provider_binlog.spark.merge.coverage import check_named
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable, stale_for
-from airflow_provider_binlog.spark.merge.needed_log import StagedLog, read_needed_log
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress, save_progress
-from airflow_provider_binlog.spark.merge.running import note_start
 from airflow_provider_binlog.spark.merge.source_rows import SparkRows
-from airflow_provider_binlog.spark.merge.start import read_start
-from airflow_provider_binlog.spark.merge.survey import find_needs, survey_tables
+from airflow_provider_binlog.spark.merge.start import note_start, read_start
+from airflow_provider_binlog.spark.merge.survey import (
+    StagedLog,
+    find_needs,
+    read_needed_log,
+    survey_tables,
+)
 from airflow_provider_binlog.spark.merge.table_merge import Lake, TableWork, merge_table
 from airflow_provider_binlog.spark.plan.planner import TablePlan, plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog, check_contiguous
@@ -41,15 +44,42 @@ from airflow_provider_binlog.spark.target.spark_target import LakeFormat, Source
 from airflow_provider_binlog.spark.target.state import CHANGES_ONLY, PROPERTY, hold_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from airflow_provider_binlog.schema import TableName
     from airflow_provider_binlog.spark.job.options import MergeOptions
-    from airflow_provider_binlog.spark.merge.running import RunningMerge
+    from airflow_provider_binlog.spark.merge.start import MergeStart, RunningMerge
     from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.spark.target.state import Hold, TargetState
+
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class MergeRun:
+    """One merge of a source into a lake.
+
+    Attributes:
+        start: The staged files, the progress and the options at its start.
+        finished: Called with the report of each table as it is done, by the thread that did it.
+        began: Its start, ISO 8601 in UTC.
+    """
+
+    files: SourceFiles
+    lake: Lake[Any]
+    options: MergeOptions
+    start: MergeStart
+    finished: Callable[[TableReport], object]
+    began: str
+
+    def in_threads(self, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
+        """Return the results of as many tables at once as the options say, in their order."""
+        with ThreadPoolExecutor(self.options.threads) as pool:
+            return list(pool.map(work, items))
 
 
 def merge_all(

@@ -22,7 +22,7 @@ from airflow_provider_binlog.spark.collapse.whole_rows import (
     number_parts,
     partition_by_key,
 )
-from airflow_provider_binlog.spark.job.session_settings import (
+from airflow_provider_binlog.spark.job.session import (
     fixed_partitions,
     set_partitions,
     share,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.manifest import Part
     from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
-    from airflow_provider_binlog.spark.job.sessions import Sessions
+    from airflow_provider_binlog.spark.job.session import Sessions
     from airflow_provider_binlog.spark.plan.segment import Segment
     from airflow_provider_binlog.spark.staged.files import SourceFiles
     from airflow_provider_binlog.spark.target.state import TargetState

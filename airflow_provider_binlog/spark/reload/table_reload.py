@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.snapshot_manifest import SnapshotManifest
     from airflow_provider_binlog.spark.job.options import MergeOptions
     from airflow_provider_binlog.spark.merge.lake_table import LakeTable
-    from airflow_provider_binlog.spark.merge.needed_log import StagedLog
     from airflow_provider_binlog.spark.merge.progress import Progress
+    from airflow_provider_binlog.spark.merge.survey import StagedLog
     from airflow_provider_binlog.spark.plan.table_log import TableLog
     from airflow_provider_binlog.spark.target.state import TargetState
     from airflow_provider_binlog.staging.snapshots import Snapshots

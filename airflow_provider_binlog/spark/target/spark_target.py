@@ -15,7 +15,7 @@ from airflow_provider_binlog.errors import TargetConflictError
 from airflow_provider_binlog.names import quote_identifier
 from airflow_provider_binlog.spark.collapse.kept_rows import checkpoint, size_in_bytes
 from airflow_provider_binlog.spark.collapse.key_intervals import condition
-from airflow_provider_binlog.spark.job.session_settings import (
+from airflow_provider_binlog.spark.job.session import (
     FILTER_KEYS_MAX,
     count_partitions,
     filtered_target,

@@ -19,8 +19,7 @@ from airflow_provider_binlog.spark.merge.progress import (
     progress_folder,
     save_progress,
 )
-from airflow_provider_binlog.spark.merge.running import note_start
-from airflow_provider_binlog.spark.merge.start import read_start
+from airflow_provider_binlog.spark.merge.start import note_start, read_start
 from airflow_provider_binlog.spark.target.mark import Mark
 from airflow_provider_binlog.spark.target.state import Hold
 from airflow_provider_binlog.staging.object_store import ObjectStore

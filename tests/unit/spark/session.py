@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_binlog.spark.job.session_conf import delta_conf, iceberg_conf, join_confs
+from airflow_provider_binlog.spark.job.session import delta_conf, iceberg_conf, join_confs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.collapse.kept_rows import (
 )
 from airflow_provider_binlog.spark.collapse.key_intervals import KeyColumn
 from airflow_provider_binlog.spark.collapse.whole_rows import collapse
-from airflow_provider_binlog.spark.job.session_settings import configure
+from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.staged.changes import read_changes

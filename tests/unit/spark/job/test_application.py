@@ -17,7 +17,7 @@ from airflow_provider_binlog.spark.job.application import main
 from airflow_provider_binlog.spark.job.options import parse_arguments
 from airflow_provider_binlog.spark.job.package import APPLICATION, build_py_files
 from airflow_provider_binlog.spark.job.report import Report, TableReport
-from airflow_provider_binlog.spark.job.session_conf import (
+from airflow_provider_binlog.spark.job.session import (
     delta_conf,
     iceberg_conf,
     join_confs,
@@ -124,7 +124,7 @@ def test_an_old_python_of_the_driver_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_packing_needs_no_pyspark() -> None:
     code = "import sys; sys.modules['pyspark'] = None; "
-    code += "from airflow_provider_binlog.spark.job import package, session_conf"
+    code += "from airflow_provider_binlog.spark.job import package, session"
 
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -14,8 +14,8 @@ from airflow_provider_binlog.snapshot_manifest import snapshot_path
 from airflow_provider_binlog.spark.job.report import TableReport
 from airflow_provider_binlog.spark.merge.coverage import check_named, find_coverage
 from airflow_provider_binlog.spark.merge.lake_table import LakeTable
-from airflow_provider_binlog.spark.merge.needed_log import StagedLog
 from airflow_provider_binlog.spark.merge.progress import Progress, TableProgress
+from airflow_provider_binlog.spark.merge.survey import StagedLog
 from airflow_provider_binlog.spark.plan.planner import plan_table
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from airflow_provider_binlog.spark.reload.table_reload import find_reload, hold_waiting

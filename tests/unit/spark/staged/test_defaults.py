@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own habit.
 
 from airflow_provider_binlog.errors import MergeError, ReloadNeededError
 from airflow_provider_binlog.schema import Default, Field, Schema
-from airflow_provider_binlog.spark.job.session_settings import configure
+from airflow_provider_binlog.spark.job.session import configure
 from airflow_provider_binlog.spark.staged.types import literal, write_defaults
 from tests.unit.spark.plans import column
 

@@ -1,4 +1,4 @@
-"""Settings of the merge's own: of the job, and of the sessions that tables are merged in.
+"""Spark sessions of the merge: what a cluster has to be given, and what the merge sets by itself.
 
 What values depend on is pinned, whatever the cluster's defaults are. What only makes a commit cheap
 gives way to a setting of the user's.
@@ -15,6 +15,67 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
+
+
+_EXTENSIONS = "spark.sql.extensions"
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+def delta_conf() -> dict[str, str]:
+    """Return the settings that make Delta tables readable and writable."""
+    return {
+        _EXTENSIONS: _DELTA_EXTENSION,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
+def iceberg_conf(catalog: str, warehouse: str) -> dict[str, str]:
+    """Return the settings of an Iceberg catalog that is a folder.
+
+    Such a catalog commits by renaming a file: safe on a file system and on HDFS; on an object store
+    only while one job at a time writes. Any other catalog of Iceberg serves as well.
+    """
+    prefix = f"spark.sql.catalog.{catalog}"
+    return {
+        _EXTENSIONS: _ICEBERG_EXTENSION,
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "hadoop",
+        f"{prefix}.warehouse": warehouse,
+        # Each session of the job would keep its own stale copy of a table for half a minute.
+        f"{prefix}.cache-enabled": "false",
+    }
+
+
+def s3a_conf(
+    *, endpoint: str | None, access_key: str, secret_key: str, region: str = "us-east-1"
+) -> dict[str, str]:
+    """Return the settings with which `s3a://` reaches an S3 store; no endpoint: Amazon's own."""
+    prefix = "spark.hadoop.fs.s3a"
+    conf = {
+        f"{prefix}.access.key": access_key,
+        f"{prefix}.secret.key": secret_key,
+        f"{prefix}.endpoint.region": region,
+    }
+    if endpoint is not None:
+        conf |= {
+            f"{prefix}.endpoint": endpoint,
+            f"{prefix}.path.style.access": "true",
+            f"{prefix}.connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
+        }
+    return conf
+
+
+def join_confs(*confs: dict[str, str]) -> dict[str, str]:
+    """Return all settings in one: extensions add up, of other settings the last one holds."""
+    joined: dict[str, str] = {}
+    for conf in confs:
+        extensions = [joined.get(_EXTENSIONS), conf.get(_EXTENSIONS)]
+        joined |= conf
+        if all(extensions):
+            joined[_EXTENSIONS] = ",".join(map(str, extensions))
+    return joined
+
 
 _PINNED = {
     "spark.sql.session.timeZone": "UTC",
@@ -159,3 +220,26 @@ def _overridden(session: SparkSession, settings: Mapping[str, str]) -> Iterator[
 def count_partitions(size: int) -> int:
     """Return in how many parts bytes in memory are computed."""
     return min(max(math.ceil(size / _PARTITION_BYTES), 1), _PARTITIONS_MAX)
+
+
+class Sessions:
+    """The sessions of a merge.
+
+    Args:
+        spark: The job's session.
+        settings: What the lake needs in each of them.
+    """
+
+    def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._settings = dict(settings)
+        self._made: dict[tuple[int, bool], SparkSession] = {}
+
+    def get(self, *, few: bool = False) -> SparkSession:
+        """Return the session of this thread; `few` is for few rows, to be merged into few."""
+        key = threading.get_ident(), few
+        if key not in self._made:
+            made = self._spark.newSession()
+            configure(made, self._settings, few=few)
+            self._made[key] = made
+        return self._made[key]

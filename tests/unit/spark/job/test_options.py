@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_binlog.spark.merge.table_choice import TableChoice
+from airflow_provider_binlog.spark.job.options import TableChoice
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_provider_binlog.spark.job.sessions import Sessions
+from airflow_provider_binlog.spark.job.session import Sessions
 from airflow_provider_binlog.spark.target.namespaces import Namespaces
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_binlog.errors import ManifestError
-from airflow_provider_binlog.spark.merge.needed_log import StagedLog
+from airflow_provider_binlog.spark.merge.survey import StagedLog
 from airflow_provider_binlog.spark.plan.table_log import TableLog
 from tests.unit.spark.memory_files import Files
 from tests.unit.spark.plans import manifest
