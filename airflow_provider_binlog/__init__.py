@@ -76,8 +76,8 @@ _MODULES = {
     "TableOptions": "table_options",
     "binlog_to_lake": "task_groups.binlog_to_lake",
     "binlog_to_lake_dag": "task_groups.binlog_to_lake",
-    "delta_conf": "spark.job.session_conf",
-    "iceberg_conf": "spark.job.session_conf",
+    "delta_conf": "spark.job.session",
+    "iceberg_conf": "spark.job.session",
     "merge_arguments": "operators.merge",
 }
 

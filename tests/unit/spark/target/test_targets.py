@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_binlog.spark.collapse.kept_rows import Collapsed
 from airflow_provider_binlog.spark.collapse.partial_rows import ROW
-from airflow_provider_binlog.spark.job.sessions import Sessions
+from airflow_provider_binlog.spark.job.session import Sessions
 from airflow_provider_binlog.spark.target.delta.table import DeltaLake
 from airflow_provider_binlog.spark.target.iceberg.catalog import IcebergLake
 from airflow_provider_binlog.spark.target.protocol import DELETED, LACKS, held, source_column
