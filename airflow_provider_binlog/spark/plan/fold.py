@@ -15,7 +15,6 @@ from airflow_provider_binlog.spark.plan.evolution import (
     evolve_by_id,
     evolve_by_name,
     initial_value,
-    match_columns,
     other_type,
 )
 from airflow_provider_binlog.spark.plan.range_rows import (
@@ -28,7 +27,7 @@ from airflow_provider_binlog.spark.plan.range_rows import (
     read_range,
 )
 from airflow_provider_binlog.spark.plan.segment import Cut, Segment, Stop
-from airflow_provider_binlog.spark.plan.stops import Followable, find_barred
+from airflow_provider_binlog.spark.plan.stops import find_barred
 from airflow_provider_binlog.spark.staged.parts import (
     CHANGELOG_COLUMNS,
     SchemaRows,
@@ -160,18 +159,6 @@ class Fold:
     def before(self, cut: Cut) -> Fold:
         """Return the fold of what is before a cut."""
         return Fold.of(self.tables, self.lifecycle, keyed=self.keyed, cut=cut)
-
-    def find_stop(self) -> Stop | None:
-        """Return the first action that the lake table cannot follow; None if it can."""
-        state, newest = self.tables.state, self.newest
-        columns = dict[int, str]()
-        if state is not None and newest is not None:
-            ids = {} if self.by_name else state.fields
-            columns = match_columns(newest.fields, state.columns, ids)
-        log, rows, chosen = self.tables.log, self.rows, self.tables.chosen_key
-        return Followable(
-            log, rows, newest, state, columns, self.held_key, self.keyed, chosen
-        ).find_stop()
 
     def find_new_key(self) -> Cut | None:
         """Return where rows get another key: those before are folded by the old one."""

@@ -20,6 +20,7 @@ from airflow_provider_binlog.spark.plan.lifecycle import (
 )
 from airflow_provider_binlog.spark.plan.range_rows import read_range
 from airflow_provider_binlog.spark.plan.segment import Stop
+from airflow_provider_binlog.spark.plan.stops import StopSearch
 
 if TYPE_CHECKING:
     from airflow_provider_binlog.manifest import Part
@@ -99,23 +100,18 @@ def plan_table(
     if lifecycle is None:
         return None
     ended = lifecycle.ended is not None
-    plan = TablePlan(name, lifecycle.table, stop=lifecycle.stop, ended=ended, waits=lifecycle.waits)
     if lifecycle.waits is not None or (lifecycle.table is None and state is None):
-        return plan
+        stop, waits = lifecycle.stop, lifecycle.waits
+        return TablePlan(name, lifecycle.table, stop=stop, ended=ended, waits=waits)
     try:
-        found = plan_next(tables, lifecycle, keyed=keyed)
-        follows = found.stop is None or not ended
+        plan = plan_next(tables, lifecycle, keyed=keyed)
+        if plan.stop is None or not ended:
+            return plan
     except MergeError:
         if not ended or state is None:
             raise
-        follows = False
-    if not follows:
-        # The table does not exist any more: the lake keeps what it has.
-        plan = replace(plan, table=None)
-        found = plan_next(tables, replace(lifecycle, table=None, replaces=False), keyed=keyed)
-    return replace(
-        plan, segment=found.segment, staged=found.staged, more=found.more, stop=found.stop
-    )
+    # The table does not exist any more: the lake keeps what it has.
+    return plan_next(tables, replace(lifecycle, table=None, replaces=False), keyed=keyed)
 
 
 def _is_keyed(tables: TableRange, lifecycle: Lifecycle) -> bool:
@@ -135,25 +131,8 @@ def _is_keyed(tables: TableRange, lifecycle: Lifecycle) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class NextSegment:
-    """What is to be committed next.
-
-    Attributes:
-        segment: The segment; None if nothing is to be committed.
-        staged: All parts that this segment and those after it read.
-        stop: What the lake table cannot follow after them; None if it follows the whole range.
-        more: Whether another segment follows.
-    """
-
-    segment: Segment | None = None
-    staged: tuple[StagedPart, ...] = ()
-    stop: Stop | None = None
-    more: bool = False
-
-
-def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> NextSegment:
-    """Return what to commit next: what is before the first action that no collapse folds.
+def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> TablePlan:
+    """Plan the next commit: what is before the first action that no collapse folds.
 
     Raises:
         MergeError: The lake table does not fit, or a column cannot be merged.
@@ -163,7 +142,7 @@ def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> NextS
     fold = Fold.of(tables, lifecycle, keyed=keyed, cut=None if stop is None else stop.cut)
     staged = fold.rows.staged
     while True:
-        found, cut = fold.find_stop(), fold.find_new_key()
+        found, cut = StopSearch(fold).find_first(), fold.find_new_key()
         if found is None and cut is not None and lifecycle.replaces and not tables.reloads:
             # Which rows a mark within the table is for would not be known.
             reason = "its primary key changed between rows of the range in which it got its name"
@@ -178,7 +157,9 @@ def plan_next(tables: TableRange, lifecycle: Lifecycle, *, keyed: bool) -> NextS
             staged = fold.rows.staged
         else:
             break
+    ended = lifecycle.ended is not None
+    plan = TablePlan(tables.name, lifecycle.table, stop=stop, ended=ended)
     if fold.rows.cut is not None and fold.rows.cut.mark <= tables.applied:
-        return NextSegment(stop=stop)
+        return plan
     fold.check_chosen_key()
-    return NextSegment(fold.segment(), staged, stop, more)
+    return replace(plan, segment=fold.segment(), staged=staged, more=more)

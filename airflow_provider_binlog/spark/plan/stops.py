@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_binlog.names import fold_name
@@ -17,6 +17,7 @@ from airflow_provider_binlog.schema import (
     SetKey,
     UnknownDefault,
 )
+from airflow_provider_binlog.spark.plan.evolution import match_columns
 from airflow_provider_binlog.spark.plan.segment import Cut, Stop
 from airflow_provider_binlog.spark.staged.parts import find_replaced_key
 from airflow_provider_binlog.spark.staged.types import common_type, is_zero_date, spark_type
@@ -27,42 +28,32 @@ if TYPE_CHECKING:
 
     from airflow_provider_binlog.schema import Action, Field, Schema
     from airflow_provider_binlog.spark.plan.evolution import Evolution
-    from airflow_provider_binlog.spark.plan.range_rows import NewestSchema, RangeRows
-    from airflow_provider_binlog.spark.plan.table_log import LogAction, TableLog
+    from airflow_provider_binlog.spark.plan.fold import Fold
+    from airflow_provider_binlog.spark.plan.table_log import LogAction
     from airflow_provider_binlog.spark.staged.parts import StagedPart
     from airflow_provider_binlog.spark.target.state import TargetState
 
 
-@dataclass(frozen=True)
-class Followable:
-    """A range whose stops are looked for.
+class StopSearch:
+    """What a fold's lake table cannot follow."""
 
-    Attributes:
-        log: The manifests.
-        rows: The range.
-        newest: Its columns; None if it says nothing of them.
-        state: The lake table, if its rows count; None if there is none, or if they are replaced.
-        columns: Names of the lake table's columns by field id; of those that count.
-        held_key: The fields of its key; of one whose rows count.
-        keyed: Whether rows are merged by a key.
-        chosen_key: Names of that key's columns, if the user chose them.
-    """
-
-    log: TableLog
-    rows: RangeRows
-    newest: NewestSchema | None
-    state: TargetState | None
-    columns: dict[int, str]
-    held_key: tuple[int, ...]
-    keyed: bool
-    chosen_key: tuple[str, ...] | None
+    def __init__(self, fold: Fold) -> None:
+        tables = fold.tables
+        self.log, self.chosen_key = tables.log, tables.chosen_key
+        self.rows, self.newest, self.state = fold.rows, fold.newest, tables.state
+        self.held_key, self.keyed = fold.held_key, fold.keyed
+        # Names of the lake table's columns by field id; of those that count.
+        self.columns = dict[int, str]()
+        if self.state is not None and self.newest is not None:
+            ids = {} if fold.by_name else self.state.fields
+            self.columns = match_columns(self.newest.fields, self.state.columns, ids)
 
     @property
     def in_lake(self) -> bool:
         """Whether the lake table has rows that count."""
         return self.state is not None and not self.state.is_empty and not self.rows.discards
 
-    def find_stop(self) -> Stop | None:
+    def find_first(self) -> Stop | None:
         """Return the first action that cannot be followed; None if all can."""
         searches = (
             self._quarantines,

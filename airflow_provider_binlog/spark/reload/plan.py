@@ -127,16 +127,15 @@ def plan_reload(
         chosen_key,
         reloads=True,
     )
-    found = plan_next(source, lifecycle, keyed=keyed)
-    segment, stop = found.segment, found.stop
+    plan = plan_next(source, lifecycle, keyed=keyed)
+    segment, stop = plan.segment, plan.stop
     if stop is not None and not _is_after(stop, snapshot, manifests):
         return Refusal(f"{stop.reason}: correct that, and take the snapshot again")
     if segment is not None and snapshot.adopts and segment.evolution.changes_columns:
         return Refusal("its columns are not those of the table: change them, and adopt it then")
     if segment is not None:
         segment = _of_snapshot(segment, snapshot, start)
-    more = found.more or len(every) > len(manifests)
-    return TablePlan(name, table, segment=segment, staged=found.staged, more=more, stop=stop)
+    return replace(plan, segment=segment, more=plan.more or len(every) > len(manifests))
 
 
 def is_overtaken(reload: Reload, log: TableLog) -> bool:

@@ -39,40 +39,8 @@ class SourceFiles(ReadFiles, Protocol):
         """Delete a file, if it exists."""
 
 
-class HadoopFiles:
-    """The files of `source` below `root`, a URI that the session's Hadoop can open."""
-
-    def __init__(self, session: SparkSession, root: str, source: str) -> None:
-        self._files = HadoopFileSystem(session)
-        self._folder = f"{root.rstrip('/')}/{encode_name(source)}"
-
-    def read(self, path: str) -> bytes | None:
-        """Return the bytes; see `SourceFiles`."""
-        return self._files.read(self.locate(path))
-
-    def size(self, path: str) -> int | None:
-        """Return the size; see `SourceFiles`."""
-        return self._files.size(self.locate(path))
-
-    def list(self, folder: str) -> list[str]:
-        """Return the names; see `SourceFiles`."""
-        return self._files.list(self.locate(folder))
-
-    def write(self, path: str, data: bytes) -> None:
-        """Store a file; see `SourceFiles`."""
-        self._files.write(self.locate(path), data)
-
-    def delete(self, path: str) -> None:
-        """Delete a file; see `SourceFiles`."""
-        self._files.delete(self.locate(path))
-
-    def locate(self, path: str) -> str:
-        """Return the URI; see `SourceFiles`."""
-        return f"{self._folder}/{path}"
-
-
 class HadoopFileSystem:
-    """Five calls of Hadoop's `FileSystem`, on whole URIs."""
+    """Five calls of Hadoop's `FileSystem`, on whole URIs; see `SourceFiles`."""
 
     def __init__(self, session: SparkSession) -> None:
         context: Any = session.sparkContext
@@ -84,11 +52,16 @@ class HadoopFileSystem:
         self._streams: Any = self._jvm.org.apache.commons.io.IOUtils
         self._raw: dict[str, Any] = {}
 
-    def read(self, uri: str) -> bytes | None:
+    def locate(self, path: str) -> str:
+        """Return the URI of a path."""
+        return path
+
+    def read(self, path: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
+        uri = self.locate(path)
         try:
-            path = self._path(uri)
-            stream = self._file_system(path, uri).open(path)
+            at = self._path(uri)
+            stream = self._file_system(at, uri).open(at)
             try:
                 return bytes(self._streams.toByteArray(stream))
             finally:
@@ -97,11 +70,12 @@ class HadoopFileSystem:
             _refuse_all_but_missing(error, uri)
             return None
 
-    def size(self, uri: str) -> int | None:
+    def size(self, path: str) -> int | None:
         """Return a file's size in bytes; None if it does not exist."""
+        uri = self.locate(path)
         try:
-            path = self._path(uri)
-            return int(self._file_system(path, uri).getFileStatus(path).getLen())
+            at = self._path(uri)
+            return int(self._file_system(at, uri).getFileStatus(at).getLen())
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
             return None
@@ -116,24 +90,26 @@ class HadoopFileSystem:
             return names
         return [status.getPath().getName() for status in statuses]
 
-    def list(self, uri: str) -> list[str]:
+    def list(self, folder: str) -> list[str]:
         """Return the names of what is in a folder; none if it does not exist."""
+        uri = self.locate(folder)
         try:
-            path = self._path(uri)
-            found = path.getFileSystem(self._conf)
+            at = self._path(uri)
+            found = at.getFileSystem(self._conf)
             # Those of a list of folders are of one class: Py4J passes on no S3AFileStatus[].
             folders = self._gateway.new_array(self._path, 1)
-            folders[0] = path
-            return self._names(found.makeQualified(path), found.listStatus(folders))
+            folders[0] = at
+            return self._names(found.makeQualified(at), found.listStatus(folders))
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
             return []
 
-    def write(self, uri: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes) -> None:
         """Store a file, in place of the one that is there."""
+        uri = self.locate(path)
         try:
-            path = self._path(uri)
-            stream = self._file_system(path, uri).create(path, True)  # noqa: FBT003  Hadoop has no names.
+            at = self._path(uri)
+            stream = self._file_system(at, uri).create(at, True)  # noqa: FBT003  Hadoop has no names.
             try:
                 stream.write(data)
             finally:
@@ -141,11 +117,12 @@ class HadoopFileSystem:
         except Py4JJavaError as error:
             raise _translated(error, uri) from error
 
-    def delete(self, uri: str) -> None:
+    def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
+        uri = self.locate(path)
         try:
-            path = self._path(uri)
-            path.getFileSystem(self._conf).delete(path, False)  # noqa: FBT003  Hadoop has no names.
+            at = self._path(uri)
+            at.getFileSystem(self._conf).delete(at, False)  # noqa: FBT003  Hadoop has no names.
         except Py4JJavaError as error:
             _refuse_all_but_missing(error, uri)
 
@@ -164,6 +141,18 @@ class HadoopFileSystem:
             is_checked = found.getClass().getSimpleName() in checked
             self._raw[store] = found.getRawFileSystem() if is_checked else found
         return self._raw[store]
+
+
+class HadoopFiles(HadoopFileSystem):
+    """The files of `source` below `root`, a URI that the session's Hadoop can open."""
+
+    def __init__(self, session: SparkSession, root: str, source: str) -> None:
+        super().__init__(session)
+        self._folder = f"{root.rstrip('/')}/{encode_name(source)}"
+
+    def locate(self, path: str) -> str:
+        """Return the URI of a path below the source's folder."""
+        return f"{self._folder}/{path}"
 
 
 def read_sizes(files: SourceFiles, parts: Sequence[Part]) -> dict[str, int | None]:
