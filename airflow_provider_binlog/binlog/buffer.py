@@ -97,7 +97,7 @@ class Buffer:
         """Return the next self-describing unsigned integer: 1 to 9 bytes on the wire.
 
         As many 1-bits end the first byte as bytes follow it. Up to 8 bytes in all, the value
-        stands above those bits and the 0-bit that ends them; of 9 bytes, the first is only that.
+        is above those bits and the 0-bit after them. With 9 bytes, the first is those bits alone.
         """
         first = self.uint(1)
         following = (~first & (first + 1)).bit_length() - 1

@@ -253,8 +253,8 @@ Errors = Literal["strict", "replace"]
 def _ids(ranges: str) -> list[int]:
     """Return the ids of `"1,84,1025-1027"`."""
     ids: list[int] = []
-    for each in ranges.split(","):
-        first, _, last = each.partition("-")
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
         ids.extend(range(int(first), int(last or first) + 1))
     return ids
 
@@ -334,7 +334,7 @@ def decode_identifier(name: bytes | memoryview) -> str:
     """Return a name that the server logged: UTF-8, whatever the character sets of the values.
 
     Raises:
-        FormatError: It is not UTF-8.
+        FormatError: The name is not UTF-8.
     """
     try:
         return str(name, "utf-8")
@@ -387,22 +387,22 @@ def _characters(charset: str) -> re.Pattern[bytes]:
 
 
 @cache
-def _known(charset: str) -> dict[bytes, str]:
+def _characters_by_code(charset: str) -> dict[bytes, str]:
     """Characters met so far, by code: filled as they come."""
     return dict(CHANGED.get(charset, {}))
 
 
 def _decode_by_character(data: bytes, charset: str, errors: Errors) -> str:
     """Decode what Python's codec refuses or reads otherwise."""
-    codec, known, text = MULTI_BYTE[charset][0], _known(charset), []
+    codec, characters, text = MULTI_BYTE[charset][0], _characters_by_code(charset), []
     for match in _characters(charset).finditer(data):
         code = match[0]
         if match.lastindex == 1:
             text.append(code.decode("ascii"))
         elif match.lastindex == 2:
-            if code not in known:
-                known[code] = _maybe(code, codec) or "?"
-            text.append(known[code])
+            if code not in characters:
+                characters[code] = _maybe(code, codec) or "?"
+            text.append(characters[code])
         elif errors == "strict":
             raise _ill_formed(data, charset)
         else:

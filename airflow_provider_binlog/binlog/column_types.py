@@ -1,4 +1,4 @@
-"""The column types: how a TABLE_MAP describes each of them, and its name in SQL.
+"""The column types: their form in a TABLE_MAP, and their names in SQL.
 
 `FORMATS` says it once, for every type; the sets below it, the parser of TABLE_MAPs and everything
 that builds or completes one ask there. How values of a type are read is said in
@@ -128,7 +128,7 @@ class TypeFormat:
         metadata: What its bytes of metadata say.
         fields: The fields of optional metadata that have an entry for such a column, of both
             families.
-        mysql, mariadb: Those of one family besides.
+        mysql, mariadb: The further fields of one family.
         is_large: Whether row images may lack its values under `binlog_row_image=NOBLOB`.
     """
 

@@ -174,7 +174,9 @@ class GtidSet:
     def copy(self) -> GtidSet:
         """Return an equal set, independent of this one."""
         result = GtidSet()
-        result._intervals = {source: list(each) for source, each in self._intervals.items()}
+        result._intervals = {
+            source: list(intervals) for source, intervals in self._intervals.items()
+        }
         return result
 
     # Algebra
@@ -256,7 +258,7 @@ def decode_tag(data: memoryview) -> str:
     """Return a GTID's tag; the empty one stands for none.
 
     Raises:
-        FormatError: It is not 32 at most of `a-z0-9_`.
+        FormatError: The tag is not at most 32 of `a-z0-9_`.
     """
     tag = bytes(data).decode("latin-1")
     if tag and _TAG.fullmatch(tag) is None:

@@ -312,7 +312,7 @@ class TransactionScanner:
     """
 
     def __init__(self, skips: Callable[[Query], bool] = lambda _: False) -> None:
-        """Begin at a transaction boundary.
+        """Create a scanner at a transaction boundary.
 
         Args:
             skips: Whether the rows that a statement changes by its text alone do not matter.
@@ -327,7 +327,7 @@ class TransactionScanner:
         return self._state is State.BOUNDARY
 
     def reset(self) -> None:
-        """Begin again at a transaction boundary."""
+        """Continue at a transaction boundary."""
         self._state = State.BOUNDARY
 
     def feed(
@@ -336,8 +336,8 @@ class TransactionScanner:
         """Return what the next event is.
 
         Raises:
-            UnsupportedError: It carries row changes, or may, and is not decoded.
-            FormatError: It cannot be here: the start was no transaction boundary.
+            UnsupportedError: The event carries row changes, or may, and is not decoded.
+            FormatError: The event cannot follow: the start was no transaction boundary.
         """
         code = header.type
         if code not in READ:
@@ -363,14 +363,14 @@ class TransactionScanner:
         """Follow a step; return how the group ends with it.
 
         Raises:
-            FormatError: It cannot follow.
+            FormatError: The step cannot follow.
         """
-        found = TRANSITIONS[self._state].get(step)
-        if found is None:
+        transition = TRANSITIONS[self._state].get(step)
+        if transition is None:
             if step in (Step.CHANGE, Step.XID, Step.PREPARE):
                 context = {"event": event_name(header.type)}
             raise FormatError(why_impossible(step), log_pos=header.log_pos, **context)
-        self._state, end = found
+        self._state, end = transition
         return end
 
     def _not_read(

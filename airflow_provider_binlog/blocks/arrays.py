@@ -40,7 +40,7 @@ def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 def of_texts(texts: Sequence[str]) -> pa.Array[Any]:
     """Return an array of strings."""
-    return _joined([each.encode() for each in texts], pa.string())
+    return _joined([text.encode() for text in texts], pa.string())
 
 
 def of_octets(values: Sequence[bytes]) -> pa.Array[Any]:

@@ -110,7 +110,7 @@ TypeMask: TypeAlias = npt.NDArray[np.bool_]
 def type_mask(types: Iterable[int]) -> TypeMask:
     """Return the mask of a set of event types."""
     mask = np.zeros(256, dtype=np.bool_)
-    mask[[int(each) for each in types]] = True
+    mask[[int(code) for code in types]] = True
     return mask
 
 

@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     from airflow_provider_binlog.sql.session import Session
 
 
-class ReadBlock(NamedTuple):
+class TransactionBlock(NamedTuple):
     """Events, and the transactions that they belong to."""
 
     block: EventBlock
     transactions: Transactions
 
-    def part(self, first: int, last: int) -> ReadBlock:
+    def part(self, first: int, last: int) -> TransactionBlock:
         """Return the events from `first` up to `last`, at least one: views of the same data."""
         read = self.transactions
-        found = (each for each in range(first, last) if each in read.scanned)
-        scanned = {each - first: read.scanned[each] for each in found}
+        events = (event for event in range(first, last) if event in read.scanned)
+        scanned = {event - first: read.scanned[event] for event in events}
         read = replace(
             read,
             of_event=read.of_event[first:last],
             scanned=scanned,
             ends_open=read.ends_open or last < len(self.block),
         )
-        return ReadBlock(self.block.part(first, last), read)
+        return TransactionBlock(self.block.part(first, last), read)
 
-    def within(self, other: Transactions, own: int) -> ReadBlock:
+    def within(self, other: Transactions, own: int) -> TransactionBlock:
         """Return the same events as part of the transaction `own` of others."""
         of_event = np.full(len(self.block), own, dtype=np.int64)
         scanned = self.transactions.scanned
@@ -56,13 +56,13 @@ class ReadBlock(NamedTuple):
         )
 
 
-def joined(parts: Iterable[ReadBlock]) -> Iterator[ReadBlock]:
+def joined(parts: Iterable[TransactionBlock]) -> Iterator[TransactionBlock]:
     """Yield parts of one block, with others between them, in fewer blocks.
 
     What reads them takes long for each block. The first entry of their transactions is again the
     one that was open when the last block ended.
     """
-    group: list[ReadBlock] = []
+    group: list[TransactionBlock] = []
     held = number = 0
     for part in parts:
         size, block = span(part.block), part.block
@@ -79,7 +79,7 @@ def joined(parts: Iterable[ReadBlock]) -> Iterator[ReadBlock]:
         yield _join(group, number)
 
 
-def _join(parts: list[ReadBlock], number: int) -> ReadBlock:
+def _join(parts: list[TransactionBlock], number: int) -> TransactionBlock:
     if len(parts) == 1 and not number:
         return parts[0]
     scanned: dict[int, Scanned] = {}
@@ -97,7 +97,7 @@ def _join(parts: list[ReadBlock], number: int) -> ReadBlock:
         commit_ts=last.commit_ts[number:],
         scanned=scanned,
     )
-    return ReadBlock(join([block for block, _ in parts]), transactions)
+    return TransactionBlock(join([block for block, _ in parts]), transactions)
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,15 @@ class LoggedStatement:
 
     @property
     def session(self) -> Session:
-        """That ran it."""
+        """The session that ran the statement."""
         return self.query.session(self.flavor)
 
     @cached_property
     def ddl(self) -> DdlStatement | None:
-        """What it does to tables, read once; None if it does nothing to any.
+        """Actions of the statement on tables, read once; None without any.
 
         Raises:
-            UnsupportedError: Which tables it is about cannot be determined.
+            UnsupportedError: The tables of the statement cannot be determined.
         """
         with error_context(file=self.file, offset=self.offset):
             ddl = read_ddl(self.query.sql, self.session)
@@ -145,10 +145,10 @@ class CapturedBlock:
     Attributes:
         block: The events.
         file_index: Of the block's file among the range's files.
-        transactions: Those that the block has a part of.
+        transactions: The transactions that the block has a part of.
         statements: The DDL in it, in log order.
         events: int64; the captured rows events, as indexes of the block's events, in log order.
-        table: int64; the table of each of them, an index into `table_maps`.
+        table: int64; the table of each captured rows event, an index into `table_maps`.
         table_maps: All of the range so far.
     """
 

@@ -79,9 +79,9 @@ class Replacement:
 
     Attributes:
         event: Indexes of the replaced events.
-        pieces: For each of them, the bytes that replace it.
+        pieces: For each replaced event, the bytes that replace it.
         count: How many events each piece holds.
-        columns: Those events; `start` counts from the first byte of all pieces, joined.
+        columns: The events of the pieces; `start` counts from the first byte of all pieces, joined.
     """
 
     event: npt.NDArray[np.int64]
@@ -194,7 +194,7 @@ class Expander:
             for expanded in expander.expand(block):
                 ...
 
-    Feed it blocks as they come from a stream, cut to the range. A block without compressed events
+    Call it with the blocks of a stream, cut to the range. A block without compressed events
     is returned unchanged, but for `expanded_offset`; others become one or more blocks without
     checksums: `format` says so, and `size` is without them.
 
@@ -206,7 +206,7 @@ class Expander:
     def __init__(
         self, *, block_bytes: int = BLOCK_BYTES, payload_limit: PayloadLimit | None = None
     ) -> None:
-        """Start a log.
+        """Create the expander of a log.
 
         Args:
             block_bytes: Decompressed at once.
@@ -235,13 +235,13 @@ class Expander:
         if block.file != self._file:
             self._file, self._gained = block.file, 0
         self._count(block.type)
-        found = np.flatnonzero(IS_COMPRESSED[block.type])
-        if not len(found):
+        compressed = np.flatnonzero(IS_COMPRESSED[block.type])
+        if not len(compressed):
             yield self._shifted(block)
-        elif block.type[found[0]] == EventType.TRANSACTION_PAYLOAD:
-            yield from self._expand_payloads(block, found)
+        elif block.type[compressed[0]] == EventType.TRANSACTION_PAYLOAD:
+            yield from self._expand_payloads(block, compressed)
         else:
-            yield from self._expand_events(block, found.tolist())
+            yield from self._expand_events(block, compressed.tolist())
 
     def _count(self, types: npt.NDArray[np.uint8]) -> None:
         counts = np.bincount(types)
@@ -265,12 +265,12 @@ class Expander:
     # ------------------------------------------------------------------- MySQL: transactions
 
     def _expand_payloads(
-        self, block: EventBlock, found: npt.NDArray[np.int64]
+        self, block: EventBlock, compressed: npt.NDArray[np.int64]
     ) -> Iterator[EventBlock]:
         """Expand small payloads together, as many as make a block; large ones by themselves."""
         at, held = 0, 0
         group: list[Payload] = []
-        for payload in read_payloads(block, found, self._limit):
+        for payload in read_payloads(block, compressed, self._limit):
             event = payload.event
             small = payload.size if payload.compression is Compression.ZSTD else None
             if group and (small is None or held + small > self._block_bytes):
@@ -302,8 +302,9 @@ class Expander:
         frames = self._framer.frame(data, 0, len(data), file=part.file, offset=0)
         # Each payload must begin, and so end, between two events.
         index = np.searchsorted(frames.start, begin)
-        found = np.append(frames.start, frames.end)[index]
-        if frames.end < len(data) or (found != begin).any() or (np.diff(end, prepend=0) == 0).any():
+        boundaries = np.append(frames.start, frames.end)[index]
+        is_empty = np.diff(end, prepend=0) == 0
+        if frames.end < len(data) or (boundaries != begin).any() or is_empty.any():
             self._find_damaged(part, event.tolist(), payloads)
         count = np.diff(index, append=len(frames.start))
         columns = EventColumns.of(frames)
@@ -367,12 +368,12 @@ class Expander:
 
     # ------------------------------------------------------------------- MariaDB: single events
 
-    def _expand_events(self, block: EventBlock, found: list[int]) -> Iterator[EventBlock]:
+    def _expand_events(self, block: EventBlock, compressed: list[int]) -> Iterator[EventBlock]:
         """Expand events, as many at a time as make a block."""
         at, held = 0, 0
         pieces: list[bytes] = []
         chosen: list[int] = []
-        for event in found:
+        for event in compressed:
             piece = self._plain(block, event)
             if pieces and held + len(piece) > self._block_bytes:
                 yield self._plain_block(block.part(at, event), np.array(chosen) - at, pieces)

@@ -76,12 +76,12 @@ class ServerIdScanner:
         """Return where one of the ids stands in `data[begin:end]`, in rising order."""
         if end - begin < _WORD or not self._server_ids:
             return np.empty(0, dtype=np.int64)
-        found = [
+        offsets = [
             _find(data[piece : min(piece + _PIECE_BYTES + _WORD - 1, end)], self._server_ids)
             + piece
             for piece in range(begin, end - _WORD + 1, _PIECE_BYTES)
         ]
-        return np.concatenate(found)
+        return np.concatenate(offsets)
 
 
 def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[np.int64]:
@@ -100,17 +100,17 @@ def _find(octets: npt.NDArray[np.uint8], server_ids: list[int]) -> npt.NDArray[n
     word = np.flatnonzero(hits[0] | hits[1] | hits[2] | hits[3])
     own = hits.take(word, axis=1).view(np.uint8)
     if np.count_nonzero(own) == len(word):
-        found: npt.NDArray[np.int64] = _WORD * word + (own[1] + 2 * own[2] + 3 * own[3])
+        offsets: npt.NDArray[np.int64] = _WORD * word + (own[1] + 2 * own[2] + 3 * own[3])
     else:  # an id that overlaps itself
         which, shift = np.nonzero(own.T)
-        found = _WORD * word[which] + shift
+        offsets = _WORD * word[which] + shift
     last = octets[_WORD * count :].tobytes()
     rest = [
         _WORD * count + at
         for at in range(len(last) - _WORD + 1)
         if int.from_bytes(last[at : at + _WORD], "little") in server_ids
     ]
-    return np.append(found, rest).astype(np.int64) if rest else found
+    return np.append(offsets, rest).astype(np.int64) if rest else offsets
 
 
 def read_records(
@@ -240,7 +240,7 @@ class Framer:
         base = offset - begin
         first, at = self._long_events(data, begin, end, base)
         starts: list[npt.NDArray[np.int64]] = [first] if len(first) else []
-        headers = [read_records(data, each, HEADER) for each in starts]
+        headers = [read_records(data, long_starts, HEADER) for long_starts in starts]
         candidate, header = self._candidates(data, at, end, base)
         while True:
             index = int(np.searchsorted(candidate, at))
@@ -311,7 +311,7 @@ class Framer:
 
 @dataclass(frozen=True)
 class Outlook:
-    """One event looked at by hand: whole, or what it lacks, or why it is none."""
+    """One event read by itself: whole, or the bytes that it lacks, or why it is invalid."""
 
     server_id: int = 0
     size: int = 0

@@ -1,4 +1,4 @@
-"""The compressed transactions of MySQL in a block: found, checked and decompressed.
+"""The compressed transactions of MySQL in a block: located, checked and decompressed.
 
 Source: as binlog/events/compressed.py.
 """
@@ -47,7 +47,7 @@ class PayloadLimit:
 
     Attributes:
         size_max: Bytes of a decompressed transaction.
-        ratio_max: Those bytes per byte of its compressed form.
+        ratio_max: Decompressed bytes per compressed byte.
     """
 
     size_max: int = 1 << 34
@@ -75,7 +75,7 @@ class Payload(NamedTuple):
 
 
 def read_payloads(
-    block: EventBlock, found: npt.NDArray[np.int64], limit: PayloadLimit
+    block: EventBlock, chosen: npt.NDArray[np.int64], limit: PayloadLimit
 ) -> Iterator[Payload]:
     """Yield the payloads of these events; those of MySQL's usual form are read together.
 
@@ -83,12 +83,12 @@ def read_payloads(
         FormatError: An event is damaged, or a decompression bomb.
         UnsupportedError: Its compression is not known.
     """
-    packed, size = _usual_payloads(block, found)
+    packed, size = _usual_payloads(block, chosen)
     data = block.data.data
-    end = block.start[found] + block.size[found] - block.format.checksum_size
+    end = block.start[chosen] + block.size[chosen] - block.format.checksum_size
     too_large = size > np.maximum(limit.size_max, limit.ratio_max * (end - packed))
     usual = (packed > 0) & ~too_large
-    columns = (found, packed, end, size, usual)
+    columns = (chosen, packed, end, size, usual)
     for event, first, stop, declared, is_usual in zip(
         *(column.tolist() for column in columns), strict=True
     ):
@@ -161,7 +161,7 @@ def fail(block: EventBlock, event: int, message: str, **context: object) -> NoRe
 
 
 def _usual_payloads(
-    block: EventBlock, found: npt.NDArray[np.int64]
+    block: EventBlock, chosen: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return where in the block's data each payload begins, and the size that it declares.
 
@@ -170,9 +170,9 @@ def _usual_payloads(
     Both are 0 for an event of another form, or with sizes that contradict each other.
     """
     data = block.data
-    begin = block.start[found] + HEADER_SIZE
-    end = block.start[found] + block.size[found] - block.format.checksum_size
-    usual = block.type[found] == EventType.TRANSACTION_PAYLOAD
+    begin = block.start[chosen] + HEADER_SIZE
+    end = block.start[chosen] + block.size[chosen] - block.format.checksum_size
+    usual = block.type[chosen] == EventType.TRANSACTION_PAYLOAD
     usual &= unaligned_view(data, "<u4")[begin] == _USUAL_START
     size, at, good = _lenenc_value(data, begin + 4)
     usual &= good & (data[at] == 1)

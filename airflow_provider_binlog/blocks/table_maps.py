@@ -1,4 +1,4 @@
-"""Which table each rows event of a block is about, found for all of them at once.
+"""The table of each rows event of a block, for all events at once.
 
 A server repeats the TABLE_MAP of a table for every statement, most of the time to the byte. Each
 distinct one is decoded once; the others are recognised by comparing bytes.
@@ -50,7 +50,7 @@ class TableMapReader:
 
     def __init__(self) -> None:
         self.table_maps: list[TableMap] = []
-        self._known: dict[bytes, int] = {}
+        self._tables: dict[bytes, int] = {}
         # Those of the transaction that is open at the end of the last block, by table id.
         self._open: dict[int, int] = {}
 
@@ -88,14 +88,14 @@ class TableMapReader:
         self._continue(
             rows_id, table, np.flatnonzero((table == NO_TABLE) & (transaction[rows] == 0))
         )
-        for each in np.flatnonzero(table == NO_TABLE).tolist():
-            event = int(rows[each])
-            if not _is_dummy(block, event, int(rows_id[each])):
+        for index in np.flatnonzero(table == NO_TABLE).tolist():
+            event = int(rows[index])
+            if not _is_dummy(block, event, int(rows_id[index])):
                 raise TableMapMissingError(
                     "a rows event without the TABLE_MAP of its table: the start is no transaction "
                     "boundary",
                     **block.where(event),
-                    table_id=int(rows_id[each]),
+                    table_id=int(rows_id[index]),
                 )
         self._carry(mapped, mapped_id, mapped_table, transaction=transaction, ends_open=ends_open)
         return rows, table
@@ -110,7 +110,8 @@ class TableMapReader:
         if not len(which):
             return
         ids, index = np.unique(rows_id[which], return_inverse=True)
-        table[which] = np.array([self._open.get(each, NO_TABLE) for each in ids.tolist()])[index]
+        tables = [self._open.get(table_id, NO_TABLE) for table_id in ids.tolist()]
+        table[which] = np.array(tables)[index]
 
     def _latest(
         self,
@@ -136,9 +137,9 @@ class TableMapReader:
             order = np.lexsort((event, table_id))
             index = np.where(order < len(mapped), np.arange(len(order)), -1)
             latest = np.maximum.accumulate(index)
-            found = np.empty(len(order), dtype=np.int64)
-            found[order] = order[np.maximum(latest, 0)]
-            last = found[len(mapped) :]
+            latest_map = np.empty(len(order), dtype=np.int64)
+            latest_map[order] = order[np.maximum(latest, 0)]
+            last = latest_map[len(mapped) :]
             good = last < len(mapped)
             last = np.where(good, last, 0)
             good &= mapped_id[last] == rows_id
@@ -151,29 +152,29 @@ class TableMapReader:
         # After the table id and the flags, which do not describe the table.
         begin = block.start[mapped] + HEADER_SIZE + 8
         end = block.start[mapped] + block.size[mapped] - block.format.checksum_size
-        found = gather(block.data, begin, end).dictionary_encode()
-        bodies: list[Any] = found.dictionary.to_pylist()
-        index = numbers_of(found.indices)
+        distinct = gather(block.data, begin, end).dictionary_encode()
+        bodies: list[Any] = distinct.dictionary.to_pylist()
+        index = numbers_of(distinct.indices)
         first = np.empty(len(bodies), dtype=np.int64)
         first[index[::-1]] = mapped[::-1]
-        known = [
+        tables = [
             self._decode(block, event, body)
             for event, body in zip(first.tolist(), bodies, strict=True)
         ]
-        identified: npt.NDArray[np.int64] = np.array(known, dtype=np.int64)[index]
+        identified: npt.NDArray[np.int64] = np.array(tables, dtype=np.int64)[index]
         return identified
 
     def _decode(self, block: EventBlock, event: int, body: bytes) -> int:
-        known = self._known.get(body)
-        if known is None:
+        table = self._tables.get(body)
+        if table is None:
             try:
                 table_map = _parse(block.body(event), block.format)
             except BinlogError as error:
                 error.context |= {**block.where(event), **error.context}
                 raise
-            known = self._known[body] = len(self.table_maps)
+            table = self._tables[body] = len(self.table_maps)
             self.table_maps.append(table_map)
-        return known
+        return table
 
     def _carry(
         self,

@@ -201,7 +201,7 @@ class TransactionReader:
         refuse: Refuse = raise_error,
         skips: Callable[[Query], bool] = lambda _: False,
     ) -> None:
-        """Begin at a boundary.
+        """Create a reader at a transaction boundary.
 
         Args:
             refuse: Takes the error of an event that is refused. Where it returns, reading continues
@@ -227,8 +227,8 @@ class TransactionReader:
         """How many events were skipped as their flag allows, by type name."""
         return self._scanner.skipped
 
-    def lose(self) -> None:
-        """Go on with the next transaction that begins: what precedes it may be missing."""
+    def skip_to_next_transaction(self) -> None:
+        """Continue at the next transaction that begins: events before it may be missing."""
         self._scanner.reset()
         self._lost = True
 
@@ -237,23 +237,23 @@ class TransactionReader:
 
         Raises:
             UnsupportedError: An event carries row changes, or may, and is not decoded.
-            FormatError: An event cannot stand where it does.
+            FormatError: An event cannot follow the one before.
         """
-        found = _Columns()
-        found.add(-1, *self._last)
+        columns = _Columns()
+        columns.add(-1, *self._last)
         scanned: dict[int, Scanned] = {}
         begin, end = find_plain_transactions(block)
-        self._read_columns(block, begin, found)
+        self._read_columns(block, begin, columns)
         at = 0
         for first, last in zip(*_joined(begin, end), strict=True):
-            self._scan(block, at, first, found, scanned)
+            self._scan(block, at, first, columns, scanned)
             if not self._scanner.at_boundary:
-                self._feed(block, first, found, scanned)  # refused: it begins inside another
+                self._feed(block, first, columns, scanned)  # refused: it begins inside another
             self._lost = False
             at = last
-        self._scan(block, at, len(block), found, scanned)
+        self._scan(block, at, len(block), columns, scanned)
 
-        start, prefix, number, commit_ts = found.in_order()
+        start, prefix, number, commit_ts = columns.in_order()
         self._last = (int(prefix[-1]), int(number[-1]), int(commit_ts[-1]))
         return Transactions(
             of_event=np.cumsum(np.bincount(start[1:], minlength=len(block))),
@@ -268,29 +268,29 @@ class TransactionReader:
     def read_names(self, block: EventBlock) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return prefix and number of the transactions that begin in a block.
 
-        Only the GTIDs are looked at: nothing is refused, and nothing is remembered.
+        Only the GTIDs are read: nothing is refused, and the state stays.
 
         Raises:
             FormatError: A GTID ends early, or is none.
         """
-        found = _Columns()
-        found.add([], [], [], [])
-        self._read_columns(block, np.flatnonzero(IS_PLAIN_START[block.type]), found)
+        columns = _Columns()
+        columns.add([], [], [], [])
+        self._read_columns(block, np.flatnonzero(IS_PLAIN_START[block.type]), columns)
         for event in np.flatnonzero(block.type == EventType.GTID_TAGGED).tolist():
             header = EventHeader.parse(block.event(event))
             gtid = GtidEvent.parse(header.type, block.body(event), block.format)
-            found.add(event, *self._name(gtid, header))
-        _, prefix, number, _ = found.in_order()
+            columns.add(event, *self._name(gtid, header))
+        _, prefix, number, _ = columns.in_order()
         return prefix, number
 
     def _read_columns(
-        self, block: EventBlock, begin: npt.NDArray[np.int64], found: _Columns
+        self, block: EventBlock, begin: npt.NDArray[np.int64], columns: _Columns
     ) -> None:
         mariadb = block.type[begin] == EventType.MARIADB_GTID
         for family, read in ((mariadb, self._read_mariadb), (~mariadb, self._read_mysql)):
             chosen = begin[family]
             if len(chosen):
-                found.add(chosen, *read(block, chosen))
+                columns.add(chosen, *read(block, chosen))
 
     def _read_mysql(self, block: EventBlock, begin: npt.NDArray[np.int64]) -> tuple[object, ...]:
         at = block.start[begin]
@@ -325,18 +325,18 @@ class TransactionReader:
         return result
 
     def _prefix(self, text: str) -> int:
-        known = self._prefix_index.get(text)
-        if known is None:
-            known = self._prefix_index[text] = len(self.prefixes)
+        index = self._prefix_index.get(text)
+        if index is None:
+            index = self._prefix_index[text] = len(self.prefixes)
             self.prefixes.append(text)
-        return known
+        return index
 
     def _scan(
         self,
         block: EventBlock,
         first: int,
         last: int,
-        found: _Columns,
+        columns: _Columns,
         scanned: dict[int, Scanned],
     ) -> None:
         """Feed the events from `first` up to `last` to the plain scanner."""
@@ -347,16 +347,16 @@ class TransactionReader:
         changes = np.flatnonzero(IS_CHANGE[kind])
         at = 0
         for other in [*others, last - first]:
-            # Of changes one after another, the first says as much as all of them.
+            # Several changes in sequence do to the state what the first does.
             next_change = int(np.searchsorted(changes, at))
             if next_change < len(changes) and changes[next_change] < other:
-                self._feed(block, first + int(changes[next_change]), found, scanned)
+                self._feed(block, first + int(changes[next_change]), columns, scanned)
             if other < last - first:
-                self._feed(block, first + other, found, scanned)
+                self._feed(block, first + other, columns, scanned)
             at = other + 1
 
     def _feed(
-        self, block: EventBlock, index: int, found: _Columns, scanned: dict[int, Scanned]
+        self, block: EventBlock, index: int, columns: _Columns, scanned: dict[int, Scanned]
     ) -> None:
         header = EventHeader.parse(block.event(index))
         if self._lost and not IS_GROUP_START[header.type]:
@@ -368,12 +368,12 @@ class TransactionReader:
             error.context.pop("log_pos", None)
             error.context |= {"file": block.file, "offset": int(block.offset[index])}
             self._refuse(error)
-            self.lose()
+            self.skip_to_next_transaction()
             return
         if seen.gtid is not None:
             if isinstance(seen.gtid, MariadbGtid) and seen.gtid.sequence > _SEQUENCE_MAX:
                 _refuse_sequence(block, index)
-            found.add(index, *self._name(seen.gtid, header))
+            columns.add(index, *self._name(seen.gtid, header))
         if seen.end is not None or seen.query is not None or seen.gtid is not None:
             scanned[index] = seen
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import event_name
-from airflow_provider_binlog.blocks.captured import ReadBlock
+from airflow_provider_binlog.blocks.captured import TransactionBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.capture.commits import CommitReader
@@ -297,7 +297,7 @@ def prepared_between(source: BlockStream, start: Position, stop: Position) -> tu
     )
     try:
         for block in expanded(bounded(source.blocks(start, stop), stop)):
-            for _ in two_phase.arrange(ReadBlock(block, transactions.read(block))):
+            for _ in two_phase.arrange(TransactionBlock(block, transactions.read(block))):
                 pass
     except (FormatError, UnsupportedError):
         return ()

@@ -13,7 +13,7 @@ from airflow_provider_binlog.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from airflow_provider_binlog.blocks.captured import CapturedBlock, ReadBlock
+    from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock
     from airflow_provider_binlog.capture.prepared import PreparedTransactions
     from airflow_provider_binlog.capture.quarantine import RefuseTables
     from airflow_provider_binlog.manifest import Prepared
@@ -76,7 +76,7 @@ class CommitReader:
         self._prepared.reset()
         self._tables.reset()
 
-    def arrange(self, block: ReadBlock) -> Iterator[ReadBlock]:
+    def arrange(self, block: TransactionBlock) -> Iterator[TransactionBlock]:
         """Yield the next block's events, with the changes of prepared transactions at their commit.
 
         Raises:

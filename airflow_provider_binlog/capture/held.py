@@ -15,7 +15,7 @@ from airflow_provider_binlog.binlog.charsets import decode_identifier
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.binlog.transactions import GroupEnd
 from airflow_provider_binlog.blocks.block import IS_GROUP_START, copy
-from airflow_provider_binlog.blocks.captured import ReadBlock
+from airflow_provider_binlog.blocks.captured import TransactionBlock
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.errors import (
     ConnectionLostError,
@@ -52,7 +52,7 @@ class HeldTransaction:
     gtid: str | None
     expanded_offset: int = 0
     tables: dict[tuple[str, str], None] = field(default_factory=dict)
-    pieces: list[ReadBlock] | None = None
+    pieces: list[TransactionBlock] | None = None
     bytes: int = 0
 
     @classmethod
@@ -93,7 +93,7 @@ class HeldChanges:
         self._bytes_max = bytes_max
 
     def keep(
-        self, held: HeldTransaction, piece: ReadBlock, others: Iterable[HeldTransaction]
+        self, held: HeldTransaction, piece: TransactionBlock, others: Iterable[HeldTransaction]
     ) -> None:
         """Keep events of a transaction, unless it and the others hold too many."""
         if held.pieces is None:
@@ -108,7 +108,7 @@ class HeldChanges:
             total -= largest.bytes
             largest.forget()
 
-    def of(self, held: HeldTransaction, xid: str) -> Iterator[ReadBlock]:
+    def of(self, held: HeldTransaction, xid: str) -> Iterator[TransactionBlock]:
         """Yield what follows the GTID of a transaction, from memory or from the log.
 
         With `xid`, it must end prepared under this name.
@@ -133,7 +133,7 @@ class HeldChanges:
                 tables=", ".join(".".join(each) for each in held.tables),
             ) from error
 
-    def _from_log(self, held: HeldTransaction, xid: str) -> Iterator[ReadBlock]:
+    def _from_log(self, held: HeldTransaction, xid: str) -> Iterator[TransactionBlock]:
         start = Position(held.file, held.offset)
         # What follows the transaction may be refused: it is not read here.
         transactions = TransactionReader(refuse=lambda _: None, skips=lambda _: True)
@@ -149,7 +149,7 @@ class HeldChanges:
             end = next(ends, len(block))
             stop = min(end, int(own[-1]) + 1 if len(own) else 0)
             if stop > first:
-                piece = ReadBlock(block, read).part(first, stop)
+                piece = TransactionBlock(block, read).part(first, stop)
                 moved = piece.block.expanded_offset + shift
                 yield piece._replace(block=replace(piece.block, expanded_offset=moved))
             first = 0

@@ -22,7 +22,7 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.events.gtid import MariadbGtid
 from airflow_provider_binlog.binlog.transactions import GroupEnd, Step, step_of_gtid
-from airflow_provider_binlog.blocks.captured import ReadBlock, joined
+from airflow_provider_binlog.blocks.captured import TransactionBlock, joined
 from airflow_provider_binlog.capture.held import HeldChanges, HeldTransaction
 from airflow_provider_binlog.capture.quarantine import RefusedTables, raise_table_error
 from airflow_provider_binlog.errors import PositionPurgedError, UnsupportedError, raise_error
@@ -44,7 +44,7 @@ class PreparedTransactions:
 
         prepared = PreparedTransactions(read_again, wanted=tables.matches, held_bytes_max=...)
         for block in expanded_blocks:
-            for arranged in prepared.arrange(ReadBlock(block, transactions.read(block))):
+            for arranged in prepared.arrange(TransactionBlock(block, transactions.read(block))):
                 ...
 
     Feed it the blocks of a log as they come from the `Expander`, from a transaction boundary on.
@@ -111,7 +111,7 @@ class PreparedTransactions:
             for xid, each in self._waiting.items()
         )
 
-    def arrange(self, whole: ReadBlock) -> Iterator[ReadBlock]:
+    def arrange(self, whole: TransactionBlock) -> Iterator[TransactionBlock]:
         """Yield the next block's events, with the changes of prepared transactions at their commit.
 
         Raises:
@@ -123,7 +123,7 @@ class PreparedTransactions:
         """
         return joined(self._arranged(whole))
 
-    def _arranged(self, whole: ReadBlock) -> Iterator[ReadBlock]:
+    def _arranged(self, whole: TransactionBlock) -> Iterator[TransactionBlock]:
         block, read = whole
         if block.file != self._file:
             self._file, self._gained = block.file, 0
@@ -152,8 +152,8 @@ class PreparedTransactions:
         yield from self._moved(whole, at, len(block))
 
     def _end(
-        self, held: HeldTransaction, whole: ReadBlock, first: int, event: int, own: int
-    ) -> Generator[ReadBlock, None, int]:
+        self, held: HeldTransaction, whole: TransactionBlock, first: int, event: int, own: int
+    ) -> Generator[TransactionBlock, None, int]:
         """Follow the event that ends the open transaction; return the first one after its changes.
 
         Its changes are yielded where they were, unless it ends prepared.
@@ -174,13 +174,13 @@ class PreparedTransactions:
                 yield piece.within(read, own)
         return stop
 
-    def _keep(self, held: HeldTransaction, whole: ReadBlock, first: int, last: int) -> None:
+    def _keep(self, held: HeldTransaction, whole: TransactionBlock, first: int, last: int) -> None:
         """Keep the events from `first` up to `last` with a transaction."""
         for part in self._moved(whole, first, last):
             held.add_tables(part.block)
             self._changes.keep(held, part, self._waiting.values())
 
-    def _commit(self, xid: str, whole: ReadBlock, event: int) -> Iterator[ReadBlock]:
+    def _commit(self, xid: str, whole: TransactionBlock, event: int) -> Iterator[TransactionBlock]:
         """Yield the changes of a prepared transaction as if they were logged before its commit."""
         block, read = whole
         offset, expanded_offset = int(block.offset[event]), int(block.expanded_offset[event])
@@ -216,7 +216,7 @@ class PreparedTransactions:
     def _wanted(self, held: HeldTransaction) -> bool:
         return any(self._wants(*each) for each in held.tables)
 
-    def _moved(self, whole: ReadBlock, first: int, last: int) -> Iterator[ReadBlock]:
+    def _moved(self, whole: TransactionBlock, first: int, last: int) -> Iterator[TransactionBlock]:
         """Yield the events from `first` up to `last`, if there are any, where they come now."""
         if first == last:
             return

@@ -16,7 +16,7 @@ import numpy as np
 
 from airflow_provider_binlog.binlog.event_types import ROWS, EventType
 from airflow_provider_binlog.blocks.block import choose
-from airflow_provider_binlog.blocks.captured import CapturedBlock, ReadBlock
+from airflow_provider_binlog.blocks.captured import CapturedBlock, TransactionBlock
 from airflow_provider_binlog.blocks.expansion import Expander
 from airflow_provider_binlog.blocks.table_maps import NO_TABLE, TableMapReader
 from airflow_provider_binlog.blocks.transactions import TransactionReader
@@ -157,7 +157,7 @@ class RangeReader:
 
     def _lose(self) -> None:
         """Go on with the next transaction."""
-        self.transactions.lose()
+        self.transactions.skip_to_next_transaction()
         if self._commits is not None:
             self._commits.resume()
 
@@ -181,10 +181,10 @@ class RangeReader:
         """Whether the range has to be read again, and is only read for its facts now."""
         return self._commits is not None and self._commits.needs_restart
 
-    def _arranged(self, block: EventBlock) -> Iterable[ReadBlock]:
+    def _arranged(self, block: EventBlock) -> Iterable[TransactionBlock]:
         read = self.transactions.read(block)
         self._read_gtids(block, read)
-        whole = ReadBlock(block, read)
+        whole = TransactionBlock(block, read)
         return [whole] if self._commits is None else self._commits.arrange(whole)
 
     def _capture(self, block: EventBlock, read: Transactions) -> CapturedBlock:

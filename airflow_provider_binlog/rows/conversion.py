@@ -40,7 +40,7 @@ class Converted:
 
 
 def convert_columns(
-    layout: RowLayout, found: Iterable[tuple[int, Values]], event: Int64Array
+    layout: RowLayout, located: Iterable[tuple[int, Values]], event: Int64Array
 ) -> Converted:
     """Return the columns of rows of these events; a column that was not located is NULL.
 
@@ -53,7 +53,7 @@ def convert_columns(
     arrays: dict[int, Array] = {}
     became_null: dict[int, int] = {}
     replaced: dict[int, int] = {}
-    for index, values in found:
+    for index, values in located:
         column = layout.columns[index]
         array, invalid = _convert_column(column, values, event)
         logged = 0 if values.null is None else int(np.count_nonzero(values.null))
@@ -94,7 +94,7 @@ def _refuse_null(
 
 
 def _convert_column(column: ColumnLayout, values: Values, event: Int64Array) -> tuple[Array, int]:
-    """Return the values, and how many of them had invalid byte sequences."""
+    """Return the values, and how many values had invalid byte sequences."""
     present = _few_present(column, values)
     if present is not None and not len(present):
         return nulls(len(values), column.arrow_type), 0

@@ -72,7 +72,7 @@ class RowsEvents:
 
 
 GROUP_BYTES = 4_250_000
-"""Four of them are a part of the usual size, and none is left over."""
+"""Four groups are a part of the usual size, without a remainder."""
 
 READ_BYTES = 64_000_000
 """The most bytes that a group of more than one event may take when its values are read, where they
@@ -222,8 +222,8 @@ class _Piece:
 def _least_image(layout: RowLayout, headers: RowsHeaders) -> int:
     """Return the bytes of the shortest image that these events may hold."""
     sizes = np.zeros(layout.width, dtype=np.int64)
-    for index, each in enumerate(layout.columns):
-        sizes[index] = 0 if each.nullable else each.plan.size or each.plan.prefix
+    for index, column in enumerate(layout.columns):
+        sizes[index] = 0 if column.nullable else column.plan.size or column.plan.prefix
     sets = headers.sets or ColumnSets.whole(len(sizes), 1)
     held = bits_of(sets.sets, len(sizes))
     least = (held.sum(axis=1) + 7) // 8 + held @ sizes
@@ -246,9 +246,9 @@ def _decode_piece(
 
     Those of large images are yielded one by one.
     """
-    found = RowImages(layout, piece.memory, piece.headers, piece.end)
-    _check_pairs(found.images, piece.headers.paired)
-    counts = np.bincount(found.images.event, minlength=len(piece.end))
+    row_images = RowImages(layout, piece.memory, piece.headers, piece.end)
+    _check_pairs(row_images.images, piece.headers.paired)
+    counts = np.bincount(row_images.images.event, minlength=len(piece.end))
     bounds = np.append(0, np.cumsum(counts))
     for first, last in batches(counts, rows_max):
         begin, stop = int(bounds[first]), int(bounds[last])
@@ -257,25 +257,29 @@ def _decode_piece(
         count = 1 if size > _LARGE_ROW_BYTES * (stop - begin) else max(1, stop - begin)
         for at in range(begin, max(stop, begin + 1), count):
             rows = slice(at, min(at + count, stop))
-            yield first, last, _decode_rows(layout, piece, found, rows, before_images)
+            yield first, last, _decode_rows(layout, piece, row_images, rows, before_images)
 
 
 def _decode_rows(
-    layout: RowLayout, piece: _Piece, found: RowImages, some: slice, before_images: BeforeImages
+    layout: RowLayout,
+    piece: _Piece,
+    row_images: RowImages,
+    some: slice,
+    before_images: BeforeImages,
 ) -> DecodedRows:
     rows: Rows = some
     if before_images == BeforeImages.KEY_CHANGES and layout.key:
-        before = some.start + np.flatnonzero(found.change[some] == UPDATE_PREIMAGE)
-        if len(dropped := before[~found.key_changed(before)]):
+        before = some.start + np.flatnonzero(row_images.change[some] == UPDATE_PREIMAGE)
+        if len(dropped := before[~row_images.key_changed(before)]):
             rows = np.delete(np.arange(some.start, some.stop), dropped - some.start)
-    event = found.images.event[rows]
-    converted = convert_columns(layout, found.each_column(rows), event)
-    image, images = found.number_sets(rows)
+    event = row_images.images.event[rows]
+    converted = convert_columns(layout, row_images.each_column(rows), event)
+    image, images = row_images.number_sets(rows)
     return DecodedRows(
         columns=converted.columns,
         event=(event + piece.first).astype(np.int32),
-        offset=found.images.begin[rows] - piece.start[event],
-        change=found.change[rows],
+        offset=row_images.images.begin[rows] - piece.start[event],
+        change=row_images.change[rows],
         image=image,
         images=images,
         unrepresentable=converted.unrepresentable,

@@ -161,8 +161,8 @@ def _compile_columns(
 ) -> _Compiled:
     """Compile columns; kept, because many tables may have the same ones."""
     columns = tuple(
-        _compile_column(each, index, policies, allow_missing_metadata=allow_missing_metadata)
-        for index, each in enumerate(logged)
+        _compile_column(column, index, policies, allow_missing_metadata=allow_missing_metadata)
+        for index, column in enumerate(logged)
     )
     fields = tuple(
         Field(
@@ -180,7 +180,7 @@ def _compile_columns(
         for number, column in enumerate(columns, start=1)
     )
     schema = pa.schema([pa.field(column.name, column.arrow_type) for column in columns])
-    plans = [each.plan for each in columns] + hidden * [_HIDDEN_PLAN]
+    plans = [column.plan for column in columns] + hidden * [_HIDDEN_PLAN]
     return _Compiled(columns, compile_route(plans), schema, fields)
 
 

@@ -83,9 +83,9 @@ class ResultLayout:
             UnsupportedError: A zero or invalid date is refused.
         """
         memory = Memory(data, int(stop[-1]) if len(stop) else 0)
-        found = locate_columns(self.forms, memory, start, stop)
+        located = locate_columns(self.forms, memory, start, stop)
         try:
-            return convert_columns(self.rows, found, np.arange(len(start)))
+            return convert_columns(self.rows, located, np.arange(len(start)))
         except BinlogError as error:
             # The number of the row in its block says nothing to anybody.
             error.context.pop("event", None)
@@ -156,7 +156,7 @@ class _NullBits:
     def __init__(self, memory: Memory, start: Int64Array, count: int) -> None:
         self.size = (count + _NULL_BITS_BEFORE + 7) // 8
         self._bytes = [memory.u1.take(start + number, mode="clip") for number in range(self.size)]
-        self._some = [int(np.bitwise_or.reduce(each, initial=0)) for each in self._bytes]
+        self._some = [int(np.bitwise_or.reduce(octets, initial=0)) for octets in self._bytes]
 
     def of(self, index: int) -> npt.NDArray[np.bool_] | None:
         """Return in which rows a column is NULL; None if in none."""

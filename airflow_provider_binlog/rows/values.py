@@ -274,7 +274,7 @@ class Bytes:
         """Return values that Python has, copied.
 
         Raises:
-            ArrowCapacityError: They take more than Arrow's offsets can say.
+            ArrowCapacityError: The values take more than Arrow's offsets can say.
         """
         data = np.frombuffer(b"".join(values), dtype=np.uint8)
         return cls(to_offsets([0, *map(len, values)]), data)
@@ -284,7 +284,7 @@ class Bytes:
         """Return the values of all pieces, in their order, copied.
 
         Raises:
-            ArrowCapacityError: They take more than Arrow's offsets can say.
+            ArrowCapacityError: The values take more than Arrow's offsets can say.
         """
         lengths = [np.diff(piece.offsets) for piece in pieces]
         used = [piece.data[piece.offsets[0] : piece.offsets[-1]] for piece in pieces]
@@ -312,7 +312,7 @@ def to_offsets(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
     """Return Arrow's offsets of values of these sizes, a 0 before them.
 
     Raises:
-        ArrowCapacityError: They take more than Arrow's offsets can say.
+        ArrowCapacityError: The values take more than Arrow's offsets can say.
     """
     bounds = np.cumsum(sizes, dtype=np.int64)
     if bounds[-1] > OFFSET_MAX:
@@ -326,7 +326,7 @@ def gather_bytes(values: Values) -> Bytes:
     The values of a column lie apart, so the memory reads as an Arrow array of value, gap, value,
     gap ..., of which Arrow takes every other entry. That is a third of the time that building
     string views costs. Values that are not in order make gaps of negative size, which are not
-    looked at.
+    read.
     """
     count = len(values)
     if not count:

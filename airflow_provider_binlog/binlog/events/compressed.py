@@ -75,7 +75,7 @@ class TransactionPayload:
         """Read the event's body, up to the compressed events.
 
         Raises:
-            FormatError: They do not have the size that the event declares.
+            FormatError: The bytes do not have the size that the event declares.
             UnsupportedError: Their compression is not known.
         """
         buffer = Buffer(body)
@@ -115,7 +115,7 @@ def plain_body(
     replaces the rest.
 
     Raises:
-        FormatError: It does not decompress to the size that it declares, or declares more than
+        FormatError: The body does not decompress to its declared size, or declares more than
             `bytes_max`.
         UnsupportedError: Its compression is not known.
     """

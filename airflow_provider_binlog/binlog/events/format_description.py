@@ -108,7 +108,7 @@ class FormatDescription:
         """Read the event, header and checksum included.
 
         Raises:
-            FormatError: It is no FORMAT_DESCRIPTION, or one that contradicts itself.
+            FormatError: The event is no FORMAT_DESCRIPTION, or contradicts itself.
             UnsupportedError: The file was written by a server older than MySQL 5.6.
         """
         header = EventHeader.parse(event)

@@ -134,10 +134,10 @@ class GtidEvent:
             )
         fields: dict[str, Any] = {}
         while buffer.remaining:
-            known = _TAGGED_FIELDS.get(buffer.varlen_uint())
-            if known is None:
+            entry = _TAGGED_FIELDS.get(buffer.varlen_uint())
+            if entry is None:
                 break
-            name, read = known
+            name, read = entry
             fields[name] = read(buffer)
         number, committed = fields.get("number", 0), fields.get("committed")
         if "uuid" not in fields or number < 1:

@@ -127,21 +127,21 @@ class Query:
         error = fixed.uint(2)
         status = rest.take(fixed.uint(2))
         database = decode_identifier(rest.terminated(database_size))
-        known = _read_status(Buffer(status))
-        sql = _decode_sql(rest.rest(), known.client_collation)
+        read = _read_status(Buffer(status))
+        sql = _decode_sql(rest.rest(), read.client_collation)
         return cls(
             thread_id,
             database,
             error,
-            known.client_collation,
+            read.client_collation,
             sql,
-            known.sql_mode,
-            known.ddl_xid,
-            known.explicit_timestamps,
-            known.connection_collation,
-            known.databases,
-            known.microseconds,
-            known.time_zone,
+            read.sql_mode,
+            read.ddl_xid,
+            read.explicit_timestamps,
+            read.connection_collation,
+            read.databases,
+            read.microseconds,
+            read.time_zone,
         )
 
 
@@ -160,34 +160,34 @@ class _Status:
 
 
 def _read_status(status: Buffer) -> _Status:
-    known = _Status()
+    read = _Status()
     while status.remaining:
         code = status.uint(1)
         if code == _FLAGS2:
-            known.explicit_timestamps = bool(status.uint(4) & _EXPLICIT_TIMESTAMPS_FLAG) or None
+            read.explicit_timestamps = bool(status.uint(4) & _EXPLICIT_TIMESTAMPS_FLAG) or None
         elif code == _CHARSET:
-            known.client_collation = status.uint(2)
-            known.connection_collation = status.uint(2)
+            read.client_collation = status.uint(2)
+            read.connection_collation = status.uint(2)
             status.take(2)
         elif code == _SQL_MODE:
-            known.sql_mode = status.uint(8)
+            read.sql_mode = status.uint(8)
         elif code == _EXPLICIT_TIMESTAMPS:
-            known.explicit_timestamps = bool(status.uint(1))
+            read.explicit_timestamps = bool(status.uint(1))
         elif code == _UPDATED_DATABASES:
-            known.databases = _read_databases(status)
+            read.databases = _read_databases(status)
         elif code == _DDL_XID:
-            known.ddl_xid = status.uint(8)
-        elif not (_read_time(known, status, code) or _skip(status, code)):
+            read.ddl_xid = status.uint(8)
+        elif not (_read_time(read, status, code) or _skip(status, code)):
             break
-    return known
+    return read
 
 
-def _read_time(known: _Status, status: Buffer, code: int) -> bool:
+def _read_time(read: _Status, status: Buffer, code: int) -> bool:
     """Read one status variable if it is about the time; return whether it is."""
     if code in _MICROSECONDS:
-        known.microseconds = status.uint(3)
+        read.microseconds = status.uint(3)
     elif code == _TIME_ZONE:
-        known.time_zone = bytes(status.take(status.uint(1))).decode("ascii", "replace")
+        read.time_zone = bytes(status.take(status.uint(1))).decode("ascii", "replace")
     else:
         return False
     return True

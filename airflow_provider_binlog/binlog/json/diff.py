@@ -58,7 +58,7 @@ _LEG = re.compile(
 
 
 def apply_diffs(document: bytes, diffs: bytes) -> bytes:
-    """Return the document after some diffs; none of them: as it is.
+    """Return the document after some diffs, without diffs the same document.
 
     Raises:
         FormatError: The diffs break the format, or do not fit the document.
@@ -149,7 +149,7 @@ def parse_path(path: bytes) -> tuple[Leg, ...]:
     """Return the legs of a path: `$.a[0]` has two.
 
     Raises:
-        FormatError: It is no path to one place below the root.
+        FormatError: The path leads to no single place below the root.
     """
     try:
         text = path.decode()

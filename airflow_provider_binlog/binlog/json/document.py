@@ -108,8 +108,8 @@ def read(document: bytes | memoryview) -> Value:
     """Return a document's value, a view.
 
     Raises:
-        FormatError: It is of no known type, or bytes follow it.
-        TruncatedError: It ends inside the value.
+        FormatError: The document has no known type, or bytes follow its value.
+        TruncatedError: The document ends inside the value.
     """
     if not document:
         return Value(JsonType.LITERAL, b"\0")
@@ -280,7 +280,7 @@ def encode(node: Node) -> bytes:
     """Return a document, laid out as the server writes a new one.
 
     Raises:
-        FormatError: It does not fit the format: too large, a key too long.
+        FormatError: The document is too large for the format, or a key is too long.
     """
     value = _close(node)
     return b"".join([bytes([value.type]), value.data])
@@ -315,7 +315,7 @@ def _total_size(keys: Sequence[bytes] | None, values: Sequence[Value], width: in
     header = 2 * width + (1 + width) * len(values)
     if keys is not None:
         header += sum(width + 2 + len(key) for key in keys)
-    return header + sum(len(each.data) for each in values if each.type not in INLINED[width])
+    return header + sum(len(item.data) for item in values if item.type not in INLINED[width])
 
 
 def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -> bytes:
@@ -337,7 +337,7 @@ def _layout(keys: Sequence[bytes] | None, values: Sequence[Value], width: int) -
             pieces.append(_uint(at, width))
             at += len(value.data)
     pieces += keys or ()
-    pieces += [each.data for each in values if each.type not in INLINED[width]]
+    pieces += [item.data for item in values if item.type not in INLINED[width]]
     return b"".join(pieces)
 
 

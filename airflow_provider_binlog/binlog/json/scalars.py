@@ -39,7 +39,7 @@ def variable_size(data: memoryview) -> tuple[int, int]:
 
     Raises:
         TruncatedError: `data` ends inside it.
-        FormatError: It has more than 5 bytes.
+        FormatError: The length has more than 5 bytes.
     """
     size = 0
     for index, octet in enumerate(data[:STRING_SIZE_BYTES_MAX]):
@@ -55,7 +55,7 @@ def quote(text: memoryview) -> bytes:
     """Return text between quotes, with `"`, backslashes and control characters escaped.
 
     Raises:
-        FormatError: It is not UTF-8.
+        FormatError: The text is not UTF-8.
     """
     try:
         return encode_basestring(str(text, "utf-8")).encode()
@@ -95,7 +95,7 @@ def opaque_text(data: memoryview) -> bytes:
     """Return the text of a value of another SQL type.
 
     Raises:
-        FormatError: It is none of its type.
+        FormatError: The value is invalid for its type.
     """
     kind = data[0]
     size, begin = variable_size(data[1:])

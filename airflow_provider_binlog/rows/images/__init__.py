@@ -1,1 +1,1 @@
-"""Row images: which columns they hold, where each value lies, which of them change the key."""
+"""Row images: which columns they hold, where each value lies, which updates change the key."""

@@ -45,7 +45,7 @@ class ColumnSets:
     """The sets of columns that the images of some events hold.
 
     Attributes:
-        sets: Those that occur, in no order; bit c is set where column c is in the set.
+        sets: The sets that occur, in no order; bit c is set where column c is in the set.
         number: int64[2, events]; index into `sets`: of an event's first image, and of its second,
             which is the same where images do not come in pairs.
     """
@@ -62,8 +62,8 @@ class ColumnSets:
     def union(self) -> int:
         """The columns that some image holds, as bits."""
         union = 0
-        for each in self.sets:
-            union |= each
+        for column_set in self.sets:
+            union |= column_set
         return union
 
 
@@ -95,7 +95,7 @@ def read_sets(
 def bits_of(sets: Sequence[int], width: int) -> npt.NDArray[np.bool_]:
     """Return bool[sets, width]: which columns each set holds."""
     octets = (width + 7) // 8
-    joined = b"".join(each.to_bytes(octets, "little") for each in sets)
+    joined = b"".join(column_set.to_bytes(octets, "little") for column_set in sets)
     bits = np.unpackbits(
         np.frombuffer(joined, dtype=np.uint8).reshape(len(sets), octets),
         axis=1,
@@ -168,7 +168,7 @@ class Presence:
         counted: int64[words, sets]; of each 64 NULL bits, those that stand for a column.
         columns: uint16[sets, columns]; the route's column that each NULL bit stands for.
         nothing: bool[events]; the event is one image that holds no column, of no bytes.
-        options: Those of the after-images; None where there are none.
+        options: Options of the after-images; None where there are none.
     """
 
     number: npt.NDArray[np.int64]
@@ -299,8 +299,8 @@ class RowsHeaders:
     Attributes:
         images: Where the first row image begins.
         changes: uint8[events, 2]; the changes that an event's images are, in turns.
-        sets: Which columns the images hold; None where all of them hold all columns.
-        partial: Whose after-images begin with options; None where none do.
+        sets: Which columns the images hold; None where every image holds every column.
+        partial: bool; the event's after-images begin with options. None where no event has any.
         nothing: Which events are one image without columns, of no bytes: under MINIMAL, an insert
             that gives no column a value.
         version_1: Which events have no extra data: those of MariaDB, and of a MySQL before 8.4
@@ -366,7 +366,7 @@ def parse_headers(
     sets, nothing = None, np.zeros(len(at), dtype=np.bool_)
     if not full.all():
         sets = read_sets(memory, at, width, paired)
-        empty = np.array([not each for each in sets.sets])[sets.number].any(axis=0)
+        empty = np.array([not column_set for column_set in sets.sets])[sets.number].any(axis=0)
         nothing = empty & (images == end) & (changes[:, 0] == INSERT)
         _refuse(empty & ~nothing, FormatError("row images without any column"))
     return RowsHeaders(

@@ -34,10 +34,10 @@ class Window:
     """What the NULL bits of a segment's columns say, where few enough bits reach over them.
 
     Attributes:
-        word: Which 64 NULL bits they are of.
-        shift: How many of those are before them.
-        mask: One bit for each of them.
-        columns: They, as bits.
+        word: Which 64 NULL bits the window is part of.
+        shift: How many of the 64 bits are before the window.
+        mask: One bit for each of the NULL bits.
+        columns: Bit mask of the columns.
         sizes: By the bits, the bytes of the run.
         present: By the bits, whether there is a value with a length prefix: 1 or 0.
     """
@@ -57,7 +57,7 @@ class Segment:
     Attributes:
         run: Indexes of the columns of fixed width.
         columns: The same as bits.
-        size: Bytes of the run where none of it is NULL.
+        size: Bytes of the run without a NULL.
         missing: (NULL byte, bytes to take off by its value) for each NULL byte that has a bit of
             the run in it.
         variable: Index of the column with a length prefix; None after the last one.
@@ -227,8 +227,8 @@ class Images:
         if column == segment.variable:
             return self._variable(number, column)
         offset = self.stops[number]
-        for each in reversed(segment.run[segment.run.index(column) :]):
-            fixed = self._fixed(each, offset)
+        for neighbour in reversed(segment.run[segment.run.index(column) :]):
+            fixed = self._fixed(neighbour, offset)
             offset = fixed.offset
         return fixed
 

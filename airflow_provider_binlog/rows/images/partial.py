@@ -72,8 +72,8 @@ def refuse_unlogged(layout: RowLayout, headers: RowsHeaders, sets: ColumnSets) -
         return
     held = bits_of(sets.sets, layout.width)
     before, after = sets.number
-    known = [c for c, each in enumerate(layout.columns) if each.logged.generated]
-    lacks = ~np.all(held[:, known][after], axis=1)
+    generated_columns = [c for c, column in enumerate(layout.columns) if column.logged.generated]
+    lacks = ~np.all(held[:, generated_columns][after], axis=1)
     lacks &= headers.paired | (headers.changes[:, 0] == INSERT)
     if layout.named:
         lacks |= headers.paired & _shows_generated(layout, held, before, after)
@@ -146,14 +146,14 @@ def differs(values: Values, size: int) -> npt.NDArray[np.bool_]:
 
 
 class RowImages:
-    """The row images of some events, whether or not all of them hold all columns.
+    """The row images of some events, full or not.
 
     Raises:
         TruncatedError: An event ends inside an image.
         UnsupportedError: Generated columns are not logged, or options are not known.
 
     Attributes:
-        images: All of them, along a route of the columns that some image holds.
+        images: The images, along a route of the columns that some image holds.
         change: uint8; what each image is.
     """
 
@@ -214,10 +214,10 @@ class RowImages:
         shown = len(self._layout.columns)
         if self._is_whole:
             columns = self.images.select(rows).each_column()
-            yield from (each for each in columns if each[0] < shown)
+            yield from (pair for pair in columns if pair[0] < shown)
             return
-        for index, found in self.images.each_column():
-            column, values = self._columns[index], found
+        for index, located in self.images.each_column():
+            column, values = self._columns[index], located
             if column >= shown:
                 continue
             as_before = self._as_before(index)
@@ -257,7 +257,7 @@ class RowImages:
         pairs, which = np.unique(before * count + after, return_inverse=True)
         shown = (1 << len(self._layout.columns)) - 1
         numbers = {shown: 0}
-        one = [numbers.setdefault(each & shown, len(numbers)) for each in sets]
+        one = [numbers.setdefault(columns & shown, len(numbers)) for columns in sets]
         both = [
             numbers.setdefault((sets[pair // count] | sets[pair % count]) & shown, len(numbers))
             for pair in pairs.tolist()
@@ -271,7 +271,7 @@ class RowImages:
         renumbered = np.zeros(len(numbers), dtype=np.int32)
         renumbered[order] = np.arange(len(order))
         bits = list(numbers)
-        return renumbered[number], [columns_of(bits[each]) for each in order.tolist()]
+        return renumbered[number], [columns_of(bits[index]) for index in order.tolist()]
 
     def _apply_diffs(self, index: int, values: Values, wanted: Rows) -> tuple[Values, Int64Array]:
         """Return a JSON column with differences applied, and the rows in which there are none.
@@ -325,8 +325,8 @@ class RowImages:
         """Return the whole document of one after-image."""
         begins, lengths = values.offset, values.lengths
         document, diffs = (
-            values.memory.u1[begins[each] : begins[each] + lengths[each]].tobytes()
-            for each in (row - 1, row)
+            values.memory.u1[begins[image] : begins[image] + lengths[image]].tobytes()
+            for image in (row - 1, row)
         )
         try:
             return apply_diffs(document, diffs)
@@ -351,7 +351,7 @@ def _with_documents(values: Values, rows: Int64Array, documents: list[bytes]) ->
     if not documents:
         return values
     memory = values.memory
-    sizes = np.array([len(each) for each in documents])
+    sizes = np.array([len(document) for document in documents])
     ends = memory.size + np.cumsum(sizes)
     if ends[-1] > OFFSET_MAX - OVERREAD_BYTES:
         raise UnsupportedError(

@@ -6,7 +6,7 @@ after column, until no event has bytes left.
 
     image: | NULL bits, one per column | values of the columns that are not NULL, no gaps |
 
-Columns of fixed width need no step of their own: a run of them is one addition. What is kept per
+Columns of fixed width need no step of their own: a run of such columns is one addition. Kept per
 image is its offset, the stop of each run, and the NULL bits.
 
 Images need not hold all of a route's columns, and after-images may begin with options: see
@@ -49,7 +49,7 @@ _AHEAD = (64, 128)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Walked:
     """Some images' parts, in any order.
 
     Attributes:
@@ -84,7 +84,7 @@ def locate(
         if images is not None:
             return images
     event = np.arange(len(cursor))
-    found: list[_Found] = []
+    walked: list[_Walked] = []
     number = 0
     nullish = 0
     while True:
@@ -98,16 +98,16 @@ def locate(
             break
         parts, cursor, some_null = _step(route, memory, cursor, event, number, presence)
         nullish |= some_null
-        found.append(_Found(event, np.full(len(event), number), parts))
+        walked.append(_Walked(event, np.full(len(event), number), parts))
         number += 1
     if len(event):
         rest, some_null = _one_by_one(
             route, memory, event, cursor, end, number=number, presence=presence
         )
         nullish |= some_null
-        found.append(rest)
+        walked.append(rest)
     options = presence is not None and presence.options is not None
-    return _in_log_order(route, memory, found, nullish, options=options)
+    return _in_log_order(route, memory, walked, nullish, options=options)
 
 
 def _of_one_size(
@@ -237,7 +237,7 @@ def _one_by_one(
     *,
     number: int,
     presence: Presence | None,
-) -> tuple[_Found, int]:
+) -> tuple[_Walked, int]:
     """Walk the images of a few events from image `number` on, and return which columns are NULL."""
     data = memory.u1.data  # a slice beyond its end is short, and reads as a smaller length
     mask, size = (1 << len(route.plans)) - 1, route.null_bytes
@@ -274,7 +274,7 @@ def _one_by_one(
         joined[rows + word] = np.array(bits, dtype=np.uint64).view(np.int64)
     if has_options:
         joined[-1] = options
-    return _Found(np.array(events), np.array(numbers), joined), nullish
+    return _Walked(np.array(events), np.array(numbers), joined), nullish
 
 
 def _walk_image(route: Route, data: memoryview, at: int, null: int, stops: list[int]) -> int:
@@ -291,21 +291,21 @@ def _walk_image(route: Route, data: memoryview, at: int, null: int, stops: list[
 
 
 def _in_log_order(
-    route: Route, memory: Memory, found: list[_Found], nullish: int, *, options: bool
+    route: Route, memory: Memory, walked: list[_Walked], nullish: int, *, options: bool
 ) -> Images:
     """Join what was found, image 0 of all events and image 1 of all events, event by event."""
     rows = 1 + len(route.segments) + len(route.null_masks) + options
-    if not found:
+    if not walked:
         nothing = np.zeros(0, dtype=np.int64)
-        found = [_Found(nothing, nothing, np.zeros((rows, 0), dtype=np.int64))]
-    event, number, parts = found[0].event, found[0].number, found[0].parts
-    if len(found) > 1:
-        event = np.concatenate([each.event for each in found])
-        number = np.concatenate([each.number for each in found])
+        walked = [_Walked(nothing, nothing, np.zeros((rows, 0), dtype=np.int64))]
+    event, number, parts = walked[0].event, walked[0].number, walked[0].parts
+    if len(walked) > 1:
+        event = np.concatenate([images.event for images in walked])
+        number = np.concatenate([images.number for images in walked])
         count = np.bincount(event)
         order = np.empty(len(event), dtype=np.int64)
         order[(np.cumsum(count) - count)[event] + number] = np.arange(len(event))
-        parts = np.concatenate([each.parts for each in found], axis=1).take(order, axis=1)
+        parts = np.concatenate([images.parts for images in walked], axis=1).take(order, axis=1)
         event, number = event[order], number[order]
     begin, rest, bits = parts[0], parts[1:], parts[-1] if options else None
     stops, nulls = rest[: len(route.segments)], rest[len(route.segments) :]

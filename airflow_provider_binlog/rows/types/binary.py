@@ -143,11 +143,11 @@ def inet6s(values: Values) -> Array:
     # Those with the same gap are joined together, and then put back into their order.
     form = (begin * (_GROUPS + 1) + size) * 2 + as_inet4
     order, texts = [], []
-    for each in np.unique(form).tolist():
-        chosen = np.flatnonzero(form == each)
-        gap = divmod(each // 2, _GROUPS + 1)
+    for number in np.unique(form).tolist():
+        chosen = np.flatnonzero(form == number)
+        gap = divmod(number // 2, _GROUPS + 1)
         order.append(chosen)
-        texts.append(_join(groups[chosen], octets[chosen] if each % 2 else None, gap))
+        texts.append(_join(groups[chosen], octets[chosen] if number % 2 else None, gap))
     if not texts:
         return pa.array([], pa.string())
     order_of = np.empty(len(values), dtype=np.int64)
@@ -226,7 +226,7 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
     """Return a value of at most `bytes_max` bytes.
 
     Raises:
-        FormatError: It is not compressed as above, or does not have the size that it declares.
+        FormatError: The value is not compressed as above, or does not have its declared size.
     """
     if not value:
         return b""
@@ -244,9 +244,9 @@ def decompress(value: memoryview, bytes_max: int) -> bytes:
         )
     try:
         plain = zlib.decompressobj(-zlib.MAX_WBITS if header & _RAW else zlib.MAX_WBITS)
-        found = plain.decompress(stream, size + 1)
+        content = plain.decompress(stream, size + 1)
     except zlib.error as error:
         raise FormatError("a compressed value is damaged", cause=str(error)) from error
-    if len(found) != size or not plain.eof:
+    if len(content) != size or not plain.eof:
         raise FormatError("a compressed value does not have the size that it declares", size=size)
-    return found
+    return content

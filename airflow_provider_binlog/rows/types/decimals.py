@@ -102,12 +102,12 @@ class _Words:
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._known: UInt64Array | None = None
+        self._not_null: UInt64Array | None = None
         self._first: UInt64Array = values.read(">u8")
         if values.null is not None:
             # NULL is read as 0.
-            self._known = np.subtract(values.null, 1, dtype=np.int64).view(np.uint64)
-            self._first &= self._known
+            self._not_null = np.subtract(values.null, 1, dtype=np.int64).view(np.uint64)
+            self._first &= self._not_null
             self._first |= values.null.astype(np.uint64) << _SIGN
         self.flip: UInt64Array | None = None
         if len(values) and not int(np.minimum.reduce(self._first)) >> 63:
@@ -121,8 +121,8 @@ class _Words:
             word ^= self.flip
         if not begin:
             word &= _UNSIGNED
-        elif self._known is not None:
-            word &= self._known
+        elif self._not_null is not None:
+            word &= self._not_null
         return word
 
 
@@ -246,7 +246,7 @@ def _print(
     negative: npt.NDArray[np.bool_],
     null: npt.NDArray[np.bool_] | None,
 ) -> Array:
-    """Write sign, digits and point as a matrix, and keep of it what is no leading zero."""
+    """Write sign, digits and point as a matrix, and remove leading zeros."""
     count, precision = digits.shape
     whole = digits[:, : precision - scale]
     if not whole.shape[1]:

@@ -45,21 +45,21 @@ class EnumValues:
     comma: bytes = b","
 
 
-def enum_plan(size: int, known: EnumValues) -> Plan:
+def enum_plan(size: int, listed: EnumValues) -> Plan:
     """Return how to read an ENUM of `size` bytes with these values."""
     _check_size(size, 2)
-    empty = of_octets([b""]).cast(known.array.type)
-    show = partial(_enum, known=pa.concat_arrays([empty, known.array]))
-    changed = [index + 1 for index in known.changed]
-    return _plan(known, size, show, partial(np.isin, test_elements=changed))
+    empty = of_octets([b""]).cast(listed.array.type)
+    show = partial(_enum, listed=pa.concat_arrays([empty, listed.array]))
+    changed = [index + 1 for index in listed.changed]
+    return _plan(listed, size, show, partial(np.isin, test_elements=changed))
 
 
-def set_plan(size: int, known: EnumValues) -> Plan:
+def set_plan(size: int, listed: EnumValues) -> Plan:
     """Return how to read a SET of `size` bytes with these members."""
     _check_size(size, 8)
-    changed = np.uint64(sum(1 << index for index in known.changed))
-    show = partial(_set, known=known.array, comma=known.comma)
-    return _plan(known, size, show, partial(np.bitwise_and, changed))
+    changed = np.uint64(sum(1 << index for index in listed.changed))
+    show = partial(_set, listed=listed.array, comma=listed.comma)
+    return _plan(listed, size, show, partial(np.bitwise_and, changed))
 
 
 def number_plan(size: int) -> Plan:
@@ -77,11 +77,11 @@ def _number(values: Values, *, size: int) -> Array:
     return array_of(pa.uint64(), read_unsigned(values, size), values.null)
 
 
-def _plan(known: EnumValues, size: int, show: Callable[[_Numbers], Array], changed: _Test) -> Plan:
+def _plan(listed: EnumValues, size: int, show: Callable[[_Numbers], Array], changed: _Test) -> Plan:
     """Return how to read values that `show` turns into text."""
-    read = partial(_read, size=size, show=show, changed=changed if known.changed else None)
+    read = partial(_read, size=size, show=show, changed=changed if listed.changed else None)
     convert = partial(_refuse_changed, read=read)
-    return Plan(known.array.type, convert, size=size, repair=read if known.changed else None)
+    return Plan(listed.array.type, convert, size=size, repair=read if listed.changed else None)
 
 
 def _read(
@@ -101,27 +101,27 @@ def _refuse_changed(values: Values, *, read: Repair) -> Array:
     return array
 
 
-def _enum(indexes: _Numbers, *, known: Array) -> Array:
-    if len(indexes) and int(indexes.max()) >= len(known):
+def _enum(indexes: _Numbers, *, listed: Array) -> Array:
+    if len(indexes) and int(indexes.max()) >= len(listed):
         raise FormatError("an ENUM has no such value", index=int(indexes.max()))
-    return known.take(of_numbers(indexes))
+    return listed.take(of_numbers(indexes))
 
 
-def _set(masks: _Numbers, *, known: Array, comma: bytes) -> Array:
-    if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(known):
+def _set(masks: _Numbers, *, listed: Array, comma: bytes) -> Array:
+    if len(masks) and int(np.bitwise_or.reduce(masks)) >> len(listed):
         raise FormatError("a SET has no such member", bits=hex(int(np.bitwise_or.reduce(masks))))
     distinct, inverse = np.unique(masks, return_inverse=True)
-    return _print_sets(distinct, known, comma).take(of_numbers(inverse.reshape(-1)))
+    return _print_sets(distinct, listed, comma).take(of_numbers(inverse.reshape(-1)))
 
 
-def _print_sets(masks: _Numbers, known: Array, comma: bytes) -> Array:
+def _print_sets(masks: _Numbers, listed: Array, comma: bytes) -> Array:
     """Return the members in each mask, with commas between them."""
     nothing = of_octets([b""])[0]
     joined = of_octets([b""] * len(masks))
-    for bit, each in enumerate(known.cast(pa.binary())):
-        member: bytes = each.as_py()
+    for bit, scalar in enumerate(listed.cast(pa.binary())):
+        member: bytes = scalar.as_py()
         present = of_flags((masks >> np.uint64(bit) & np.uint64(1)).astype(np.bool_))
         is_first = of_flags((masks & np.uint64((1 << bit) - 1)) == 0)
         text = pc.if_else(is_first, *of_octets([member, comma + member]))
         joined = pc.binary_join_element_wise(joined, pc.if_else(present, text, nothing), nothing)
-    return joined.cast(known.type)
+    return joined.cast(listed.type)

@@ -162,11 +162,11 @@ def _calendar(months: int) -> Int64Array:
     days; the last entry stands for everything after it. Year 0 is left out: its length differs
     between calendars, and readers of dates begin at year 1.
     """
-    found = np.zeros((YEAR_MAX + 1, months), dtype=np.int64)
+    calendar = np.zeros((YEAR_MAX + 1, months), dtype=np.int64)
     starts = np.arange("0001-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]")
     numbers = starts.astype(np.int64)
-    found[1:, 1:13] = (numbers[:-1] << _DAYS_BITS | np.diff(numbers)).reshape(YEAR_MAX, 12)
-    return np.append(found, np.int64(0))
+    calendar[1:, 1:13] = (numbers[:-1] << _DAYS_BITS | np.diff(numbers)).reshape(YEAR_MAX, 12)
+    return np.append(calendar, np.int64(0))
 
 
 def _dates(parts: Moments) -> Numbers:
@@ -201,7 +201,7 @@ def _print_dates(parts: Moments, values: Values) -> Array:
 def _print_moments(parts: Moments, values: Values, *, fsp: int) -> Array:
     year, month = np.divmod(parts.month, parts.months)
     two_digits = (month, parts.day, parts.hour, parts.minute, parts.second)
-    numbers = [(year, 4), *((each, 2) for each in two_digits)]
+    numbers = [(year, 4), *((number, 2) for number in two_digits)]
     if not fsp:
         return _print(_DATETIME_PATTERN, numbers, values)
     numbers.append((parts.micros // 10 ** (6 - fsp), fsp))

@@ -66,7 +66,7 @@ _CLOCK_BITS, _DAY_BITS = 17, 5
 _CLOCK_MASK = (1 << _CLOCK_BITS) - 1
 _DAY_MICROSECONDS = 86_400 * _MICROSECONDS
 
-# Dates of these years are looked up whole; the last one is not of them.
+# Dates of these years are looked up whole; the last year is exclusive.
 _COMMON_YEARS = (1900, 2156)
 
 # A date or a time of day that there is not; the sum of either with another part, or of both, is
@@ -361,6 +361,6 @@ def _micros(values: Values, before: int) -> Int64Array | int:
     return values.memory.u4[values.offset + before].astype(np.int64) * some
 
 
-def _check_lengths(values: Values, known: tuple[int, ...]) -> None:
-    if not np.isin(values.lengths, known).all():
+def _check_lengths(values: Values, allowed: tuple[int, ...]) -> None:
+    if not np.isin(values.lengths, allowed).all():
         raise FormatError("not the length of a date or time in a result set")

@@ -1,7 +1,7 @@
 """CHAR, VARCHAR and TEXT in any character set, to UTF-8.
 
 UTF-8 is checked and kept, ASCII too. The others are decoded a column at a time by Python's codec.
-Where characters have one size, that in UTF-8 follows from a look at each; values of the other sets
+Where characters have one size, their size in UTF-8 comes from a table; values of the other sets
 are joined by a control character that none of them holds.
 Invalid byte sequences are an error, or replaced by U+FFFD: see `Policies.invalid_text`.
 
@@ -177,7 +177,7 @@ def _sizes(text: Bytes, charset: str) -> tuple[npt.NDArray[np.uint8], int]:
     sizes += units >= 0x800
     sizes += 1
     if unit.itemsize == _SURROGATE_BYTES:
-        # Two of them are one character of four bytes.
+        # Two surrogates are one character of four bytes.
         sizes -= units & 0xF800 == 0xD800
         last = text.offsets[1:][text.offsets[1:] > text.offsets[:-1]] // unit.itemsize - 1
         if (units[last] & 0xFC00 == 0xD800).any():
@@ -190,7 +190,7 @@ def _sizes(text: Bytes, charset: str) -> tuple[npt.NDArray[np.uint8], int]:
 @cache
 def _single_byte_sizes(charset: str) -> npt.NDArray[np.uint8]:
     characters = single_byte_table(charset) or ()
-    return np.array([len(each.encode()) for each in characters], dtype=np.uint8)
+    return np.array([len(character.encode()) for character in characters], dtype=np.uint8)
 
 
 def _joined_to_utf8(text: Bytes, charset: str) -> Bytes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airflow_provider_binlog.binlog.event_types import EventType
 from airflow_provider_binlog.blocks import captured
 from airflow_provider_binlog.blocks.block import BLOCK_BYTES
-from airflow_provider_binlog.blocks.captured import ReadBlock, joined
+from airflow_provider_binlog.blocks.captured import TransactionBlock, joined
 from airflow_provider_binlog.blocks.transactions import TransactionReader
 from airflow_provider_binlog.position import Flavor
 from tests.support import builder, logs
@@ -21,7 +21,7 @@ from tests.support.logs import TABLES, Made, insert, maps, query, split_blocks, 
 Said = list[tuple[bytes, int, int, int, object]]
 
 
-def said(*blocks: ReadBlock) -> Said:
+def said(*blocks: TransactionBlock) -> Said:
     """Return, of every event, its bytes, and what is known of its transaction and of itself."""
     return [
         (
@@ -44,7 +44,7 @@ def test_joined_parts_say_the_same(block_bytes: int, flavor: Flavor, data: st.Da
     transactions = TransactionReader()
     for name, file in files.items():
         (block,) = split_blocks(name, file)
-        whole = ReadBlock(block, transactions.read(block))
+        whole = TransactionBlock(block, transactions.read(block))
         bounds = {0, *data.draw(st.sets(st.integers(1, len(block)))), len(block)}
         parts = [whole.part(*each) for each in itertools.pairwise(sorted(bounds))]
 
@@ -71,7 +71,7 @@ def test_events_within_another_transaction_are_of_that_one() -> None:
     ]
     files = write_files([events], Flavor.MYSQL)
     (block,) = split_blocks("binlog.000001", files["binlog.000001"])
-    whole = ReadBlock(block, TransactionReader().read(block))
+    whole = TransactionBlock(block, TransactionReader().read(block))
 
     moved = whole.part(4, 6).within(whole.transactions, 2)
 

@@ -138,25 +138,25 @@ class _Lines:
     def add_cell(self, cell: _Cell) -> None:
         """Add a cell; of a document that comes twice, the last text stays."""
         begin = len(self._blank)
-        widths = [each.data.shape[1] for each in cell if isinstance(each, _Texts)]
+        widths = [texts.data.shape[1] for texts in cell if isinstance(texts, _Texts)]
         self._blank += bytes(max(widths, default=0))
         end = len(self._blank)
         stop = np.full(self._count, begin, dtype=np.int32)
         resume = np.full(self._count, end, dtype=np.int32)
-        for each in cell:
-            stop[each.rows], resume[each.rows] = begin, end
-            if isinstance(each, _Long):
+        for texts in cell:
+            stop[texts.rows], resume[texts.rows] = begin, end
+            if isinstance(texts, _Long):
                 continue
-            if each.at_end:
-                resume[each.rows] = end - each.size
+            if texts.at_end:
+                resume[texts.rows] = end - texts.size
             else:
-                stop[each.rows] = begin + each.size
-            self._texts.append((end - each.data.shape[1] if each.at_end else begin, each))
+                stop[texts.rows] = begin + texts.size
+            self._texts.append((end - texts.data.shape[1] if texts.at_end else begin, texts))
         if (stop != resume).any():
             self._edges += [(True, stop), (True, resume)]
-        for each in cell:
-            if isinstance(each, _Long):
-                self._add_long(end, each)
+        for texts in cell:
+            if isinstance(texts, _Long):
+                self._add_long(end, texts)
 
     def _add_long(self, at: int, texts: _Long) -> None:
         bounds = np.zeros((2, self._count), dtype=np.int32)
@@ -173,10 +173,10 @@ class _Lines:
         np.concatenate(self._long, out=source[:base])
         lines = source[base:].reshape(self._count, width)
         lines[:] = np.frombuffer(self._blank, dtype=np.uint8)
-        for at, each in self._texts:
-            kind = f"V{each.data.shape[1]}"
+        for at, texts in self._texts:
+            kind = f"V{texts.data.shape[1]}"
             cells = np.ndarray((self._count,), kind, source.data, base + at, (width,))
-            cells[each.rows] = each.data.view(kind)[:, 0]
+            cells[texts.rows] = texts.data.view(kind)[:, 0]
         edges = [*self._edges, (True, width)]
         if len(edges) == 2:
             return Bytes.of_rows(lines)
@@ -314,7 +314,7 @@ BATCH_BYTES = 1_000_000
 LARGE_BYTES = 64_000_000
 """A larger document is decoded value by value."""
 FEW_DOCUMENTS = 16
-"""So few documents are not looked at for one structure."""
+"""So few documents are not compared for one structure."""
 _ROUND_SHARE = 4
 """Documents of one structure are looked for as long as one in so many has that of the first."""
 _SPARSE = 2

@@ -49,32 +49,32 @@ _EXTRA_BYTES[:0x20] = len("\\u0000") - 1
 _EXTRA_BYTES[[*b'\b\t\n\f\r"\\']] = len("\\n") - 1
 
 _PIECE = 64 * 1024
-"""Bytes that are looked at together, in the processor's cache."""
+"""Bytes searched together: what fits into the processor's cache."""
 _BITS = 56
 """Bits that a word of 64 holds wherever in its first byte they begin."""
 _BITS_MASK = (np.uint64(1) << np.arange(_BITS + 1, dtype=np.uint64)) - np.uint64(1)
 _LONG = 8 * _BITS
-"""Longer strings are looked at one by one."""
+"""Longer strings are searched one by one."""
 
 
 def find_special(memory: Memory, offset: Int64Array, length: Int64Array) -> Int64Array:
     """Return which strings hold a quote, a backslash or a control character."""
     bits = _special_bits(memory.u1)
     words = unaligned_view(bits, "<u8")
-    found = _some_bit(words, offset, length)
+    is_special = _some_bit(words, offset, length)
     longer = np.flatnonzero(length > _BITS)
     is_long = length.take(longer) > _LONG
     for number in longer[is_long].tolist():
         at = int(offset[number])
-        found[number] = _special_bits(memory.u1[at : at + int(length[number])]).any()
+        is_special[number] = _special_bits(memory.u1[at : at + int(length[number])]).any()
     longer = longer[~is_long]
     done = _BITS
     while len(longer):
         left = length.take(longer) - done
-        found[longer] |= _some_bit(words, offset.take(longer) + done, left)
+        is_special[longer] |= _some_bit(words, offset.take(longer) + done, left)
         longer = longer[left > _BITS]
         done += _BITS
-    return np.flatnonzero(found)
+    return np.flatnonzero(is_special)
 
 
 def _special_bits(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -97,8 +97,8 @@ def _some_bit(
     bits = words[offset >> 3]
     bits >>= (offset & 7).view(np.uint64)
     bits &= _BITS_MASK.take(length, mode="clip")
-    found: npt.NDArray[np.bool_] = bits != 0
-    return found
+    is_set: npt.NDArray[np.bool_] = bits != 0
+    return is_set
 
 
 def escape(strings: Bytes) -> Bytes:
@@ -113,9 +113,9 @@ def escape(strings: Bytes) -> Bytes:
 
 def escaped(strings: Array) -> Array:
     """Return strings, escaped where they must be."""
-    found = Bytes.of(strings)
-    memory = Memory(found.data, len(found.data))
-    bounds = found.offsets.astype(np.int64)
+    joined = Bytes.of(strings)
+    memory = Memory(joined.data, len(joined.data))
+    bounds = joined.offsets.astype(np.int64)
     which = find_special(memory, bounds[:-1], bounds[1:] - bounds[:-1])
     if not len(which):
         return strings
@@ -152,7 +152,7 @@ class Objects:
     size: Int64Array
 
     def choose(self, which: Int64Array) -> Objects:
-        """Return some of them."""
+        """Return some of the objects."""
         return Objects(self.width, self.base[which], self.count[which], self.size[which])
 
 
@@ -208,7 +208,7 @@ class Keys:
         spans = zip(begin.tolist(), (begin + length).tolist(), strict=True)
         keys = [quote(data[at:end]) for at, end in spans]
         leads = [b"{", *[b'", '] * len(keys)]
-        texts = [b'%b%b: "' % each for each in zip(leads, keys, strict=False)]
+        texts = [b'%b%b: "' % lead_and_key for lead_and_key in zip(leads, keys, strict=False)]
         self.texts.append(Bytes.of_values(texts))
         self._count += len(keys)
         return np.arange(self._count - len(keys), self._count)
@@ -217,8 +217,8 @@ class Keys:
         self, memory: Memory, begin: Int64Array, length: Int64Array, first: Int64Array
     ) -> Int64Array:
         """Return the numbers of the texts of keys, of which `first` are the first of an object."""
-        found = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
-        distinct = found.dictionary_encode()
+        all_keys = gather_bytes(Values(memory, begin, length, None)).array(pa.binary(), None)
+        distinct = all_keys.dictionary_encode()
         keys = escaped(distinct.dictionary)
         for before in (b'{"', b'", "'):
             pieces: list[Any] = list(of_octets([before, b'": "', b""]))

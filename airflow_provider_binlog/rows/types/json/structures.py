@@ -1,4 +1,4 @@
-"""Documents of one structure: of the same containers, with the same keys, at the same places.
+"""Documents of one structure: of the same containers, with the same keys, at the same scalar_lists.
 
 Most documents of a column are written by one program, and differ in their scalars alone. Then the
 text between the scalars is the same, and what is left to find is one scalar after the other, each
@@ -91,10 +91,10 @@ class Structure:
     """
 
     def __init__(self, memory: Memory, begin: int, end: int) -> None:
-        """Look into the document.
+        """Read the structure of the document.
 
         Raises:
-            FormatError: It is no small container, or too large, or damaged.
+            FormatError: The document is no small container, or too large, or damaged.
         """
         self._memory = memory
         self._scalars = 0
@@ -154,7 +154,7 @@ class Structure:
     def _compare(
         self, of: _Container, base: Int64Array, end: Int64Array, alike: npt.NDArray[np.bool_]
     ) -> None:
-        """Take out of `alike` the documents that have something else at these places."""
+        """Take out of `alike` the documents that have something else at these scalar_lists."""
         memory = self._memory
         alike &= base + of.head <= end
         # Of documents that are not alike the first one is read instead.
@@ -164,8 +164,8 @@ class Structure:
         words = -(-of.head // 8)
         headers = unaligned_view(memory.u1, f"V{8 * words}")[base].view("<u8").reshape(-1, words)
         for number, mask, word in of.alike:
-            found = headers[:, number]
-            alike &= (found if mask == _WHOLE_WORD else found & mask) == word
+            word_of_document = headers[:, number]
+            alike &= (word_of_document if mask == _WHOLE_WORD else word_of_document & mask) == word
         types = headers.view(np.uint8).reshape(len(base), -1)[:, of.values :: _VALUE_ENTRY]
         for number, child in enumerate(of.children):
             if child is None:
@@ -181,11 +181,13 @@ class Structure:
         Raises:
             FormatError: A value lies outside of its container, overlaps others, or is of no type.
         """
-        found: list[list[Scalars]] = []
-        self._find(self._root, begin + 1, found)
-        return found
+        scalar_lists: list[list[Scalars]] = []
+        self._find(self._root, begin + 1, scalar_lists)
+        return scalar_lists
 
-    def _find(self, of: _Container, base: Int64Array, found: list[list[Scalars]]) -> Int64Array:
+    def _find(
+        self, of: _Container, base: Int64Array, scalar_lists: list[list[Scalars]]
+    ) -> Int64Array:
         """Add the scalars of a container, and return its sizes."""
         memory = self._memory
         size = memory.u2[base + 2].astype(np.int64)
@@ -194,14 +196,14 @@ class Structure:
         for number, child in enumerate(of.children):
             entry = base + (of.values + _VALUE_ENTRY * number)
             if child is not None:
-                room -= self._find(child, base + memory.u2[entry + 1], found)
+                room -= self._find(child, base + memory.u2[entry + 1], scalar_lists)
                 continue
             scalars = []
             for kind, rows in _by_type(memory.u1.take(entry)):
                 offset, length, taken = self._locate(kind, base[rows], entry[rows], end[rows])
                 scalars.append(Scalars(kind, rows, offset, length))
                 room[rows] -= taken
-            found.append(scalars)
+            scalar_lists.append(scalars)
         if (room < 0).any():
             raise FormatError("the values of a JSON container overlap")
         return size
@@ -252,8 +254,8 @@ def _words(
 ) -> list[tuple[int, np.uint64, np.uint64]]:
     """Return some bytes of a head as words: number, bits that count, and those."""
     mask, data = np.zeros((2, -(-len(head) // 8) * 8), dtype=np.uint8)
-    for each in same:
-        mask[each] = 0xFF
+    for part in same:
+        mask[part] = 0xFF
     data[: len(head)] = head
     data &= mask
     words = enumerate(zip(mask.view("<u8"), data.view("<u8"), strict=True))

@@ -49,7 +49,7 @@ class Fragments:
     """Fragments by number, and the bytes they are made of."""
 
     def __init__(self, count: int, data: npt.NDArray[np.uint8]) -> None:
-        """Begin with `data` to take fragments from, of less than 2 GiB like all that is added."""
+        # Less than 2 GiB, with all that is added: spans have 32 bits for an offset.
         self._pieces = [data]
         self._size = len(data)
         self._spans = np.zeros(count + 1, dtype=np.int64)
@@ -75,7 +75,7 @@ class Fragments:
         """Return all fragments end to end, and where each one ends.
 
         Raises:
-            ArrowCapacityError: They take more than Arrow's offsets can say.
+            ArrowCapacityError: The text takes more than Arrow's offsets can say.
         """
         count = len(self._spans) - 1
         if not count:
@@ -122,18 +122,18 @@ def _number_fragments(levels: list[Level]) -> tuple[list[Int64Array], list[Int64
     counts[0] += 2 * is_string
     upto = [np.zeros(0, dtype=np.int64)] * len(levels)
     for depth in reversed(range(len(levels))):
-        for each in levels[depth].containers:
-            sums = upto[depth + 1][each.children]
-            counts[depth][each.which] += sums[1:] - sums[:-1]
+        for group in levels[depth].containers:
+            sums = upto[depth + 1][group.children]
+            counts[depth][group.which] += sums[1:] - sums[:-1]
         upto[depth] = np.zeros(len(counts[depth]) + 1, dtype=np.int64)
         np.cumsum(counts[depth] + (depth > 0), out=upto[depth][1:])
     numbers = [upto[0][:-1] + is_string]
     for depth, level in enumerate(levels[:-1]):
         number = upto[depth + 1][:-1] + 1
-        for each in level.containers:
-            first, stop = each.children[0], each.children[-1]
-            shift = numbers[depth][each.which] - upto[depth + 1][each.children[:-1]]
-            number[first:stop] += np.repeat(shift, each.count)
+        for group in level.containers:
+            first, stop = group.children[0], group.children[-1]
+            shift = numbers[depth][group.which] - upto[depth + 1][group.children[:-1]]
+            number[first:stop] += np.repeat(shift, group.count)
         numbers.append(number)
     return counts, numbers, upto[0]
 
@@ -156,16 +156,16 @@ def _put_glue(
         # Of a text's two quotes, one ends the string before it and one begins the string after it.
         unquoted = np.ones(len(is_string), dtype=np.int64)
         unquoted[1:] -= is_string[:-1]
-        for each in level.containers:
-            filled = each.count > 0
+        for group in level.containers:
+            filled = group.count > 0
             # No string can stand before the first child, and its text has no quote for one.
-            unquoted[each.children[:-1][filled]] = 0
+            unquoted[group.children[:-1][filled]] = 0
             after_string = np.zeros(len(filled), dtype=np.int64)
-            after_string[filled] = is_string[each.children[1:][filled] - 1]
-            close = brackets + (0 if each.is_object else 2)
+            after_string[filled] = is_string[group.children[1:][filled] - 1]
+            close = brackets + (0 if group.is_object else 2)
             closing = spans(close + 1 - after_string, 1 + after_string)
             closing[~filled] = spans(np.array(close + 4), np.array(2))
-            fragments.put(numbers[depth][each.which] + counts[depth][each.which] - 1, closing)
+            fragments.put(numbers[depth][group.which] + counts[depth][group.which] - 1, closing)
         unquoted *= LATER
         unquoted += texts.take(below.text)
         unquoted += (1 - is_string) * EARLIER
@@ -207,14 +207,14 @@ def _choose(
     levels: list[Level], numbers: list[Int64Array], kind: JsonType
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return number, offset and size of all values of one type."""
-    found = []
+    parts = []
     for level, number in zip(levels, numbers, strict=True):
         if level.present[kind]:
             which = np.flatnonzero(level.type == kind)
-            found.append((number.take(which), level.offset.take(which), level.size.take(which)))
-    if len(found) == 1:
-        return found[0]
-    of, offset, size = (np.concatenate(each) for each in zip(*found, strict=True))
+            parts.append((number.take(which), level.offset.take(which), level.size.take(which)))
+    if len(parts) == 1:
+        return parts[0]
+    of, offset, size = (np.concatenate(part) for part in zip(*parts, strict=True))
     return of, offset, size
 
 
@@ -264,7 +264,7 @@ def opaque_texts(memory: Memory, offset: Int64Array, size: Int64Array) -> Bytes:
 
 
 def print_doubles(values: npt.NDArray[np.float64]) -> Iterator[tuple[Int64Array, Bytes]]:
-    """Yield the texts of doubles, and which of them have those."""
+    """Yield some doubles, by index, and their texts."""
     magnitude = np.abs(values)
     whole = (np.rint(values) == values) & (magnitude < _WHOLE_MAX) & (magnitude >= 1)
     easy = ~whole & (magnitude >= _FRACTION_MIN) & (magnitude < _FRACTION_MAX)
@@ -276,5 +276,5 @@ def print_doubles(values: npt.NDArray[np.float64]) -> Iterator[tuple[Int64Array,
         yield np.flatnonzero(whole), Bytes.of(texts)
     others = ~(easy | whole)
     if others.any():
-        each = [double_text(memoryview(value.tobytes())) for value in values[others]]
-        yield np.flatnonzero(others), Bytes.of_values(each)
+        printed = [double_text(memoryview(value.tobytes())) for value in values[others]]
+        yield np.flatnonzero(others), Bytes.of_values(printed)

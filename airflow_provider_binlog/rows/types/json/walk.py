@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Types = npt.NDArray[np.uint8]
 
 VALUES_MAX = 400_000
-"""As many values are found at a time: vectors take some 200 bytes for each."""
+"""The most values read at a time: vectors take some 200 bytes for each."""
 
 _TYPES = range(max(JsonType) + 1)
 _UNKNOWN = sorted({*_TYPES} - {*JsonType})
@@ -82,7 +82,7 @@ class Level:
         offset: Where each value begins; a string after its length.
         size: Bytes of a string, of an opaque value with its header, of a container.
         text: Number of the key's text, or of the text before an element.
-        containers: Those among the values, by type.
+        containers: The containers among the values, by type.
         present: How many values of each type there are.
     """
 
@@ -94,8 +94,8 @@ class Level:
     present: Int64Array
 
 
-class _Found(NamedTuple):
-    """Values before they are looked at.
+class _Values(NamedTuple):
+    """Values as their container lists them, not checked yet.
 
     Attributes:
         type, text: As in `Level`.
@@ -122,21 +122,23 @@ def walk(memory: Memory, offset: Int64Array, end: Int64Array, keys: Keys) -> lis
     """
     types = memory.u1[offset]
     nothing = np.zeros(len(offset), dtype=np.int64)
-    found = _Found(types, offset + 1, _DOCUMENT_SIZES[types], end, nothing)
+    values = _Values(types, offset + 1, _DOCUMENT_SIZES[types], end, nothing)
     levels: list[Level] = []
     left = VALUES_MAX
-    while len(found.type):
-        left -= len(found.type)
-        present = _present(found.type)
-        begin, size = _measure(memory, found, present)
+    while len(values.type):
+        left -= len(values.type)
+        present = _present(values.type)
+        begin, size = _measure(memory, values, present)
         if levels:
-            _check_room(levels[-1].containers, found.size)
-        containers, parts = _open(memory, found, present, keys, left)
+            _check_room(levels[-1].containers, values.size)
+        containers, parts = _open(memory, values, present, keys, left)
         if containers and len(levels) == DEPTH_MAX:
             raise FormatError("a JSON document is too deep", depth_max=DEPTH_MAX)
-        levels.append(Level(found.type, begin, size, found.text, containers, present))
-        found = _join(parts)
-    levels.append(Level(found.type, found.offset, found.size, found.text, [], _present(found.type)))
+        levels.append(Level(values.type, begin, size, values.text, containers, present))
+        values = _join(parts)
+    levels.append(
+        Level(values.type, values.offset, values.size, values.text, [], _present(values.type))
+    )
     return levels
 
 
@@ -152,34 +154,34 @@ def _present(types: Types) -> Int64Array:
     return present
 
 
-def _measure(memory: Memory, found: _Found, present: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _measure(memory: Memory, values: _Values, present: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Set the size of every value; return begin and size as a level has them.
 
     Raises:
         FormatError: A value ends after its container.
     """
-    whole = found.size
-    if (found.offset > found.end).any():
+    whole = values.size
+    if (values.offset > values.end).any():
         raise FormatError("a JSON value lies outside of its container")
     for kind in CONTAINERS:
         if present[kind]:
-            which = np.flatnonzero(found.type == kind)
-            whole[which] = _word(memory, kind)[found.offset[which] + _width(kind)]
+            which = np.flatnonzero(values.type == kind)
+            whole[which] = _word(memory, kind)[values.offset[which] + _width(kind)]
     if present[JsonType.OPAQUE]:
-        which = np.flatnonzero(found.type == JsonType.OPAQUE)
-        offset = found.offset[which]
+        which = np.flatnonzero(values.type == JsonType.OPAQUE)
+        offset = values.offset[which]
         begin, length = find_variable(memory, offset + 1)
         whole[which] = begin + length - offset
-    begin, size = found.offset, whole
+    begin, size = values.offset, whole
     if present[JsonType.STRING]:
         begin, size = begin.copy(), whole.copy()
-        which = np.flatnonzero(found.type == JsonType.STRING)
+        which = np.flatnonzero(values.type == JsonType.STRING)
         offset = begin[which]
         content, length = find_variable(memory, offset)
         begin[which] = content
         size[which] = length
         whole[which] = content + length - offset
-    if (found.offset + whole > found.end).any():
+    if (values.offset + whole > values.end).any():
         raise FormatError("a JSON value lies outside of its container")
     return begin, size
 
@@ -210,9 +212,9 @@ def _check_room(containers: list[Containers], size: Int64Array) -> None:
     """Refuse containers whose values overlap: a short document could be a long text."""
     upto = np.zeros(len(size) + 1, dtype=np.int64)
     np.cumsum(size, out=upto[1:])
-    for each in containers:
-        sums = upto[each.children]
-        if (sums[1:] - sums[:-1] > each.room).any():
+    for opened in containers:
+        sums = upto[opened.children]
+        if (sums[1:] - sums[:-1] > opened.room).any():
             raise FormatError("the values of a JSON container overlap")
 
 
@@ -227,16 +229,16 @@ def _word(memory: Memory, kind: int) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _open(
-    memory: Memory, found: _Found, present: Int64Array, keys: Keys, values_max: int
-) -> tuple[list[Containers], list[_Found]]:
+    memory: Memory, values: _Values, present: Int64Array, keys: Keys, values_max: int
+) -> tuple[list[Containers], list[_Values]]:
     """Open the containers among values, type by type."""
     containers: list[Containers] = []
-    parts: list[_Found] = []
+    parts: list[_Values] = []
     done = 0
     for kind in CONTAINERS:
         if present[kind]:
             opened, children = _open_kind(
-                memory, found, kind, keys, done=done, values_max=values_max - done
+                memory, values, kind, keys, done=done, values_max=values_max - done
             )
             containers.append(opened)
             parts.append(children)
@@ -245,11 +247,11 @@ def _open(
 
 
 def _open_kind(
-    memory: Memory, found: _Found, kind: JsonType, keys: Keys, *, done: int, values_max: int
-) -> tuple[Containers, _Found]:
+    memory: Memory, values: _Values, kind: JsonType, keys: Keys, *, done: int, values_max: int
+) -> tuple[Containers, _Values]:
     """Open containers of one type; `done` children of others stand before theirs."""
-    which = np.flatnonzero(found.type == kind)
-    base, size = found.offset[which], found.size[which]
+    which = np.flatnonzero(values.type == kind)
+    base, size = values.offset[which], values.size[which]
     width = _width(kind)
     key_entry = width + 2 if kind in OBJECTS else 0
     count = _word(memory, kind)[base].astype(np.int64)
@@ -285,12 +287,12 @@ def _open_kind(
         text[upto[:-1][count > 0]] = FIRST_ELEMENT
     end = np.repeat(base + size, count)
     containers = Containers(which, upto + done, count, kind in OBJECTS, room)
-    return containers, _Found(types, offset, _SIZES[width].take(types), end, text)
+    return containers, _Values(types, offset, _SIZES[width].take(types), end, text)
 
 
-def _join(parts: list[_Found]) -> _Found:
+def _join(parts: list[_Values]) -> _Values:
     if len(parts) == 1:
         return parts[0]
     nothing = np.zeros(0, dtype=np.int64)
-    empty = _Found(nothing.astype(np.uint8), nothing, nothing, nothing, nothing)
-    return _Found(*map(np.concatenate, zip(empty, *parts, strict=True)))
+    empty = _Values(nothing.astype(np.uint8), nothing, nothing, nothing, nothing)
+    return _Values(*map(np.concatenate, zip(empty, *parts, strict=True)))
