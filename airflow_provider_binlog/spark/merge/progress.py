@@ -1,4 +1,4 @@
-"""How far a lake has got, kept beside the manifests, so that a merge reads only what is new.
+"""Progress of a lake, kept beside the manifests, so that a merge reads only what is new.
 
 Without it, every merge would read every manifest and every table. The file is a cache that may be
 deleted; the truth is each lake table's own applied mark. For every table that the manifests name it
@@ -6,19 +6,23 @@ says what a merge last saw, whichever tables a merge was for, and whether all of
 merged.
 """
 
+# ruff: noqa: TC001  `from_json` evaluates the types of fields.
+
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_binlog.errors import MALFORMED, ManifestError
+from airflow_provider_binlog.errors import ManifestError
 from airflow_provider_binlog.manifest import End, check_follows
+from airflow_provider_binlog.names import join_table_name, split_table_name
 from airflow_provider_binlog.position import Position, SourceIdentity
 from airflow_provider_binlog.spark.plan.table_log import Globs, extend_globs, find_uncaptured
 from airflow_provider_binlog.spark.target.mark import NOTHING, Mark
 from airflow_provider_binlog.spark.target.state import Hold
+from airflow_provider_binlog.stored_json import LEFT_OUT, StoredFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,13 +36,12 @@ if TYPE_CHECKING:
 PROGRESS = "_merged"
 """The folder of a source's notes on lakes; no database's folder begins with an underscore."""
 
-FORMAT = "airflow-provider-binlog/merged"
-VERSION = 3
+_STORED = StoredFormat("airflow-provider-binlog/merged", 4, "a progress")
 
 
 @dataclass(frozen=True)
 class TableProgress:
-    """How far one table has got.
+    """Progress of one table.
 
     Attributes:
         mark: The applied mark of its lake table when a merge last saw it; `NOTHING` if there was
@@ -52,27 +55,27 @@ class TableProgress:
             mark says; None if that is not known.
     """
 
-    mark: Mark = NOTHING
-    first: int | None = None
-    pending: bool = False
-    hold: Hold | None = None
-    loaded: str = ""
-    version: int | None = None
+    mark: Mark = field(default=NOTHING, metadata=LEFT_OUT)
+    first: int | None = field(default=None, metadata=LEFT_OUT)
+    pending: bool = field(default=False, metadata=LEFT_OUT)
+    hold: Hold | None = field(default=None, metadata=LEFT_OUT)
+    loaded: str = field(default="", metadata=LEFT_OUT)
+    version: int | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far all tables of one lake have got.
+    """Progress of all tables of one lake.
 
     Attributes:
         since: Number of the first manifest that was ever read.
-        end: Where the last one that was read stops; None at first.
-        servers: Whose logs these manifests are of, the last one's first: more than one where others
-            were promoted.
-        globs: Which tables they were captured with, in order.
-        tables: The tables that they name.
+        end: The stop of the last one that was read; None at first.
+        servers: The servers of these manifests, that of the last one first: more than one where
+            others were promoted.
+        globs: Globs of the tables that the manifests were captured with, in order.
+        tables: The tables that the manifests name.
         snapshots: Ids of the snapshots that are loaded, or were overtaken.
-        lake: Which lake it is, for people.
+        lake: Format, place and names of the lake, for people.
     """
 
     since: int = 1
@@ -190,35 +193,22 @@ class Progress:
 
 
 def progress_folder(format_: str, lake: str, options: TableRules) -> str:
-    """Return where the progress of one lake lies: its tables' names make it that one."""
+    """Return the folder of the progress of one lake, which the names of its tables distinguish."""
     text = json.dumps([format_, lake, [*options.targets.items()]])
     return f"{PROGRESS}/{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def load_progress(files: ReadFiles, folder: str) -> Progress | None:
-    """Return what `save_progress` saved; None if it saved nothing, or not all of it.
+    """Return what `save_progress` saved; None if it saved nothing, or if that is unreadable.
 
-    A store without atomic writes shows a cut file while another merge writes it, and for good if
-    that one is killed. Every manifest is read again then, as if there were no file.
-
-    Raises:
-        ManifestError: The file is not one of ours.
+    Every manifest is then read again. A store without atomic writes shows a cut file while another
+    merge writes it, and for good if that one is killed.
     """
-    path = _path(folder)
-    data = files.read(path)
-    if data is None or _is_cut(data):
-        return None
+    data = files.read(_path(folder))
     try:
-        value = json.loads(data)
-        if (value["format"], value["version"]) == (FORMAT, VERSION):
-            return _from_json(value)
-        cause: Exception | None = None
-    except MALFORMED as error:
-        cause = error
-    raise ManifestError(
-        "this is not how far a lake has got: delete it, and every manifest is read again",
-        file=files.locate(path),
-    ) from cause
+        return None if data is None else _STORED.decode(_Stored, data).progress()
+    except ManifestError:
+        return None
 
 
 def save_progress(
@@ -229,7 +219,7 @@ def save_progress(
     loaded: Progress | None,
     merged: Collection[TableName],
 ) -> None:
-    """Store how far the lake has got.
+    """Store the progress of a lake.
 
     Args:
         files: Where.
@@ -241,73 +231,50 @@ def save_progress(
     stored = load_progress(files, folder)
     if stored is not None and stored != loaded:
         progress = progress.combine(stored, merged=merged)
-    value = {
-        "format": FORMAT,
-        "version": VERSION,
-        "since": progress.since,
-        "through": progress.through,
-        "sources": [server.to_json() for server in progress.servers],
-        "stop": None if progress.stop is None else progress.stop.to_json(),
-        "globs": progress.globs,
-        "tables": [
-            [
-                *(*name, str(each.mark), each.first, each.pending),
-                *(each.hold and each.hold.to_json(), each.loaded, each.version),
-            ]
-            for name, each in sorted(progress.tables.items())
-        ],
-        "snapshots": sorted(progress.snapshots),
-        "lake": progress.lake,
-    }
-    files.write(_path(folder), json.dumps(value).encode())
-
-
-def _is_cut(data: bytes) -> bool:
-    """Whether these are the first bytes of an object in JSON, or none, and not the last ones."""
-    try:
-        json.loads(data)
-    except ValueError:
-        return not data or data.startswith(b"{")
-    return False
+    files.write(_path(folder), _STORED.encode(_Stored.of(progress)))
 
 
 def _path(folder: str) -> str:
     return f"{folder}/progress.json"
 
 
-def _from_json(value: dict[str, Any]) -> Progress:
-    servers = tuple(map(SourceIdentity.from_json, value["sources"]))
-    stop, through = value["stop"], int(value["through"])
-    return Progress(
-        since=int(value["since"]),
-        end=None if stop is None else End(through, servers[0], Position.from_json(stop)),
-        servers=servers,
-        globs=tuple(
-            Globs(int(since), _texts(include), _texts(exclude))
-            for since, include, exclude in value["globs"]
-        ),
-        tables={
-            _name(database, table): TableProgress(
-                Mark.parse(mark),
-                None if first is None else int(first),
-                bool(pending),
-                None if hold is None else Hold.from_json(hold),
-                str(loaded),
-                None if version is None else int(version),
-            )
-            for database, table, mark, first, pending, hold, loaded, version in value["tables"]
-        },
-        snapshots=frozenset(_texts(value["snapshots"])),
-        lake=str(value["lake"]),
-    )
+@dataclass(frozen=True)
+class _Stored:
+    """A progress as it is stored; the tables by `database.table`."""
 
+    since: int
+    through: int
+    sources: tuple[SourceIdentity, ...]
+    stop: Position | None
+    globs: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
+    tables: dict[str, TableProgress]
+    snapshots: tuple[str, ...]
+    lake: str
 
-def _texts(value: Any) -> tuple[str, ...]:
-    if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
-        raise TypeError(f"not a list of texts: {value!r:.80}")
-    return tuple(value)
+    @classmethod
+    def of(cls, progress: Progress) -> _Stored:
+        tables = sorted(progress.tables.items())
+        return cls(
+            progress.since,
+            progress.through,
+            progress.servers,
+            progress.stop,
+            progress.globs,
+            {join_table_name(name): table for name, table in tables},
+            tuple(sorted(progress.snapshots)),
+            progress.lake,
+        )
 
-
-def _name(database: Any, table: Any) -> TableName:
-    database, table = _texts([database, table])
-    return database, table
+    def progress(self) -> Progress:
+        if self.stop is not None and not self.sources:
+            raise ManifestError("a progress of no server")
+        stop = self.stop
+        return Progress(
+            since=self.since,
+            end=None if stop is None else End(self.through, self.sources[0], stop),
+            servers=self.sources,
+            globs=tuple(Globs(*globs) for globs in self.globs),
+            tables={split_table_name(name): table for name, table in self.tables.items()},
+            snapshots=frozenset(self.snapshots),
+            lake=self.lake,
+        )
